@@ -1,0 +1,506 @@
+"""The one exception tree of the product.
+
+    OmniGraphError
+    ├── SourceError                    an error in schema or query text; carries a span
+    │   ├── ParseError                 the text breaks the grammar or a local rule
+    │   ├── CatalogError               declarations do not fit together
+    │   ├── IdentityError              a rename hint or a stored identity cannot be resolved
+    │   └── TypeCheckError             a query does not fit the catalog (T1 to T28)
+    ├── ParamError                     a query parameter cannot be bound
+    ├── InputError                     a record cannot be read as its declared type
+    ├── ConstraintError                data breaks a declared rule
+    ├── UnsupportedMigration           apply of a plan with an unsupported step
+    ├── BadRequest                     bad names, targets, filters
+    │   ├── CursorRejected             a change cursor or page token is not ours
+    │   └── QueryNotFound              no query of that name in the source
+    ├── PolicyDenied                   the gate says no
+    ├── NotFound                       what was named is not there
+    │   ├── BranchNotFound, CommitNotFound, VersionNotFound, EntityNotFound
+    ├── Conflict                       state or another actor prevents the operation
+    │   ├── BranchExists, BranchNameClash, BranchInUse, Contention, Drift
+    │   ├── SchemaApplyInProgress, SchemaConflict, GraphMoved, AlreadyInitialised
+    │   ├── ExpectedVersionMismatch    a lost race
+    │   ├── KeyConflict                strict insert of an existing id
+    │   ├── MergeConflicts             a merge that needs a person
+    │   ├── NoParent, SchemaBoundary   a diff that has no meaning
+    │   └── RecoveryRequired           a half-finished write must be recovered first
+    ├── Gone
+    │   ├── HistoryReclaimed, ChangeFeedGap
+    ├── PreconditionFailed             `if_commit` lost
+    ├── ResourceLimit                  sizes, slots, pages
+    ├── ProviderError                  embedding provider missing or failing
+    └── StorageError                   the store failed
+        ├── CorruptSidecar, NewerFormat, NotAGraph
+
+Every class has a stable ``code``; ``details`` carries the facts. Command line exit codes and HTTP
+bodies are read off the class attributes and never rebuilt elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source text: character offsets, and the 1-based line and column of its start."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+class OmniGraphError(Exception):
+    """Base of every error the product raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+    label: ClassVar[str | None] = None
+    http_status: ClassVar[int] = 500
+    wire_code: ClassVar[str | None] = "internal"
+    wire_detail: ClassVar[str | None] = None
+    exit_code: ClassVar[int] = 1
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, message: str, **details: Any) -> None:
+        missing = [name for name in self.fields if name not in details]
+        if missing:
+            raise TypeError(f"{type(self).__name__} needs the details {', '.join(missing)}")
+        self.message = message
+        self.details: dict[str, Any] = details
+        super().__init__(f"{self.label}: {message}" if self.label else message)
+
+    def body(self) -> dict[str, Any]:
+        """The JSON body of this error on the wire (HTTP, and ``--json`` on the command line)."""
+        body: dict[str, Any] = {"error": str(self)}
+        if self.wire_code is not None:
+            body["code"] = self.wire_code
+        if self.wire_detail is not None:
+            body[self.wire_detail] = self._wire_fields()
+        return body
+
+    def _wire_fields(self) -> Any:
+        return dict(self.details)
+
+
+class SourceError(OmniGraphError):
+    """An error in schema or query text. ``render()`` shows the line with the fault underlined."""
+
+    http_status = 400
+    wire_code = "bad_request"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        hint: str | None = None,
+        **details: Any,
+    ) -> None:
+        super().__init__(message, **details)
+        self.span = span
+        self.source = source
+        self.filename = filename
+        self.hint = hint
+        if span is not None and source is not None:
+            self.add_note("\n".join(self._snippet()))
+
+    def body(self) -> dict[str, Any]:
+        body = super().body()
+        if self.span is not None:
+            span = self.span
+            body["span"] = {
+                "start": span.start,
+                "end": span.end,
+                "line": span.line,
+                "column": span.column,
+            }
+        return body
+
+    def render(self) -> str:
+        """The message, the place, the source line with an underline, and a hint."""
+        return "\n".join([str(self), *self._snippet()])
+
+    def _snippet(self) -> Iterator[str]:
+        if self.span is not None and self.source is not None:
+            yield from _underline(self.source, self.span, self.filename)
+        if self.hint is not None:
+            yield f"  = hint: {self.hint}"
+
+
+def _underline(source: str, span: Span, filename: str | None) -> Iterator[str]:
+    lines = source.split("\n")
+    text = lines[span.line - 1].rstrip("\r") if span.line <= len(lines) else ""
+    width = max(1, min(span.end - span.start, len(text) - span.column + 1))
+    number = str(span.line)
+    gutter = " " * len(number)
+    lead = "".join("\t" if char == "\t" else " " for char in text[: span.column - 1])
+    yield f"{gutter}--> {filename or '<source>'}:{span.line}:{span.column}"
+    yield f"{gutter} |"
+    yield f"{number} | {text}"
+    yield f"{gutter} | {lead}{'^' * width}"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name a person most likely meant, or None when nothing is close."""
+    candidates = list(known)
+    by_fold = {candidate.casefold(): candidate for candidate in candidates}
+    if name.casefold() in by_fold:
+        return by_fold[name.casefold()]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint for a misspelled name, or None."""
+    near = nearest_name(name, known)
+    return f"did you mean `{near}`?" if near is not None else None
+
+
+class ParseError(SourceError):
+    """The text breaks the grammar or a local rule of the language."""
+
+    code = "parse"
+    label = "parse error"
+
+
+class CatalogError(SourceError):
+    """Declarations do not fit together."""
+
+    code = "catalog"
+    label = "catalog error"
+
+
+class IdentityError(SourceError):
+    """A rename hint cannot be resolved, or a stored identity record is malformed."""
+
+    code = "identity"
+    label = "identity error"
+
+
+class TypeCheckError(SourceError):
+    """A query does not fit the catalog. ``details['rule']`` is T1 to T28, or None where uncoded."""
+
+    code = "type"
+    label = "type error"
+
+
+class ParamError(OmniGraphError):
+    """A query parameter cannot be bound."""
+
+    code = "param"
+    label = "param error"
+    http_status = 400
+    wire_code = "bad_request"
+
+
+class InputError(OmniGraphError):
+    """A record cannot be read as its declared type."""
+
+    code = "input"
+    label = "input error"
+    http_status = 400
+    wire_code = "bad_request"
+
+    def body(self) -> dict[str, Any]:
+        body = super().body()
+        if "bad_records" in self.details:
+            body["bad_records"] = self.details["bad_records"]
+        return body
+
+
+class ConstraintError(OmniGraphError):
+    """Data breaks a declared rule, in a load, a mutation or a merge."""
+
+    code = "constraint"
+    label = "write error"
+    http_status = 400
+    wire_code = "bad_request"
+
+
+class UnsupportedMigration(OmniGraphError):
+    """A schema change the planner cannot carry out was asked to be applied."""
+
+    code = "unsupported_migration"
+    http_status = 400
+    wire_code = "bad_request"
+
+
+class BadRequest(OmniGraphError):
+    """A name, target, filter or token is not acceptable."""
+
+    code = "bad_request"
+    http_status = 400
+    wire_code = "bad_request"
+
+
+class CursorRejected(BadRequest):
+    """A change cursor or page token is damaged, foreign or of the wrong kind."""
+
+    code = "cursor_rejected"
+
+
+class QueryNotFound(BadRequest):
+    """The source holds no query of that name, or the choice is not clear."""
+
+    code = "query_not_found"
+
+
+class PolicyDenied(OmniGraphError):
+    """The policy gate refuses, or there is no actor to ask about."""
+
+    code = "policy_denied"
+    http_status = 403
+    wire_code = "forbidden"
+    fields = ("action", "actor")
+
+
+class NotFound(OmniGraphError):
+    """What was named is not there."""
+
+    code = "not_found"
+    http_status = 404
+    wire_code = "not_found"
+
+
+class BranchNotFound(NotFound):
+    """No live branch has that name."""
+
+    code = "branch_not_found"
+    fields = ("branch",)
+
+
+class CommitNotFound(NotFound):
+    """No live branch holds that commit."""
+
+    code = "commit_not_found"
+    fields = ("graph_commit_id",)
+
+
+class VersionNotFound(NotFound):
+    """The branch has no such manifest version."""
+
+    code = "version_not_found"
+    fields = ("branch", "version")
+
+
+class EntityNotFound(NotFound):
+    """No such node or edge at the target."""
+
+    code = "entity_not_found"
+
+
+class Conflict(OmniGraphError):
+    """State on disk or another actor prevents the operation."""
+
+    code = "conflict"
+    http_status = 409
+    wire_code = "conflict"
+    wire_detail = "conflict"
+
+    def _wire_fields(self) -> Any:
+        if self.wire_detail == "conflict":
+            return {"code": self.code, **self.details}
+        return super()._wire_fields()
+
+
+class BranchExists(Conflict):
+    """The branch name is taken."""
+
+    code = "branch_exists"
+    fields = ("branch",)
+
+
+class BranchNameClash(Conflict):
+    """The name is a path prefix of a live branch, or the other way round."""
+
+    code = "branch_name_clash"
+    fields = ("branch", "other")
+
+
+class BranchInUse(Conflict):
+    """Another branch still depends on this one."""
+
+    code = "branch_in_use"
+    fields = ("branch", "by")
+
+
+class Contention(Conflict):
+    """Other writers kept winning, or a lock could not be had in time."""
+
+    code = "contention"
+    fields = ("attempts",)
+
+
+class SchemaApplyInProgress(Conflict):
+    """A schema apply holds the graph."""
+
+    code = "schema_apply_in_progress"
+
+
+class SchemaConflict(Conflict):
+    """The schema on disk is not the accepted one, or branches forbid a change."""
+
+    code = "schema_conflict"
+
+
+class GraphMoved(Conflict):
+    """A graph with branches lies elsewhere than where it was made."""
+
+    code = "graph_moved"
+    fields = ("recorded", "actual")
+
+
+class AlreadyInitialised(Conflict):
+    """There is a graph at that root already."""
+
+    code = "already_initialised"
+
+
+class Drift(Conflict):
+    """A table's HEAD is ahead of what the manifest pins."""
+
+    code = "drift"
+
+
+class ExpectedVersionMismatch(Conflict):
+    """A table moved between reading and publishing."""
+
+    code = "expected_version_mismatch"
+    wire_detail = "manifest_conflict"
+    fields = ("table_key", "expected", "actual")
+
+
+class KeyConflict(Conflict):
+    """A strict insert met an existing id."""
+
+    code = "key_conflict"
+    wire_detail = "key_conflict"
+    fields = ("table_key", "entity_id")
+
+
+class MergeConflicts(Conflict):
+    """A merge that a person has to resolve."""
+
+    code = "merge_conflicts"
+    wire_detail = "merge_conflicts"
+    fields = ("conflicts",)
+
+    def _wire_fields(self) -> Any:
+        return self.details["conflicts"]
+
+
+class NoParent(Conflict):
+    """The commit has no parent to compare with."""
+
+    code = "no_parent"
+    wire_detail = "change_diff_refusal"
+    fields = ("graph_commit_id",)
+
+    def _wire_fields(self) -> Any:
+        return {"reason": self.code, **self.details}
+
+
+class SchemaBoundary(Conflict):
+    """The two sides of a diff do not share a schema."""
+
+    code = "schema_boundary"
+    wire_detail = "change_diff_refusal"
+    fields = ("graph_commit_id", "type_name")
+
+    def _wire_fields(self) -> Any:
+        return {"reason": self.code, **self.details}
+
+
+class RecoveryRequired(Conflict):
+    """A write stopped half way; the next write or open finishes or undoes it."""
+
+    code = "recovery_required"
+    wire_detail = "recovery_required"
+    fields = ("operation_id",)
+
+
+class Gone(OmniGraphError):
+    """What was asked for existed once."""
+
+    code = "gone"
+    http_status = 410
+    wire_code = None
+
+
+class HistoryReclaimed(Gone):
+    """Cleanup removed the table version."""
+
+    code = "history_reclaimed"
+    wire_detail = "history_reclaimed"
+    fields = ("table_key", "version")
+
+
+class ChangeFeedGap(Gone):
+    """The feed cannot go on from that position."""
+
+    code = "change_feed_gap"
+    wire_detail = "change_feed_gap"
+    fields = ("cursor", "first_unreadable_commit_id")
+
+
+class PreconditionFailed(OmniGraphError):
+    """The branch head is not the commit the caller expected."""
+
+    code = "precondition_failed"
+    http_status = 412
+    wire_code = None
+    wire_detail = "precondition_failure"
+    exit_code = 4
+    fields = ("branch", "expected", "actual")
+
+
+class ResourceLimit(OmniGraphError):
+    """A size, slot or page limit was passed."""
+
+    code = "resource_limit"
+    http_status = 413
+    wire_code = "bad_request"
+    wire_detail = "resource_limit"
+    fields = ("resource", "limit", "actual")
+
+
+class ProviderError(OmniGraphError):
+    """The embedding provider is missing (400) or failing (500)."""
+
+    code = "provider"
+    label = "runtime error"
+    http_status = 400
+    wire_code = "bad_request"
+
+
+class StorageError(OmniGraphError):
+    """The store failed, or holds something that cannot be used."""
+
+    code = "storage"
+    label = "runtime error"
+
+
+class CorruptSidecar(StorageError):
+    """A recovery sidecar cannot be read; it stays where it is."""
+
+    code = "corrupt_sidecar"
+
+
+class NewerFormat(StorageError):
+    """The graph was written by a newer product."""
+
+    code = "newer_format"
+
+
+class NotAGraph(StorageError):
+    """There is no graph at that root."""
+
+    code = "not_a_graph"
+    http_status = 404
+    wire_code = "not_found"

@@ -1,0 +1,1 @@
+"""The query language: grammar, parser, checker, parameters, IR, lint, registry. Pure."""

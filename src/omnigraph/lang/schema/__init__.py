@@ -1,0 +1,1 @@
+"""The schema language: grammar, parser, catalog, identity, planner, lint. Pure."""
