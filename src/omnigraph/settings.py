@@ -1,0 +1,124 @@
+"""Every `OMNIGRAPH_*` environment variable the engine reads, with its type and default.
+
+A setting is read when it is asked for, never at import, so a process may change its environment.
+An empty value counts as unset. A value that cannot be used raises ``BadRequest`` naming the
+variable and what it accepts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal, TypeVar, cast
+
+from omnigraph.errors import BadRequest
+
+Value = TypeVar("Value")
+TraversalMode = Literal["auto", "indexed", "csr"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[Value]):
+    """One environment variable."""
+
+    variable: str
+    accepts: str
+    parse: Callable[[str], Value]
+    default: Callable[[], Value]
+
+    def get(self) -> Value:
+        """The value in force now."""
+        text = os.environ.get(self.variable, "").strip()
+        if not text:
+            return self.default()
+        try:
+            return self.parse(text)
+        except ValueError:
+            raise BadRequest(
+                f'{self.variable} is "{text}"; set it to {self.accepts}, or unset it',
+                variable=self.variable,
+                value=text,
+                accepts=self.accepts,
+            ) from None
+
+
+def _whole_number(text: str, minimum: int) -> int:
+    # int() alone would also take "1_000" and digits of other scripts.
+    if not re.fullmatch(r"[0-9]+", text):
+        raise ValueError(text)
+    number = int(text)
+    if number < minimum:
+        raise ValueError(text)
+    return number
+
+
+def _number(variable: str, default: int, minimum: int = 0) -> Setting[int]:
+    return Setting(
+        variable,
+        f"a whole number, {minimum} or more",
+        lambda text: _whole_number(text, minimum),
+        lambda: default,
+    )
+
+
+def _flag(variable: str) -> Setting[bool]:
+    return Setting(
+        variable,
+        "anything for yes, `0` or `false` for no",
+        lambda text: text.lower() not in {"0", "false"},
+        lambda: False,
+    )
+
+
+def _traversal_mode(text: str) -> TraversalMode:
+    if text not in {"auto", "indexed", "csr"}:
+        raise ValueError(text)
+    return cast("TraversalMode", text)
+
+
+def _user_cache_dir() -> Path:
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise BadRequest(
+            "there is no home directory to keep caches in; set OMNIGRAPH_CACHE_DIR to a directory",
+            variable="OMNIGRAPH_CACHE_DIR",
+        ) from None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "omnigraph"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "omnigraph"
+    # The XDG specification says to ignore a relative path here.
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else home / ".cache") / "omnigraph"
+
+
+LOCK_WAIT_MS = _number("OMNIGRAPH_LOCK_WAIT_MS", 10_000)
+INDEX_MIN_ROWS = _number("OMNIGRAPH_INDEX_MIN_ROWS", 10_000)
+LOAD_CONCURRENCY = _number("OMNIGRAPH_LOAD_CONCURRENCY", 8, minimum=1)
+MAINTENANCE_CONCURRENCY = _number("OMNIGRAPH_MAINTENANCE_CONCURRENCY", 8, minimum=1)
+SPARK_THRESHOLD_MB = _number("OMNIGRAPH_SPARK_THRESHOLD_MB", 64)
+EMBEDDINGS_MOCK = _flag("OMNIGRAPH_EMBEDDINGS_MOCK")
+
+MUTATION_MAX_ROWS: Setting[int | None] = Setting(
+    "OMNIGRAPH_MUTATION_MAX_ROWS",
+    "a whole number, 1 or more",
+    lambda text: _whole_number(text, 1),
+    lambda: None,
+)
+SPARK_MASTER: Setting[str | None] = Setting(
+    "OMNIGRAPH_SPARK_MASTER", "a Spark master such as `local[*]`", str, lambda: None
+)
+TRAVERSAL_MODE: Setting[TraversalMode] = Setting(
+    "OMNIGRAPH_TRAVERSAL_MODE", "`auto`, `indexed` or `csr`", _traversal_mode, lambda: "auto"
+)
+CACHE_DIR: Setting[Path] = Setting(
+    "OMNIGRAPH_CACHE_DIR",
+    "a directory",
+    lambda text: Path(text).expanduser().absolute(),
+    _user_cache_dir,
+)
