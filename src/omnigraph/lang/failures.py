@@ -1,0 +1,156 @@
+"""Turns what lark says about a broken text into a ParseError a person can act on.
+
+Both languages share it. lark names terminals; a language passes the words a person reads instead
+of them. The fault is always looked for in the text itself, because the token lark reports may come
+from its context-free fallback lexer and then means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from omnigraph.errors import ParseError, Span
+from omnigraph.lang.source import Source, one_of, unescape
+
+END = "$END"
+
+_STRING = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"')
+_FOUND = re.compile(_STRING.pattern + r"|[0-9]+\.[0-9]+|\w+|->|\.\.|[\s\S]")
+_WORD = re.compile(r"\w*")
+_CURLY_QUOTES = "“”„«»‘’"
+_SHOWN = 40
+
+Advice = tuple[str | None, str | None]
+"""A message that replaces the usual "expected …, found …", and a hint; either may be None."""
+
+Advise = Callable[[str, frozenset[str]], Advice]
+"""What a language adds: given the text found (empty at the end) and the terminals expected."""
+
+
+def translate(
+    source: Source,
+    error: UnexpectedInput,
+    names: Mapping[str, str],
+    advise: Advise | None = None,
+) -> ParseError:
+    """The ParseError for a lark failure; `names` gives the words for each terminal."""
+    expected = _expected(error)
+    if _at_end(error):
+        found, span = "", _last_token(source, error)
+    else:
+        start: int = getattr(error, "pos_in_stream", 0)  # lark types it as None
+        lexical = _lexical(source, start)
+        if lexical is not None:
+            return lexical
+        match = _FOUND.match(source.text, start)
+        found = match.group() if match else ""
+        span = source.span(start, start + len(found))
+    message, hint = advise(found, expected) if advise is not None else (None, None)
+    if message is None:
+        words = one_of(names.get(name, name) for name in _listed(expected))
+        message = f"expected {words}, found {quoted(found)}"
+    return source.error(ParseError, message, span, hint)
+
+
+def quoted(found: str) -> str:
+    """The text found at the fault as a message shows it."""
+    if not found:
+        return "the end of the source"
+    if found.isspace():
+        return "white space"
+    return f"`{found}`" if len(found) <= _SHOWN else f"`{found[:_SHOWN]}…`"
+
+
+def _at_end(error: UnexpectedInput) -> bool:
+    if isinstance(error, UnexpectedToken):
+        return bool(error.token.type == END)
+    return isinstance(error, UnexpectedEOF)
+
+
+def _expected(error: UnexpectedInput) -> frozenset[str]:
+    if isinstance(error, UnexpectedToken):
+        # `accepts` is exact but needs the parser at the point of failure, which lark only keeps
+        # for failures the parser itself (not the contextual lexer) found.
+        return frozenset(error.accepts or error.expected)
+    if isinstance(error, UnexpectedCharacters):
+        return frozenset(error.allowed)
+    return frozenset(getattr(error, "expected", ()))
+
+
+def _listed(expected: frozenset[str]) -> frozenset[str]:
+    """Where anything else may follow, that the text may end there helps nobody."""
+    rest = expected - {END}
+    return rest or expected
+
+
+def _last_token(source: Source, error: UnexpectedInput) -> Span:
+    token = getattr(error, "token", None)
+    start, end = getattr(token, "start_pos", None), getattr(token, "end_pos", None)
+    if start is None or end is None:
+        return source.span(len(source.text) - 1, len(source.text))
+    return source.span(start, end)
+
+
+def _lexical(source: Source, at: int) -> ParseError | None:
+    """A fault of the text alone, whatever may stand at that place."""
+    text = source.text
+    char = text[at]
+    if char == '"':
+        return _string(source, at)
+    if text.startswith("/*", at):
+        return source.error(
+            ParseError,
+            "unterminated comment",
+            source.span(at, at + 2),
+            "close it with `*/`; comments do not nest",
+        )
+    if char == "#":
+        return source.error(
+            ParseError,
+            "`#` does not start a comment",
+            source.span(at, at + 1),
+            "write `// …` or `/* … */`",
+        )
+    if char == "'" or char in _CURLY_QUOTES:
+        return source.error(
+            ParseError,
+            f"`{char}` does not start a string",
+            source.span(at, at + 1),
+            'a string stands in plain double quotes: "…"',
+        )
+    return _non_ascii(source, at)
+
+
+def _string(source: Source, at: int) -> ParseError | None:
+    match = _STRING.match(source.text, at)
+    if match is None:
+        return source.error(
+            ParseError,
+            "unterminated string",
+            source.span(at, at + 1),
+            'close it with `"`; a quote inside is written `\\"`',
+        )
+    try:
+        unescape(source, match.group(), at)
+    except ParseError as unknown_escape:
+        return unknown_escape
+    return None
+
+
+def _non_ascii(source: Source, at: int) -> ParseError | None:
+    text = source.text
+    start = at
+    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    match = _WORD.match(text, start)
+    word = match.group() if match else ""
+    if word.isascii():
+        return None
+    return source.error(
+        ParseError,
+        f"a name may hold only ASCII letters, digits and `_`, found `{word}`",
+        source.span(start, start + len(word)),
+    )
