@@ -4,15 +4,62 @@ A value has four faces: JSON (what people send and get), the *stored* Python val
 product, its Arrow column, and its canonical key text. Stored values: ``str``, ``bool``, ``int``,
 ``float``, ``int`` days since the epoch for Date, ``int`` milliseconds for DateTime, ``bytes`` or
 ``ExternalBlob`` for Blob, and ``list`` of these for lists and vectors; null is ``None``.
+
+The functions raise ``Unfit`` with a plain reason; callers say which property or parameter it was.
+Arrow and NumPy are imported on first use, never by importing this package.
 """
 
 from __future__ import annotations
 
-from omnigraph.types.proptype import MAX_VECTOR_DIM, PropType, Scalar, Unfit
+from omnigraph.types.columns import (
+    column_to_json,
+    columns_equal,
+    derive_id_column,
+    from_arrow,
+    key_text_column,
+    to_arrow,
+)
+from omnigraph.types.keys import composite_id, derive_id, key_text
+from omnigraph.types.proptype import INTEGER_RANGES, MAX_VECTOR_DIM, PropType, Scalar
+from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
+from omnigraph.types.unfit import Unfit, shown
+from omnigraph.types.values import (
+    ExternalBlob,
+    blob_from_text,
+    blob_to_text,
+    from_json,
+    param_from_json,
+    round_f32,
+    same_image,
+    to_json,
+)
 
 __all__ = [
+    "INTEGER_RANGES",
     "MAX_VECTOR_DIM",
+    "ExternalBlob",
     "PropType",
     "Scalar",
     "Unfit",
+    "blob_from_text",
+    "blob_to_text",
+    "column_to_json",
+    "columns_equal",
+    "composite_id",
+    "derive_id",
+    "derive_id_column",
+    "format_date",
+    "format_datetime",
+    "from_arrow",
+    "from_json",
+    "key_text",
+    "key_text_column",
+    "param_from_json",
+    "parse_date",
+    "parse_datetime",
+    "round_f32",
+    "same_image",
+    "shown",
+    "to_arrow",
+    "to_json",
 ]

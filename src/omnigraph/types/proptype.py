@@ -7,14 +7,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.types.unfit import Unfit, shown
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_VECTOR_DIM = 2**31 - 1
-
-
-class Unfit(ValueError):
-    """A value, or the spelling of a type, that cannot be read; the text is the plain reason."""
 
 
 class Scalar(enum.StrEnum):
@@ -67,9 +65,7 @@ class PropType:
 
     def __post_init__(self) -> None:
         if self.enum_values is not None:
-            object.__setattr__(
-                self, "enum_values", tuple(sorted(set(self.enum_values)))
-            )
+            object.__setattr__(self, "enum_values", tuple(sorted(set(self.enum_values))))
 
     @property
     def is_vector(self) -> bool:
@@ -135,7 +131,7 @@ class PropType:
         """Read back what ``display`` shows. Schema sources go through the schema parser instead."""
         match = _DISPLAY.fullmatch(text.strip())
         if match is None:
-            raise Unfit(f"{text!r} is not the spelling of a type")
+            raise Unfit(f"{shown(text)} is not the spelling of a type")
         nullable = match["nullable"] is not None
         if match["dim"] is not None:
             return cls(Scalar.F32, nullable, dim=_checked_dim(int(match["dim"])))
@@ -164,10 +160,10 @@ class PropType:
     def from_ir(cls, ir: object) -> PropType:
         """Read what ``to_ir`` wrote; anything it could not have written is ``Unfit``."""
         if not isinstance(ir, dict):
-            raise Unfit(f"a type is a JSON object, got {ir!r}")
+            raise Unfit(f"a type is a JSON object, got {shown(ir)}")
         values, dim = ir.get("enum"), ir.get("dim")
         if values is not None and not _is_word_list(values):
-            raise Unfit(f"enum values are a list of words, got {values!r}")
+            raise Unfit(f"enum values are a list of words, got {shown(values)}")
         read = cls(
             _scalar_named(ir.get("scalar")),
             nullable=ir.get("nullable") is True,
@@ -176,7 +172,7 @@ class PropType:
             dim=None if dim is None else _checked_dim(dim),
         )
         if read.to_ir() != ir or not read._is_sound():
-            raise Unfit(f"not a stored type: {ir!r}")
+            raise Unfit(f"the members of the stored type {read} do not fit together")
         return read
 
     def _is_sound(self) -> bool:
@@ -215,23 +211,17 @@ def _scalar_named(word: object) -> Scalar:
     for scalar in Scalar:
         if scalar.value == word:
             return scalar
-    raise Unfit(f"{word!r} is not a scalar type")
+    raise Unfit(f"{shown(word)} is not a scalar type")
 
 
 def _checked_dim(dim: object) -> int:
     if type(dim) is not int or not 1 <= dim <= MAX_VECTOR_DIM:
-        raise Unfit(
-            f"a Vector dimension lies between 1 and {MAX_VECTOR_DIM}, got {dim!r}"
-        )
+        raise Unfit(f"a Vector dimension lies between 1 and {MAX_VECTOR_DIM}, got {shown(dim)}")
     return dim
 
 
 def _is_word_list(values: object) -> bool:
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(v, str) for v in values)
-    )
+    return isinstance(values, list) and bool(values) and all(isinstance(v, str) for v in values)
 
 
 def _arrow_scalar(scalar: Scalar) -> pa.DataType:

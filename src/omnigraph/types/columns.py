@@ -1,0 +1,236 @@
+"""Whole columns at a time: Arrow to stored values, JSON and key text, and image equality.
+
+Each function says for a column what its namesake in ``values`` or ``keys`` says for one value, and
+leaves the rows to Arrow and NumPy. The rare rows that need Python (non-finite floats, exponents,
+integers beyond JavaScript) are found by a mask and patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.types import temporal
+from omnigraph.types.keys import composite_id, positional
+from omnigraph.types.proptype import PropType, Scalar
+from omnigraph.types.unfit import Unfit, shown, shown_float
+from omnigraph.types.values import JS_SAFE, ExternalBlob, blob_to_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
+    """The Arrow column of stored values. An external Blob has no bytes to put there: ``Unfit``."""
+    import pyarrow as pa
+
+    values = values if isinstance(values, list) else list(values)
+    if t.is_blob:
+        for value in values:
+            if isinstance(value, ExternalBlob):
+                raise Unfit(f"the external blob {shown(value.uri)} has no bytes of its own")
+    return pa.array(values, type=t.arrow_type())
+
+
+def from_arrow(t: PropType, array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The stored values of an Arrow column."""
+    return _stored(t, _as_array(t, array))
+
+
+def column_to_json(
+    t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
+) -> list[Any]:
+    """The JSON forms of an Arrow column's values."""
+    return _json(t, _as_array(t, array), js_safe)
+
+
+def _as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array of exactly the type's storage."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    storage = t.arrow_type()
+    return array if array.type == storage else array.cast(storage)
+
+
+def _stored(t: PropType, array: pa.Array) -> list[Any]:
+    if t.is_list or t.is_vector:
+        element = t.element if t.is_list else PropType(Scalar.F32)
+        return _rows(array, _stored(element, array.flatten()))
+    if t.scalar is Scalar.BLOB:
+        values: list[Any] = array.to_pylist()
+        return values
+    return _plain(_integers(t, array))
+
+
+def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
+    import pyarrow.compute as pc
+
+    if t.is_list:
+        return _rows(array, _json(t.element, array.flatten(), js_safe))
+    if t.is_vector:
+        items = array.flatten()
+        nulled = pc.if_else(pc.is_finite(items), items, None)
+        return _rows(array, _plain(nulled))
+    match t.scalar:
+        case Scalar.F32 | Scalar.F64:
+            return _patched(_plain(array), pc.invert(pc.is_finite(array)), shown_float)
+        case Scalar.I64 | Scalar.U64 if js_safe:
+            return _patched(_plain(array), _beyond_js(array), str)
+        case Scalar.DATE | Scalar.DATETIME:
+            return _plain(_temporal_text(t, array))
+        case Scalar.BLOB:
+            return [None if value is None else blob_to_text(value) for value in array.to_pylist()]
+    return _plain(array)
+
+
+def _beyond_js(array: pa.Array) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # The bound needs the column's own type: U64 against a plain int is compared as I64 and fails.
+    beyond = pc.greater(array, pa.scalar(JS_SAFE, type=array.type))
+    if pa.types.is_signed_integer(array.type):
+        beyond = pc.or_(beyond, pc.less(array, pa.scalar(-JS_SAFE, type=array.type)))
+    return beyond
+
+
+def _plain(array: pa.Array) -> list[Any]:
+    """The Python values of a column of strings, booleans or numbers, in bulk."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values: list[Any]
+    if array.null_count == 0 or pa.types.is_string(array.type):
+        values = array.to_numpy(zero_copy_only=False).tolist()
+        return values
+    filler = pa.scalar(False if pa.types.is_boolean(array.type) else 0, type=array.type)
+    values = array.fill_null(filler).to_numpy(zero_copy_only=False).tolist()
+    return _patched(values, pc.is_null(array), lambda _: None)
+
+
+def _patched(values: list[Any], mask: pa.Array, patch: Callable[[Any], Any]) -> list[Any]:
+    import pyarrow.compute as pc
+
+    for row in pc.indices_nonzero(mask).to_numpy().tolist():
+        values[row] = patch(values[row])
+    return values
+
+
+def _rows(array: pa.Array, items: list[Any]) -> list[Any]:
+    """Cut the items of a list or vector column into its rows; null rows hold no items."""
+    import pyarrow.compute as pc
+
+    rows: list[Any] = []
+    start = 0
+    for length in _plain(pc.list_value_length(array)):
+        if length is None:
+            rows.append(None)
+        else:
+            rows.append(items[start : start + length])
+            start += length
+    return rows
+
+
+def _integers(t: PropType, array: pa.Array) -> pa.Array:
+    """Dates and instants as the integers they are stored as; other columns unchanged."""
+    import pyarrow as pa
+
+    if t.scalar is Scalar.DATE:
+        return array.cast(pa.int32())
+    return array.cast(pa.int64()) if t.scalar is Scalar.DATETIME else array
+
+
+def _temporal_text(t: PropType, array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    extremes = pc.min_max(_integers(t, array)).as_py()
+    check = temporal.checked_days if t.scalar is Scalar.DATE else temporal.checked_ms
+    for extreme in extremes.values():
+        if extreme is not None:
+            check(extreme)
+    if t.scalar is Scalar.DATE:
+        return array.cast(pa.utf8())
+    # Casting without the zone gives UTC text and needs no time zone database.
+    text = array.cast(pa.timestamp("ms")).cast(pa.utf8())
+    return pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
+
+
+def key_text_column(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+    """The canonical key text of every value; null stays null."""
+    import pyarrow as pa
+
+    if t.is_list or t.is_vector or t.is_blob:
+        raise Unfit(f"a key cannot be of type {t}")
+    array = _as_array(t, array)
+    return _float_texts(array) if t.is_float else _integers(t, array).cast(pa.utf8())
+
+
+def _float_texts(array: pa.Array) -> pa.StringArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bad = pc.indices_nonzero(pc.invert(pc.is_finite(array)))
+    if len(bad):
+        raise Unfit(f"a key must be a finite number, got {shown(array[bad[0].as_py()].as_py())}")
+    # Arrow prints the shortest text that round-trips at the column's width, some with an exponent.
+    texts = array.cast(pa.utf8())
+    texts = pc.if_else(pc.equal(array, pa.scalar(0, type=array.type)), "0", texts)
+    exponent = pc.match_substring(texts, "e")
+    if not pc.any(exponent).as_py():
+        return texts
+    rewritten = [positional(text) for text in texts.filter(exponent).to_pylist()]
+    return pc.replace_with_mask(texts, exponent.fill_null(False), pa.array(rewritten, pa.utf8()))
+
+
+def derive_id_column(
+    members: Sequence[tuple[PropType, pa.Array | pa.ChunkedArray]],
+) -> pa.StringArray:
+    """The id of every keyed node, from its key columns in stable property id order."""
+    import pyarrow as pa
+
+    texts = [key_text_column(t, array) for t, array in members]
+    if any(text.null_count for text in texts):
+        raise Unfit("a key cannot be null")
+    if len(texts) == 1:
+        return texts[0]
+    return pa.array(map(composite_id, zip(*map(_plain, texts), strict=True)), type=pa.utf8())
+
+
+def columns_equal(
+    t: PropType, a: pa.Array | pa.ChunkedArray, b: pa.Array | pa.ChunkedArray
+) -> pa.BooleanArray:
+    """Row by row, whether two columns of one type hold the same image; never null."""
+    a, b = _as_array(t, a), _as_array(t, b)
+    if len(a) != len(b):
+        raise ValueError(f"columns of {len(a)} and {len(b)} rows cannot be compared row by row")
+    return _lists_equal(a, b) if t.is_list or t.is_vector else _scalars_equal(a, b)
+
+
+def _scalars_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    same = pc.equal(a, b)
+    if pa.types.is_floating(a.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    return pc.if_else(pc.is_valid(same), same, pc.and_(pc.is_null(a), pc.is_null(b)))
+
+
+def _lists_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
+    """Rows of equal length are compared item by item in one go, then the verdicts gathered."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(a)
+    same_shape = _scalars_equal(lengths, pc.list_value_length(b))
+    a, b, lengths = (column.filter(same_shape) for column in (a, b, lengths))
+    differs = pc.invert(_scalars_equal(a.flatten(), b.flatten())).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths.fill_null(0).to_numpy())
+    counts = np.concatenate([[0], np.cumsum(differs)])[np.concatenate([[0], ends])]
+    same = same_shape.to_numpy(zero_copy_only=False).copy()
+    same[same] = np.diff(counts) == 0
+    return pa.array(same)

@@ -1,0 +1,92 @@
+"""Dates and instants: text to the stored integer and back.
+
+A Date is stored as days, a DateTime as milliseconds since 1970-01-01 (UTC). Both are held to the
+years 0001 to 9999, so that whatever is stored can be printed and read back.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from omnigraph.types.unfit import Unfit, shown
+
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+MS_PER_DAY = 86_400_000
+MIN_DAYS = date.min.toordinal() - EPOCH_ORDINAL
+MAX_DAYS = date.max.toordinal() - EPOCH_ORDINAL
+MIN_MS = MIN_DAYS * MS_PER_DAY
+MAX_MS = (MAX_DAYS + 1) * MS_PER_DAY - 1
+
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DATETIME = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
+    r"(?::(?P<second>[0-5][0-9])(?:[.,](?P<fraction>[0-9]+))?)?"
+    r"(?:[Zz]|(?P<sign>[+-])(?P<off_hour>[01][0-9]|2[0-3])(?::?(?P<off_minute>[0-5][0-9]))?)?)?"
+)
+
+
+def parse_date(text: str) -> int:
+    """Days since the epoch of a date written ``YYYY-MM-DD``."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise Unfit(f"{shown(text)} is not a date written YYYY-MM-DD")
+    year, month, day = match.groups()
+    try:
+        return date(int(year), int(month), int(day)).toordinal() - EPOCH_ORDINAL
+    except ValueError:
+        raise Unfit(f"{shown(text)} is not a day of the calendar, years 0001 to 9999") from None
+
+
+def format_date(days: int) -> str:
+    """``YYYY-MM-DD`` of a stored Date."""
+    return date.fromordinal(checked_days(days) + EPOCH_ORDINAL).isoformat()
+
+
+def checked_days(days: int) -> int:
+    """The days themselves, if they lie in the years 0001 to 9999."""
+    if not MIN_DAYS <= days <= MAX_DAYS:
+        raise Unfit(f"{shown(days)} days since 1970-01-01 leaves the years 0001 to 9999")
+    return days
+
+
+def parse_datetime(text: str) -> int:
+    """Milliseconds since the epoch of an RFC 3339 instant.
+
+    No offset means UTC, a bare date means midnight UTC, digits beyond milliseconds are dropped.
+    """
+    match = _DATETIME.fullmatch(text)
+    if match is None:
+        raise Unfit(f"{shown(text)} is not a date and time written YYYY-MM-DDTHH:MM:SS.mmmZ")
+    try:
+        days = parse_date(match["date"])
+    except Unfit:
+        raise Unfit(f"{shown(text)} is not on a day of the calendar, years 0001 to 9999") from None
+    ms = days * MS_PER_DAY + _minutes(match["hour"], match["minute"]) * 60_000
+    ms += int(match["second"] or 0) * 1000 + int((match["fraction"] or "")[:3].ljust(3, "0"))
+    offset = _minutes(match["off_hour"], match["off_minute"]) * 60_000
+    ms += offset if match["sign"] == "-" else -offset
+    if not MIN_MS <= ms <= MAX_MS:
+        raise Unfit(f"{shown(text)} leaves the years 0001 to 9999 in UTC")
+    return ms
+
+
+def _minutes(hours: str | None, minutes: str | None) -> int:
+    return int(hours or 0) * 60 + int(minutes or 0)
+
+
+def format_datetime(ms: int) -> str:
+    """``YYYY-MM-DDTHH:MM:SS.mmmZ`` of a stored DateTime."""
+    days, rest = divmod(checked_ms(ms), MS_PER_DAY)
+    seconds, millis = divmod(rest, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{format_date(days)}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
+
+
+def checked_ms(ms: int) -> int:
+    """The milliseconds themselves, if they lie in the years 0001 to 9999."""
+    if not MIN_MS <= ms <= MAX_MS:
+        raise Unfit(f"{shown(ms)} ms since 1970-01-01 leaves the years 0001 to 9999")
+    return ms

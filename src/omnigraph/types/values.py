@@ -1,0 +1,287 @@
+"""One value at a time: JSON to stored value and back, and when two stored values are the same.
+
+Every reader raises ``Unfit`` and nothing else, whatever JSON it is given.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from omnigraph.types import temporal
+from omnigraph.types.proptype import INTEGER_RANGES, PropType, Scalar
+from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_float
+
+MANAGED_BLOB = "base64:"
+JS_SAFE = 2**53 - 1
+
+Readers = Mapping[Scalar, Callable[[object], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalBlob:
+    """A Blob value that lies elsewhere and is known only by its address."""
+
+    uri: str
+
+
+def from_json(t: PropType, value: object) -> Any:
+    """The stored value of a data record's JSON value. Enum membership is not judged here."""
+    return _read(t, value, _DATA, null_items=True)
+
+
+def param_from_json(t: PropType, value: object, js_safe: bool = False) -> Any:
+    """The stored value of a query parameter; a Blob parameter stays the text it came as.
+
+    ``js_safe`` takes floats without a fraction for integers, and integers that a JavaScript number
+    cannot hold only as strings.
+    """
+    return _read(t, value, _PARAM_JS if js_safe else _PARAM, null_items=False)
+
+
+def _read(t: PropType, value: object, readers: Readers, null_items: bool) -> Any:
+    if value is None:
+        if t.nullable:
+            return None
+        raise Unfit("a value is required, got null")
+    if t.dim is not None:
+        return _vector(t.dim, value)
+    read = readers[t.scalar]
+    return _list(t, value, read, null_items) if t.is_list else read(value)
+
+
+def _list(t: PropType, value: object, read: Callable[[object], Any], null_items: bool) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise Unfit(f"expected an array of {t.scalar}, got {shown(value)}")
+    items: list[Any] = []
+    for number, item in enumerate(value, start=1):
+        try:
+            items.append(None if item is None and null_items else read(item))
+        except Unfit as unfit:
+            raise Unfit(f"element {number}: {unfit}") from None
+    return items
+
+
+def _vector(dim: int, value: object) -> list[float]:
+    if not isinstance(value, list | tuple):
+        raise Unfit(f"expected an array of {dim} numbers, got {shown(value)}")
+    if len(value) != dim:
+        raise Unfit(f"expected {dim} numbers, got {len(value)}")
+    if {type(item) for item in value} <= {int, float}:
+        rounded = _round_all(value)
+        if all(map(math.isfinite, rounded)):
+            return rounded
+    return [_component(number, item) for number, item in enumerate(value, start=1)]
+
+
+def _round_all(numbers: Sequence[float]) -> list[float]:
+    try:
+        return list(struct.unpack(f"{len(numbers)}f", struct.pack(f"{len(numbers)}f", *numbers)))
+    except OverflowError:
+        return [math.nan]
+
+
+def _component(number: int, item: object) -> float:
+    if isinstance(item, bool) or not isinstance(item, int | float):
+        raise Unfit(f"element {number} must be numeric, got {shown(item)}")
+    try:
+        return _float(Scalar.F32, item)
+    except Unfit as unfit:
+        raise Unfit(f"element {number}: {unfit}") from None
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise Unfit(f"expected a string, got {shown(value)}")
+    if not is_unicode(value):
+        raise Unfit(f"expected Unicode text, got a lone surrogate in {shown(value)}")
+    return value
+
+
+def _bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Unfit(f"expected true or false, got {shown(value)}")
+    return value
+
+
+def _integer(scalar: Scalar, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        low, high = INTEGER_RANGES[scalar]
+        if low <= value <= high:
+            return int(value)
+    raise Unfit(f"expected an integer in the range of {scalar}, got {shown(value)}")
+
+
+# Leading zeros stand apart because Python refuses to convert very long digit strings.
+_DIGITS = re.compile(r"([+-]?)0*([0-9]{1,20})")
+
+
+def _param_integer(scalar: Scalar, js_safe: bool, value: object) -> int:
+    if isinstance(value, str):
+        match = _DIGITS.fullmatch(value)
+        number = None if match is None else int(match[1] + match[2])
+        low, high = INTEGER_RANGES[scalar]
+        if number is None or not low <= number <= high:
+            raise Unfit(f"expected an integer in the range of {scalar}, got {shown(value)}")
+        return number
+    if not js_safe:
+        return _integer(scalar, value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    number = _integer(scalar, value)
+    if abs(number) > JS_SAFE:
+        raise Unfit(f"an integer beyond ±{JS_SAFE} must be sent as a string, got {number}")
+    return number
+
+
+def round_f32(value: float) -> float:
+    """The F32 nearest to a number, as a double; infinite when beyond the range of F32."""
+    try:
+        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return rounded
+
+
+def _float(scalar: Scalar, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unfit(f"expected a number, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    else:
+        if not math.isfinite(number):
+            raise Unfit(f"expected a finite number, got {shown(value)}")
+        number = round_f32(number) if scalar is Scalar.F32 else number
+    if math.isinf(number):
+        raise Unfit(f"expected a number in the range of {scalar}, got {shown(value)}")
+    return number
+
+
+def _date(value: object) -> int:
+    if isinstance(value, str):
+        return temporal.parse_date(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return temporal.checked_days(int(value))
+    raise Unfit(f"expected a date written YYYY-MM-DD or as days, got {shown(value)}")
+
+
+def _datetime(value: object) -> int:
+    if isinstance(value, str):
+        return temporal.parse_datetime(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return temporal.checked_ms(int(value))
+    raise Unfit(f"expected an RFC 3339 date and time, or milliseconds, got {shown(value)}")
+
+
+def _param_date(value: object) -> int:
+    if isinstance(value, str):
+        return temporal.parse_date(value)
+    raise Unfit(f"expected a date as a string, YYYY-MM-DD, got {shown(value)}")
+
+
+def _param_datetime(value: object) -> int:
+    if isinstance(value, str):
+        return temporal.parse_datetime(value)
+    raise Unfit(f"expected a date and time as an RFC 3339 string, got {shown(value)}")
+
+
+def blob_from_text(value: object) -> bytes | ExternalBlob:
+    """The Blob a text means: ``base64:`` and its payload, or the address of an external one."""
+    text = _string(value)
+    if not text.startswith(MANAGED_BLOB):
+        return ExternalBlob(text)
+    payload = text[len(MANAGED_BLOB) :]
+    try:
+        content = binascii.a2b_base64(payload, strict_mode=True)
+    except ValueError as error:
+        raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: {error}") from None
+    # Python ignores the unused bits of the last character; two texts must not mean one value.
+    if base64.b64encode(content[len(content) // 3 * 3 :]).decode() != _tail(payload):
+        raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: unused bits are set at the end")
+    return content
+
+
+def _tail(payload: str) -> str:
+    return payload[-4:] if payload.endswith("=") else ""
+
+
+_DATA: Readers = {
+    Scalar.STRING: _string,
+    Scalar.BOOL: _bool,
+    **{scalar: partial(_integer, scalar) for scalar in INTEGER_RANGES},
+    Scalar.F32: partial(_float, Scalar.F32),
+    Scalar.F64: partial(_float, Scalar.F64),
+    Scalar.DATE: _date,
+    Scalar.DATETIME: _datetime,
+    Scalar.BLOB: blob_from_text,
+}
+_PARAM: Readers = {
+    **_DATA,
+    **{scalar: partial(_param_integer, scalar, False) for scalar in INTEGER_RANGES},
+    Scalar.DATE: _param_date,
+    Scalar.DATETIME: _param_datetime,
+    Scalar.BLOB: _string,
+}
+_PARAM_JS: Readers = {
+    **_PARAM,
+    **{scalar: partial(_param_integer, scalar, True) for scalar in INTEGER_RANGES},
+}
+
+
+def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
+    """The JSON form of a stored value, as results and exports show it."""
+    if value is None:
+        return None
+    if t.is_vector:
+        return [item if item is not None and math.isfinite(item) else None for item in value]
+    if t.is_list:
+        element = t.element
+        return [to_json(element, item, js_safe) for item in value]
+    match t.scalar:
+        case Scalar.F32 | Scalar.F64:
+            return value if math.isfinite(value) else shown_float(value)
+        case Scalar.I64 | Scalar.U64 if js_safe and abs(value) > JS_SAFE:
+            return str(value)
+        case Scalar.DATE:
+            return temporal.format_date(value)
+        case Scalar.DATETIME:
+            return temporal.format_datetime(value)
+        case Scalar.BLOB:
+            return blob_to_text(value)
+    return value
+
+
+def blob_to_text(value: bytes | ExternalBlob) -> str:
+    """The text form of a Blob: its bytes as ``base64:…``, or its address."""
+    if isinstance(value, ExternalBlob):
+        return value.uri
+    return MANAGED_BLOB + base64.b64encode(value).decode()
+
+
+def same_image(t: PropType, a: Any, b: Any) -> bool:
+    """Whether two stored values of one type are the same: the rule behind every "changed?".
+
+    Null, ``""`` and ``[]`` differ from one another; NaN equals NaN and ``-0.0`` equals ``0.0``.
+    """
+    if a is None or b is None:
+        return a is b
+    if t.is_list or t.is_vector:
+        return len(a) == len(b) and all(map(_same_item, a, b))
+    return _same_item(a, b)
+
+
+def _same_item(a: Any, b: Any) -> bool:
+    return bool(a == b) or (_is_nan(a) and _is_nan(b))
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
