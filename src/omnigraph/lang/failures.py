@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from omnigraph.errors import ParseError, Span
@@ -30,14 +32,29 @@ Advise = Callable[[str, frozenset[str]], Advice]
 """What a language adds: given the text found (empty at the end) and the terminals expected."""
 
 
+def run(
+    parser: Lark, source: Source, names: Mapping[str, str], advise: Advise | None = None
+) -> Any:
+    """What the parser makes of the source; a failure is the ParseError that `translate` gives."""
+    _check_encoding(source)
+    steps: Any = parser.parse_interactive(source.text)
+    try:
+        tokens = steps.exhaust_lexer()
+        return steps.feed_eof(tokens[-1] if tokens else None)
+    except UnexpectedInput as error:
+        # lark's own `expected` also lists terminals that only fit after another beginning.
+        raise translate(source, error, names, advise, frozenset(steps.accepts())) from None
+
+
 def translate(
     source: Source,
     error: UnexpectedInput,
     names: Mapping[str, str],
     advise: Advise | None = None,
+    accepts: frozenset[str] | None = None,
 ) -> ParseError:
     """The ParseError for a lark failure; `names` gives the words for each terminal."""
-    expected = _expected(error)
+    expected = accepts or _expected(error)
     if _at_end(error):
         found, span = "", _last_token(source, error)
     else:
@@ -64,6 +81,14 @@ def quoted(found: str) -> str:
     return f"`{found}`" if len(found) <= _SHOWN else f"`{found[:_SHOWN]}…`"
 
 
+def _check_encoding(source: Source) -> None:
+    try:
+        source.text.encode()
+    except UnicodeEncodeError as error:
+        span = source.span(error.start, error.end)
+        source.fail("the source is not valid Unicode text: a lone surrogate", span)
+
+
 def _at_end(error: UnexpectedInput) -> bool:
     if isinstance(error, UnexpectedToken):
         return bool(error.token.type == END)
@@ -72,8 +97,6 @@ def _at_end(error: UnexpectedInput) -> bool:
 
 def _expected(error: UnexpectedInput) -> frozenset[str]:
     if isinstance(error, UnexpectedToken):
-        # `accepts` is exact but needs the parser at the point of failure, which lark only keeps
-        # for failures the parser itself (not the contextual lexer) found.
         return frozenset(error.accepts or error.expected)
     if isinstance(error, UnexpectedCharacters):
         return frozenset(error.allowed)
