@@ -119,7 +119,13 @@ class NodeScan:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """From the bound `src` reach `dst`, which is new. With `edge_var`, one row per stored edge."""
+    """From the bound `src` reach `dst`, which is new. With `edge_var`, one row per stored edge.
+
+    A traversal of several hops is a relation between the two written variables: the search starts
+    from the left one. `inverse` says that `src` here is the right one, so `dst` ranges over the
+    nodes whose search (against `direction`) reaches `src`. The two differ only through self-loops:
+    a self-loop on the *reached* node lets it be emitted one hop after its distance.
+    """
 
     src: str
     dst: str
@@ -131,6 +137,7 @@ class Expand:
     max_hops: int = 1
     dst_filters: tuple[Predicate, ...] = ()
     edge_var: str | None = None
+    inverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,25 @@
+"""The front door: source text to plan."""
+
+from __future__ import annotations
+
+from typing import Literal as OneOf
+
+from omnigraph.lang.query.check import check
+from omnigraph.lang.query.choose import choose
+from omnigraph.lang.query.ir import Plan
+from omnigraph.lang.query.lower import lower
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.source import Source
+
+
+def compile_query(
+    catalog: Catalog,
+    text: str,
+    name: str | None = None,
+    want: OneOf["read", "mutation"] | None = None,
+    filename: str | None = None,
+) -> Plan:
+    """Parse, choose, check and lower one query of a source."""
+    query = choose(parse(text, filename), name, want)
+    return lower(check(query, catalog, Source(text, filename)))

@@ -1,0 +1,188 @@
+"""Lint of a `.gq` source against a catalog; never touches data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from typing import Literal as OneOf
+
+from omnigraph.errors import OmniGraphError, ParseError, SourceError
+from omnigraph.lang.query import ast, ir
+from omnigraph.lang.query.check import check
+from omnigraph.lang.query.describe import describe_operation
+from omnigraph.lang.query.lower import lower
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.source import Source
+
+Severity = OneOf["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+PARSE_FAILURE = "Q000"
+PROPERTY_NEVER_UPDATED = "L201"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about the whole file: a parse failure, or a property no update sets."""
+
+    severity: Severity
+    code: str
+    message: str
+    type_name: str | None = None
+    property: str | None = None
+    queries: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding without its empty fields."""
+        facts: dict[str, Any] = {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+        }
+        if self.type_name is not None:
+            facts |= {"type_name": self.type_name, "property": self.property}
+            facts["queries"] = list(self.queries)
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What lint says of one query. `failure` keeps the error itself, for its underline."""
+
+    name: str
+    kind: OneOf["read", "mutation"]
+    warnings: tuple[str, ...] = ()
+    failure: OmniGraphError | None = None
+    operation: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The result without its empty fields."""
+        facts: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "status": "error" if self.failure else "ok",
+        }
+        if self.warnings:
+            facts["warnings"] = list(self.warnings)
+        if self.failure is not None:
+            facts["error"] = str(self.failure)
+        if self.operation is not None:
+            facts["operation"] = self.operation
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """The whole answer; `status` is `error` exactly when there is an error."""
+
+    schema_source: dict[str, str]
+    query_path: str | None
+    results: tuple[QueryResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    failure: SourceError | None = field(default=None, compare=False)
+
+    @property
+    def errors(self) -> int:
+        """How many queries fail, plus findings of that severity."""
+        return self._count("error") + sum(result.failure is not None for result in self.results)
+
+    @property
+    def warnings(self) -> int:
+        """How many warnings, per query and per file."""
+        return self._count("warning") + sum(len(result.warnings) for result in self.results)
+
+    @property
+    def infos(self) -> int:
+        """How many remarks."""
+        return self._count("info")
+
+    @property
+    def status(self) -> str:
+        """`ok` or `error`."""
+        return "error" if self.errors else "ok"
+
+    def _count(self, severity: Severity) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `omnigraph lint --json`."""
+        return {
+            "status": self.status,
+            "schema_source": self.schema_source,
+            "query_path": self.query_path,
+            "queries_processed": len(self.results),
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "infos": self.infos,
+            "results": [result.to_json() for result in self.results],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def lint(
+    catalog: Catalog,
+    text: str,
+    *,
+    query_path: str | None = None,
+    schema_source: dict[str, str] | None = None,
+) -> LintReport:
+    """Check every query of a source and look for what no query does."""
+    where = schema_source if schema_source is not None else {"kind": "file"}
+    try:
+        file = parse(text, query_path)
+    except ParseError as error:
+        finding = Finding("error", PARSE_FAILURE, str(error))
+        return LintReport(where, query_path, findings=(finding,), failure=error)
+    source = Source(text, query_path)
+    checked = [_check_one(query, catalog, source) for query in file.queries]
+    findings = _never_updated(catalog, [plan for _, plan in checked if plan is not None])
+    results = tuple(result for result, _ in checked)
+    return LintReport(where, query_path, results, tuple(findings))
+
+
+def _check_one(
+    query: ast.Query, catalog: Catalog, source: Source
+) -> tuple[QueryResult, ir.Plan | None]:
+    kind: OneOf["read", "mutation"] = "mutation" if query.is_mutation else "read"
+    warnings: tuple[str, ...] = ()
+    if query.is_mutation and not query.params:
+        warnings = (f"mutation `{query.name}` declares no parameters: it does the same each time",)
+    try:
+        plan = lower(check(query, catalog, source))
+    except OmniGraphError as error:
+        return QueryResult(query.name, kind, warnings, error), None
+    operation = describe_operation(plan, catalog)
+    return QueryResult(query.name, kind, warnings, None, operation), plan
+
+
+def _never_updated(catalog: Catalog, plans: list[ir.Plan]) -> list[Finding]:
+    """L201: nullable properties of updated node types that no update of the file sets."""
+    updates: dict[str, list[tuple[str, ir.Update]]] = {}
+    for plan in plans:
+        if isinstance(plan, ir.MutationPlan):
+            for statement in plan.statements:
+                if isinstance(statement, ir.Update):
+                    updates.setdefault(statement.type_name, []).append((plan.name, statement))
+    findings = []
+    for type_name, statements in updates.items():
+        node = catalog.nodes[type_name]
+        assigned = {item.property for _, update in statements for item in update.assignments}
+        queries = tuple(sorted({name for name, _ in statements}))
+        for prop in node.properties.values():
+            in_key = node.key is not None and prop.name in node.key
+            if prop.type.nullable and not in_key and prop.embed is None:
+                if prop.name in assigned:
+                    continue
+                message = f"no update sets the nullable property {type_name}.{prop.name}"
+                findings.append(
+                    Finding(
+                        "warning", PROPERTY_NEVER_UPDATED, message, type_name, prop.name, queries
+                    )
+                )
+    return sorted(findings, key=_rank)
+
+
+def _rank(finding: Finding) -> tuple[int, str, str, str]:
+    severity = SEVERITIES.index(finding.severity)
+    return severity, finding.type_name or "", finding.property or "", finding.message

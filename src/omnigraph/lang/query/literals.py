@@ -1,0 +1,160 @@
+"""Literals: their types, their stored values, and whether they suit a property."""
+
+from __future__ import annotations
+
+from omnigraph.errors import ConstraintError
+from omnigraph.lang.query import ast, ir
+from omnigraph.lang.query.scope import Context
+from omnigraph.types import PropType, Scalar, Unfit, from_json, parse_date, parse_datetime
+
+SCALARS = {
+    "string": Scalar.STRING,
+    "int": Scalar.I64,
+    "float": Scalar.F64,
+    "bool": Scalar.BOOL,
+    "date": Scalar.DATE,
+    "datetime": Scalar.DATETIME,
+}
+
+
+def compatible(left: PropType, right: PropType) -> bool:
+    """True when two operands may be compared: equal element types, or both numeric."""
+    if left.is_list != right.is_list or left.is_vector or right.is_vector:
+        return False
+    if left.scalar == right.scalar:
+        return True
+    return left.element.is_numeric and right.element.is_numeric
+
+
+def constant(context: Context, literal: ast.Literal) -> ir.Const:
+    """A literal in its natural type: integers are I64, floats F64, a list is of its first element."""
+    if literal.kind == "list":
+        return _list_constant(context, literal)
+    if literal.kind in ("date", "datetime"):
+        return ir.Const(_instant(context, literal), PropType(SCALARS[literal.kind]))
+    return ir.Const(literal.value, PropType(SCALARS[literal.kind]))
+
+
+def _instant(context: Context, literal: ast.Literal) -> int:
+    read = parse_date if literal.kind == "date" else parse_datetime
+    try:
+        return read(str(literal.value))
+    except Unfit as unfit:
+        context.fail("T3", f"{literal.kind}({literal.value!r}): {unfit}", literal.span)
+
+
+def _list_constant(context: Context, literal: ast.Literal) -> ir.Const:
+    items = elements(literal)
+    for item in items:
+        if item.kind == "list":
+            context.fail("T27", "a list literal cannot hold another list", item.span)
+        if item.kind != items[0].kind:
+            context.fail(
+                "T27",
+                f"a list literal holds one kind of value; this one mixes {items[0].kind} "
+                f"and {item.kind}",
+                item.span,
+            )
+    scalar = SCALARS[items[0].kind] if items else Scalar.STRING
+    values = [constant(context, item).value for item in items]
+    return ir.Const(values, PropType(scalar, is_list=True))
+
+
+def elements(literal: ast.Literal) -> tuple[ast.Literal, ...]:
+    """The members of a list literal."""
+    return literal.value if isinstance(literal.value, tuple) else ()
+
+
+def vector_constant(literal: ast.Literal, dim: int) -> ir.Const | None:
+    """A numeric list literal of exactly `dim` members as a vector, else None."""
+    items = elements(literal)
+    if literal.kind != "list" or len(items) != dim:
+        return None
+    if any(item.kind not in ("int", "float") for item in items):
+        return None
+    kind = PropType(Scalar.F32, dim=dim)
+    try:
+        return ir.Const(from_json(kind, [item.value for item in items]), kind)
+    except Unfit:
+        return None
+
+
+def check_enum(context: Context, prop: str, kind: PropType, literal: ast.Literal) -> None:
+    """T3 when a text literal is outside a property's enum."""
+    if kind.enum_values is not None and literal.value not in kind.enum_values:
+        allowed = ", ".join(kind.enum_values)
+        context.fail(
+            "T3",
+            f"property `{prop}` cannot be {literal.value!r}: its enum has {allowed}",
+            literal.span,
+        )
+
+
+def assigned_constant(
+    context: Context, prop: str, kind: PropType, literal: ast.Literal
+) -> ir.Const:
+    """A literal as the stored value of the property it is assigned to (T3 when it does not suit)."""
+    if kind.is_vector and literal.kind == "list":
+        vector = vector_constant(literal, kind.dim or 0)
+        if vector is None:
+            context.fail(
+                "T3",
+                f"property `{prop}` takes {kind.dim} numbers, got a list of "
+                f"{len(elements(literal))}",
+                literal.span,
+            )
+        return vector
+    natural = constant(context, literal)
+    if not _assignable(natural, kind):
+        context.fail(
+            "T3",
+            f"property `{prop}` is {kind.display}; a {describe(literal)} does not suit it",
+            literal.span,
+            _assignment_hint(literal, kind),
+        )
+    for item in elements(literal) if literal.kind == "list" else (literal,):
+        check_enum(context, prop, kind, item)
+    target = kind.as_nullable(False)
+    try:
+        return ir.Const(_converted(natural, target), target)
+    except Unfit as unfit:
+        raise ConstraintError(
+            f"property `{prop}` is {kind.display}: {unfit}", property=prop, violation="overflow"
+        ) from None
+
+
+def _assignable(natural: ir.Const, kind: PropType) -> bool:
+    source = natural.type
+    if kind.is_blob:
+        return source == PropType(Scalar.STRING)
+    if kind.is_vector or source.is_list != kind.is_list:
+        return False
+    if source.is_list and natural.value == []:
+        return True
+    if source.scalar == kind.scalar:
+        return True
+    if source.scalar == Scalar.I64:
+        return kind.element.is_numeric
+    return source.scalar == Scalar.F64 and kind.element.is_float
+
+
+def _converted(natural: ir.Const, target: PropType) -> object:
+    if target.element.is_numeric:
+        return from_json(target, natural.value)
+    if target.is_blob:
+        return from_json(target, natural.value)
+    return natural.value
+
+
+def describe(literal: ast.Literal) -> str:
+    """A literal's kind in words, for messages."""
+    words = {"string": "text", "int": "integer", "float": "fraction", "bool": "boolean"}
+    return f"{words.get(literal.kind, literal.kind)} literal"
+
+
+def _assignment_hint(literal: ast.Literal, kind: PropType) -> str | None:
+    if literal.kind == "string" and kind.scalar == Scalar.DATE:
+        return 'write date("YYYY-MM-DD")'
+    if literal.kind == "string" and kind.scalar == Scalar.DATETIME:
+        return 'write datetime("YYYY-MM-DDTHH:MM:SSZ")'
+    return None

@@ -1,0 +1,45 @@
+"""Parameter binding: a JSON object against the declared parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from omnigraph.errors import ParamError, nearest_name
+from omnigraph.lang.query.ir import ParamSpec
+from omnigraph.types import Unfit, param_from_json
+
+
+def bind(declared: Sequence[ParamSpec], given: object, *, js_safe: bool = False) -> dict[str, Any]:
+    """Stored values of all declared parameters; an absent optional one is None."""
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        raise ParamError("params must be a JSON object keyed by parameter name")
+    known = {spec.name for spec in declared}
+    for key in given:
+        if key not in known:
+            raise _undeclared(str(key), known)
+    return {spec.name: _bound(spec, given, js_safe) for spec in declared}
+
+
+def _undeclared(key: str, known: set[str]) -> ParamError:
+    near = nearest_name(key.removeprefix("$"), sorted(known))
+    hint = f"; did you mean `{near}`?" if near is not None else ""
+    if near is None and known:
+        hint = f"; the query declares {', '.join(sorted(known))}"
+    return ParamError(f"parameter `{key}` is not declared by the query{hint}", param=key)
+
+
+def _bound(spec: ParamSpec, given: Mapping[Any, Any], js_safe: bool) -> Any:
+    place = f"parameter `{spec.name}` of type {spec.type.display}"
+    value = given.get(spec.name)
+    if value is None:
+        if spec.type.nullable:
+            return None
+        what = "cannot be null" if spec.name in given else "is missing"
+        raise ParamError(f"{place} {what}", param=spec.name, type=spec.type.display)
+    try:
+        return param_from_json(spec.type, value, js_safe=js_safe)
+    except Unfit as unfit:
+        raise ParamError(f"{place}: {unfit}", param=spec.name, type=spec.type.display) from None

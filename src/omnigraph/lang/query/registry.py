@@ -1,0 +1,130 @@
+"""Stored queries: named `.gq` sources that a graph serves to its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import BadRequest, OmniGraphError, SourceError
+from omnigraph.lang.query import ast
+from omnigraph.lang.query.check import check
+from omnigraph.lang.query.describe import describe_value
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """What a registry is given: a source, and how the query appears to tools."""
+
+    name: str
+    text: str
+    tool_name: str | None = None
+    expose: bool = True
+    filename: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuery:
+    """One entry of a loaded registry."""
+
+    stored: StoredSource
+    query: ast.Query
+
+    @property
+    def tool_name(self) -> str:
+        """The name tools see."""
+        return self.stored.tool_name or self.stored.name
+
+    def to_json(self) -> dict[str, Any]:
+        """The catalog entry clients get; `@description` and `@instruction` pass unchanged."""
+        entry: dict[str, Any] = {"name": self.stored.name, "tool_name": self.tool_name}
+        if self.query.description is not None:
+            entry["description"] = self.query.description
+        if self.query.instruction is not None:
+            entry["instruction"] = self.query.instruction
+        entry["mutation"] = self.query.is_mutation
+        entry["params"] = [describe_value(param.name, param.type) for param in self.query.params]
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Breakages forbid serving the graph; warnings do not."""
+
+    breakages: tuple[OmniGraphError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Registry:
+    """The stored queries of one graph, by name."""
+
+    def __init__(self, queries: Mapping[str, StoredQuery]) -> None:
+        self.queries = dict(queries)
+
+    @classmethod
+    def load(cls, sources: Iterable[StoredSource]) -> Registry:
+        """Read all sources; every problem is collected before one error is raised."""
+        problems: list[str] = []
+        queries: dict[str, StoredQuery] = {}
+        tools: dict[str, str] = {}
+        for stored in sources:
+            loaded = _load_one(stored, problems)
+            if loaded is None:
+                continue
+            if stored.name in queries:
+                problems.append(f"stored query `{stored.name}` is given twice")
+            if stored.expose:
+                other = tools.setdefault(loaded.tool_name, stored.name)
+                if other != stored.name:
+                    problems.append(
+                        f"stored queries `{other}` and `{stored.name}` share the tool name "
+                        f"`{loaded.tool_name}`"
+                    )
+            queries[stored.name] = loaded
+        if problems:
+            raise BadRequest("stored queries: " + "; ".join(problems), problems=problems)
+        return cls(queries)
+
+    def exposed(self) -> list[StoredQuery]:
+        """The queries clients may see, by name."""
+        return [
+            self.queries[name] for name in sorted(self.queries) if self.queries[name].stored.expose
+        ]
+
+    def validate(self, catalog: Catalog) -> Validation:
+        """Check every query against the live schema."""
+        breakages: list[OmniGraphError] = []
+        warnings: list[str] = []
+        for name in sorted(self.queries):
+            entry = self.queries[name]
+            try:
+                check(entry.query, catalog, Source(entry.stored.text, entry.stored.filename))
+            except OmniGraphError as error:
+                breakages.append(error)
+            if entry.stored.expose:
+                warnings += [
+                    f"stored query `{name}`: agents cannot supply the vector `${param.name}`; "
+                    "use a String parameter"
+                    for param in entry.query.params
+                    if param.type.is_vector
+                ]
+        return Validation(tuple(breakages), tuple(warnings))
+
+
+def _load_one(stored: StoredSource, problems: list[str]) -> StoredQuery | None:
+    try:
+        file = parse(stored.text, stored.filename)
+    except SourceError as error:
+        problems.append(f"stored query `{stored.name}`: {error}")
+        return None
+    for query in file.queries:
+        if query.name == stored.name:
+            return StoredQuery(stored, query)
+    found = ", ".join(query.name for query in file.queries) or "none"
+    problems.append(
+        f"stored query `{stored.name}`: its source declares no query of that name (found: {found})"
+    )
+    return None
