@@ -10,7 +10,7 @@ import binascii
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,9 @@ from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_float
 
 MANAGED_BLOB = "base64:"
 JS_SAFE = 2**53 - 1
+
+# What packing a float32 raises: the second for an int that is not even a float64.
+_TOO_LARGE = (OverflowError, struct.error)
 
 Readers = Mapping[Scalar, Callable[[object], Any]]
 
@@ -75,17 +78,15 @@ def _vector(dim: int, value: object) -> list[float]:
     if len(value) != dim:
         raise Unfit(f"expected {dim} numbers, got {len(value)}")
     if {type(item) for item in value} <= {int, float}:
-        rounded = _round_all(value)
-        if all(map(math.isfinite, rounded)):
-            return rounded
+        try:
+            rounded = struct.unpack(f"{dim}f", struct.pack(f"{dim}f", *value))
+        except _TOO_LARGE:
+            pass
+        else:
+            if all(map(math.isfinite, rounded)):
+                return list(rounded)
+    # Something is wrong with an element: find it.
     return [_component(number, item) for number, item in enumerate(value, start=1)]
-
-
-def _round_all(numbers: Sequence[float]) -> list[float]:
-    try:
-        return list(struct.unpack(f"{len(numbers)}f", struct.pack(f"{len(numbers)}f", *numbers)))
-    except OverflowError:
-        return [math.nan]
 
 
 def _component(number: int, item: object) -> float:
@@ -145,7 +146,7 @@ def round_f32(value: float) -> float:
     """The F32 nearest to a number, as a double; infinite when beyond the range of F32."""
     try:
         rounded: float = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
+    except _TOO_LARGE:
         return math.inf if value > 0 else -math.inf
     return rounded
 
