@@ -20,7 +20,7 @@ from omnigraph.lang.source import Source, one_of, unescape
 END = "$END"
 
 _STRING = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"')
-_FOUND = re.compile(_STRING.pattern + r"|[0-9]+\.[0-9]+|\w+|->|\.\.|[\s\S]")
+_FOUND = re.compile(_STRING.pattern + r"|[0-9]+\.[0-9]+|\$?\w+|->|\.\.|[\s\S]")
 _WORD = re.compile(r"\w*")
 _CURLY_QUOTES = "“”„«»‘’"
 _SHOWN = 40
