@@ -9,7 +9,8 @@ from omnigraph.errors import Span
 from omnigraph.types import PropType
 
 LiteralKind = OneOf["string", "int", "float", "bool", "date", "datetime", "list"]
-Operator = OneOf["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"]
+Comparator = OneOf["=", "!=", "<", "<=", ">", ">="]
+Operator = Comparator | OneOf["contains", "starts_with"]
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
 TEXT_CALLS = ("search", "match_text", "fuzzy")
@@ -179,7 +180,7 @@ class Condition:
     """The `where` of an update or delete."""
 
     property: str
-    op: Operator
+    op: Comparator
     value: Value
     span: Span = _span()
 

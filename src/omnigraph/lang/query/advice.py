@@ -1,0 +1,278 @@
+"""What a person reads when a query breaks the grammar: words for terminals, and hints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from omnigraph.errors import did_you_mean
+from omnigraph.lang.failures import END, Advice, quoted
+from omnigraph.lang.query.reading import Reading
+from omnigraph.lang.source import one_of
+
+NAMES: Final[dict[str, str]] = {
+    END: "the end of the source",
+    "NAME": "a name",
+    "TYPE": "a type name",
+    "VAR": "a variable",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "STRING": "a string",
+    "TRUE": "`true`",
+    "FALSE": "`false`",
+    "DATED": "a date",
+    "LBRACKET": "`[`",
+    "RBRACKET": "`]`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "LPAR": "`(`",
+    "RPAREN": "`)`",
+    "COLON": "`:`",
+    "COMMA": "`,`",
+    "DOT": "`.`",
+    "AT": "`@`",
+    "OPTIONAL": "`?`",
+    "COMPARE": "a comparison",
+    "LESS": "`<`",
+    "GREATER": "`>`",
+    "CONTAINS": "`contains`",
+    "STARTS_WITH": "`starts_with`",
+    "FUNCTION": "a function",
+    "NOW": "`now()`",
+    "NOT": "`not`",
+    "QUERY": "`query`",
+    "MATCH": "`match`",
+    "RETURN": "`return`",
+    "ORDER": "`order`",
+    "LIMIT": "`limit`",
+    "AS": "`as`",
+    "ASC": "`asc`",
+    "DESC": "`desc`",
+    "INSERT": "`insert`",
+    "UPDATE": "`update`",
+    "DELETE": "`delete`",
+    "SET": "`set`",
+    "WHERE": "`where`",
+}
+
+_KEYWORDS = tuple(word.strip("`") for name, word in NAMES.items() if word == f"`{name.lower()}`")
+_OPERATORS = frozenset({"COMPARE", "LESS", "GREATER", "CONTAINS", "STARTS_WITH"})
+_LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "DATED", "LBRACKET"})
+_VALUES = _LITERALS | {"VAR", "NOW"}
+_EXPRESSIONS = _VALUES | {"FUNCTION", "NAME"}
+
+# Sets of terminals that are one thing to a person, the widest first.
+_GROUPS = (
+    (_EXPRESSIONS | {"NOT"}, "a clause"),
+    (_EXPRESSIONS, "an expression"),
+    (_VALUES, "a value (a literal, a parameter or `now()`)"),
+    (_LITERALS, "a literal"),
+    (_OPERATORS, "an operator"),
+)
+
+_NOT_YET = "is not in the language yet"
+_SECTIONS = "the order is `match`, `return`, `order`, `limit`"
+
+# Words and signs of other query languages, met at the fault or, the words, right before it.
+_FOREIGN: Final[dict[str, str]] = {
+    "or": f"`or` {_NOT_YET}; run a query for each case",
+    "and": "leave out `and`: clauses side by side must all hold",
+    "in": f"`in` {_NOT_YET}; test a list with `contains`",
+    "is": f"`is null` {_NOT_YET}; missing values are found with `not {{ $x.p = $x.p }}`",
+    "null": "there is no null literal; a null comes in through an optional parameter",
+    "distinct": f"`distinct` {_NOT_YET}; group with an aggregate",
+    "offset": f"`offset` {_NOT_YET}",
+    "skip": f"`skip` {_NOT_YET}",
+    "having": f"`having` {_NOT_YET}",
+    "optional": f"`optional` {_NOT_YET}",
+    "exists": "what must exist needs no word: put its clauses into `match`",
+    "where": "a `where` stands only in `update` and `delete`; in `match` write the predicate alone",
+    "by": "leave out `by`: sort keys stand in `order { … }`",
+    "select": "a query reads with `match { … } return { … }`",
+    "create": "new nodes and edges are written with `insert`",
+    "not": "a negation is a block: `not { … }`",
+    "like": "test text with `contains` or `starts_with`",
+}
+_SIGNS: Final[dict[str, str]] = {
+    ";": "leave out `;`: nothing separates clauses, statements or queries",
+    "!": "inequality is written `!=`, negation `not { … }`",
+    "&": "leave out `&&`: clauses side by side must all hold",
+    "|": f"`or` {_NOT_YET}; run a query for each case",
+    **dict.fromkeys("+-*/%", f"arithmetic {_NOT_YET}"),
+}
+_PAIRS: Final[dict[tuple[str, str], str]] = {
+    ("(", "*"): "count the rows of the match with `count($x)`",
+    ("enum", "("): "the parameter for an enum property is a `String`",
+    ("=", "="): "equality is written with one `=`",
+    ("<", ">"): "inequality is written `!=`",
+}
+_JOINING = frozenset({"and", "or", ",", "&", "|"})
+
+
+class _Fault(NamedTuple):
+    """Where parsing stopped: the token before, the text found, and what could have stood there."""
+
+    before: str
+    found: str
+    expected: frozenset[str]
+
+
+def advise(reading: Reading, found: str, expected: frozenset[str]) -> Advice:
+    """A message, and a hint for the faults people make most."""
+    token = reading.before if found else reading.last
+    before = "" if token is None else str(token)
+    fault = _Fault(before, found, expected)
+    message, hint = None, None
+    for rule in _RULES:
+        advice = rule(fault)
+        if advice is not None:
+            message, hint = advice
+            break
+    return message or f"expected {_listed(expected)}, found {quoted(found)}", hint
+
+
+def _listed(expected: frozenset[str]) -> str:
+    words: list[str] = []
+    expected = expected - {END} or expected
+    for group, word in _GROUPS:
+        if group <= expected:
+            words.append(word)
+            expected -= group
+    return one_of([*words, *(NAMES[name] for name in expected)])
+
+
+def _section(at: _Fault) -> Advice | None:
+    """A part of the query that is missing, empty or out of place."""
+    if "RETURN" in at.expected and at.found in {"order", "limit"}:
+        return f"`{at.found}` stands after `return`", _SECTIONS
+    if "RETURN" in at.expected and at.found in {"}", ""}:
+        return "the `return` block is missing", "a read ends with `return { … }`"
+    if at.found == "order" and at.expected == {"RBRACE"}:
+        return "`order` stands before `limit`", _SECTIONS
+    if (at.before, at.found) == ("{", "}") and "MATCH" in at.expected:
+        return "the query is empty", "it holds `match … return …`, or mutation statements"
+    if (at.before, at.found) == ("{", "}") and at.expected == _EXPRESSIONS:
+        return "the `order` block is empty", "leave it out, or give it a sort key"
+    if "WHERE" in at.expected:
+        return None, "`update` and `delete` take a `where` with one comparison"
+    if at.found in {"match", "return"} and {"RBRACE", "DELETE"} <= at.expected:
+        return None, "a query either reads or writes; make them two queries"
+    return None
+
+
+def _brackets(at: _Fault) -> Advice | None:
+    """Brackets and commas that do not pair up or separate."""
+    if at.found == "" and "RBRACE" in at.expected:
+        return None, "a `{` is not closed"
+    if at.found == "}" and "QUERY" in at.expected:
+        return None, "there is one `}` too many"
+    if at.before == "," and at.found in {"}", "]", ")"}:
+        return None, "no comma may stand before the end here"
+    if at.found == "," and "NOT" in at.expected:
+        return None, "clauses are not separated by commas"
+    return None
+
+
+def _letter_case(at: _Fault) -> Advice | None:
+    """A name whose first letter says it is of the other kind."""
+    if not at.found.isidentifier():
+        return None
+    if at.found[0].isupper() and "TYPE" not in at.expected:
+        if at.found.upper() in at.expected and at.found.lower() in _KEYWORDS:
+            return None, f"keywords are lower-case: `{at.found.lower()}`"
+        return _misnamed_type(at) if "NAME" in at.expected else None
+    if not at.found[0].isupper() and "TYPE" in at.expected and "NAME" not in at.expected:
+        upper = at.found[0].upper() + at.found[1:]
+        return None, f"type names start with an upper-case letter: `{upper}`"
+    return None
+
+
+def _misnamed_type(at: _Fault) -> Advice:
+    lower = at.found[0].lower() + at.found[1:]
+    if at.before == "<" or ("CONTAINS" in at.expected and "FUNCTION" not in at.expected):
+        return (
+            f"expected an edge, found the type name `{at.found}`",
+            f"edge words start with a lower-case letter: `{lower}`",
+        )
+    return None, f"names start with a lower-case letter: `{lower}`"
+
+
+def _variable(at: _Fault) -> Advice | None:
+    """A `$` without a proper name, or a parameter where only a number may stand."""
+    if not at.found.startswith("$"):
+        return None
+    if at.found[1:2].islower() or at.found[1:2] == "_":
+        number = at.expected == {"INT", "FLOAT"}
+        return (None, "a parameter cannot stand here; write the number") if number else None
+    return (
+        f"{quoted(at.found)} is not a variable",
+        "a variable is `$` and a name that starts with a lower-case letter or `_`",
+    )
+
+
+def _number(at: _Fault) -> Advice | None:
+    """A number in a form the language does not have."""
+    if at.found == "." and ("STRING" in at.expected or at.before.isdigit()):
+        return None, "a float has digits on both sides of the point"
+    if re.fullmatch(r"e[0-9]*", at.before) and "COMPARE" in at.expected:
+        return None, "numbers have no exponent"
+    return None
+
+
+def _hops(at: _Fault) -> Advice | None:
+    """Hop bounds in the style of another language."""
+    if at.expected == {"COMMA"} and at.found == "}":
+        return None, f"hop bounds are written `{{min,max}}`: `{{{at.before},{at.before}}}`"
+    if at.expected in ({"COMMA"}, {"LBRACE", "VAR"}):
+        return None, "hop bounds are written `{min,max}`"
+    if at.expected == {"INT", "FLOAT"} and at.before == "{":
+        return None, "hop bounds are written `{min,max}`, the lower one always"
+    return None
+
+
+def _value(at: _Fault) -> Advice | None:
+    """A place that takes literals, parameters and `now()` only."""
+    if at.expected == _VALUES and at.found.isidentifier() and at.found not in _FOREIGN:
+        return None, f'text is written in double quotes: "{at.found}"'
+    if at.found == "." and at.before.startswith("$") and "RBRACE" in at.expected:
+        return (
+            f"a property of `{at.before}` cannot be the value here",
+            "a value is a literal, a parameter or `now()`; compare two properties in a clause",
+        )
+    if at.expected == {"COLON"} and at.found in {"=", "!", "<", ">"}:
+        return None, "an entry is written `name: value`; other comparisons are clauses of their own"
+    return None
+
+
+def _foreign(at: _Fault) -> Advice | None:
+    """What other query languages would have here."""
+    if at.before != "}" and {"RBRACE", "DELETE"} <= at.expected and at.found in _JOINING:
+        return None, "a `where` takes exactly one comparison"
+    if at.found == "(" and "FUNCTION" in at.expected:
+        return None, "parentheses stand only after a function"
+    hint = _PAIRS.get((at.before, at.found)) or _FOREIGN.get(at.found) or _SIGNS.get(at.found)
+    if hint is None and "COMPARE" in at.expected:
+        hint = _FOREIGN.get(at.before)
+    return None if hint is None else (None, hint)
+
+
+def _misspelt(at: _Fault) -> Advice | None:
+    """A word close to one that could stand there."""
+    words = [word for word in _KEYWORDS if word.upper() in at.expected]
+    hint = did_you_mean(at.found, words) if at.found.isidentifier() else None
+    return None if hint is None else (None, hint)
+
+
+_Rule = Callable[[_Fault], Advice | None]
+_RULES: Final[tuple[_Rule, ...]] = (
+    _section,
+    _brackets,
+    _letter_case,
+    _variable,
+    _number,
+    _hops,
+    _value,
+    _foreign,
+    _misspelt,
+)

@@ -1,0 +1,76 @@
+"""What one parse knows about its text, and what its tokens say.
+
+The parser is made once and serves every text, also from several threads; what belongs to a single
+parse is therefore kept here and not in the parser's parts.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, NoReturn, Protocol, cast
+
+from lark import Token
+
+from omnigraph.errors import Span
+from omnigraph.lang.source import Source, unescape
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Reading:
+    """A text being parsed, and the last two tokens taken from it."""
+
+    source: Source
+    before: Token | None = None
+    last: Token | None = None
+
+    def take(self, token: Token) -> None:
+        """Note the next token."""
+        self.before, self.last = self.last, token
+
+
+READING: ContextVar[Reading] = ContextVar("READING")
+
+
+class Spanned(Protocol):
+    """A node of the tree that knows its place."""
+
+    @property
+    def span(self) -> Span:
+        """The place."""
+
+
+def cover(first: Token | Spanned, last: Token | Spanned | None = None) -> Span:
+    """The span from the start of `first` to the end of `last`."""
+    last = first if last is None else last
+    start = first.start_pos if isinstance(first, Token) else first.span.start
+    end = last.end_pos if isinstance(last, Token) else last.span.end
+    return READING.get().source.span(cast("int", start), cast("int", end))
+
+
+def fail(message: str, span: Span, hint: str | None = None) -> NoReturn:
+    """Raise a ParseError of the text being parsed."""
+    READING.get().source.fail(message, span, hint)
+
+
+def text_of(token: Token) -> str:
+    """The value of a string token."""
+    return unescape(READING.get().source, str(token), cast("int", token.start_pos))
+
+
+def whole(token: Token) -> int:
+    """The value of an integer token, within signed 64 bit."""
+    digits = token.lstrip("-").lstrip("0") or "0"
+    # The length is judged first because Python itself refuses very long digit strings.
+    if len(digits) <= len(str(INT_MAX)):
+        value = -int(digits) if token.startswith("-") else int(digits)
+        if INT_MIN <= value <= INT_MAX:
+            return value
+    fail(
+        "the integer does not fit signed 64 bit",
+        cover(token),
+        f"integers range from {INT_MIN} to {INT_MAX}",
+    )
