@@ -54,5 +54,5 @@ KEY_TYPES = [t for t in SCALARS if not t.is_blob]
 
 # A busy machine is no reason to fail.
 CALM = settings(deadline=None)
-PER_TYPE = settings(deadline=None, max_examples=25)
+PER_TYPE = settings(deadline=None, max_examples=15)
 external_blobs = ADDRESS.map(ExternalBlob)

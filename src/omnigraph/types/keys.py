@@ -10,6 +10,8 @@ from typing import Any
 from omnigraph.types.proptype import PropType, Scalar
 from omnigraph.types.unfit import Unfit, shown
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 def key_text(t: PropType, value: Any) -> str:
     """The canonical text of a stored key value; Date and DateTime give their stored integer."""
@@ -47,7 +49,7 @@ def positional(text: str) -> str:
 
 def composite_id(texts: Iterable[str]) -> str:
     """The id of a key of several members: their texts as a compact JSON array."""
-    return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
+    return _COMPACT.encode(list(texts))
 
 
 def derive_id(members: Iterable[tuple[PropType, Any]]) -> str:

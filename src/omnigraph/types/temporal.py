@@ -20,10 +20,9 @@ MAX_MS = (MAX_DAYS + 1) * MS_PER_DAY - 1
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DATETIME = re.compile(
-    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
-    r"(?::(?P<second>[0-5][0-9])(?:[.,](?P<fraction>[0-9]+))?)?"
-    r"(?:[Zz]|(?P<sign>[+-])(?P<off_hour>[01][0-9]|2[0-3])(?::?(?P<off_minute>[0-5][0-9]))?)?)?"
+    rf"{_DATE.pattern}(?:[Tt ]"
+    r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:[.,]([0-9]+))?)?"
+    r"(?:[Zz]|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?)?)?"
 )
 
 
@@ -32,11 +31,14 @@ def parse_date(text: str) -> int:
     match = _DATE.fullmatch(text)
     if match is None:
         raise Unfit(f"{shown(text)} is not a date written YYYY-MM-DD")
-    year, month, day = match.groups()
+    return _days(text, *match.groups())
+
+
+def _days(text: str, year: str, month: str, day: str) -> int:
     try:
         return date(int(year), int(month), int(day)).toordinal() - EPOCH_ORDINAL
     except ValueError:
-        raise Unfit(f"{shown(text)} is not a day of the calendar, years 0001 to 9999") from None
+        raise Unfit(f"{shown(text)} is not on a day of the years 0001 to 9999") from None
 
 
 def format_date(days: int) -> str:
@@ -59,21 +61,18 @@ def parse_datetime(text: str) -> int:
     match = _DATETIME.fullmatch(text)
     if match is None:
         raise Unfit(f"{shown(text)} is not a date and time written YYYY-MM-DDTHH:MM:SS.mmmZ")
-    try:
-        days = parse_date(match["date"])
-    except Unfit:
-        raise Unfit(f"{shown(text)} is not on a day of the calendar, years 0001 to 9999") from None
-    ms = days * MS_PER_DAY + _minutes(match["hour"], match["minute"]) * 60_000
-    ms += int(match["second"] or 0) * 1000 + int((match["fraction"] or "")[:3].ljust(3, "0"))
-    offset = _minutes(match["off_hour"], match["off_minute"]) * 60_000
-    ms += offset if match["sign"] == "-" else -offset
+    year, month, day, hour, minute, second, fraction, sign, off_hour, off_minute = match.groups()
+    ms = _days(text, year, month, day) * MS_PER_DAY
+    if hour is not None:
+        ms += (int(hour) * 60 + int(minute)) * 60_000 + int(second or 0) * 1000
+    if fraction is not None:
+        ms += int(fraction[:3].ljust(3, "0"))
+    if sign is not None:
+        offset = (int(off_hour) * 60 + int(off_minute or 0)) * 60_000
+        ms += offset if sign == "-" else -offset
     if not MIN_MS <= ms <= MAX_MS:
         raise Unfit(f"{shown(text)} leaves the years 0001 to 9999 in UTC")
     return ms
-
-
-def _minutes(hours: str | None, minutes: str | None) -> int:
-    return int(hours or 0) * 60 + int(minutes or 0)
 
 
 def format_datetime(ms: int) -> str:
