@@ -1,0 +1,1 @@
+"""Tables, control objects and locks under a graph root: the only place that touches a store."""

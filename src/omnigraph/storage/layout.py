@@ -1,0 +1,59 @@
+"""Where everything lies under a graph root. Names are relative to the root, `/`-separated."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+TableKind = Literal["node", "edge"]
+
+MANIFEST: Final = "__manifest"
+RECOVERY_AUDIT: Final = "_graph_commit_recoveries.lance"
+RECOVERY_DIR: Final = "__recovery"
+LOCKS_DIR: Final = "__locks"
+PROBE_DIR: Final = "__probe"
+
+SCHEMA_SOURCE: Final = "_schema.pg"
+SCHEMA_IR: Final = "_schema.ir.json"
+SCHEMA_STATE: Final = "__schema_state.json"
+SCHEMA_MIRRORS: Final = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
+
+_TABLE_DIRS: Final[dict[TableKind, str]] = {"node": "nodes", "edge": "edges"}
+_SIDECAR_SUFFIX: Final = ".json"
+
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+_MASK_64: Final = (1 << 64) - 1
+
+
+def fnv1a64(data: bytes) -> int:
+    """The 64-bit FNV-1a hash."""
+    state = _FNV_OFFSET
+    for byte in data:
+        state = ((state ^ byte) * _FNV_PRIME) & _MASK_64
+    return state
+
+
+def table_location(
+    kind: TableKind, type_name: str, incarnation_id: str, *, used_before: bool
+) -> str:
+    """Where the dataset of a new table goes.
+
+    The bare hash is for the first type of that name in this graph. When the name was used before
+    (a drop and a re-add, or a rename away) the incarnation keeps the two apart. Readers follow the
+    manifest's ``location`` and never compute this again.
+    """
+    base = f"{_TABLE_DIRS[kind]}/{fnv1a64(type_name.encode()):016x}"
+    return f"{base}-{incarnation_id}" if used_before else base
+
+
+def sidecar_name(operation_id: str) -> str:
+    """The control object that holds the recovery sidecar of an operation."""
+    return f"{RECOVERY_DIR}/{operation_id}{_SIDECAR_SUFFIX}"
+
+
+def sidecar_operation(name: str) -> str | None:
+    """The operation id a control object's name stands for, or None when it is no sidecar."""
+    directory, _, file = name.rpartition("/")
+    if directory != RECOVERY_DIR or not file.endswith(_SIDECAR_SUFFIX):
+        return None
+    return file.removesuffix(_SIDECAR_SUFFIX) or None

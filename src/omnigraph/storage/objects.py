@@ -1,0 +1,410 @@
+"""Control objects: the small text files of a graph, on a disk, in S3 or in memory.
+
+One adapter over obstore. A name is `/`-separated and relative to the root. Every write says what it
+expects to find, and every failure is one of the classes below; nothing of obstore's leaks.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import uuid4
+
+import obstore
+from obstore import exceptions as faults
+from obstore.store import MemoryStore, S3Store
+
+from omnigraph.errors import BadRequest, OmniGraphError, StorageError
+from omnigraph.storage.uris import Root
+
+if TYPE_CHECKING:
+    from obstore import PutMode
+    from obstore.store import ObjectStore as Backend
+
+#: Path segments that begin with this are the adapter's own and show in no listing.
+RESERVED: Final = ".omnigraph-"
+
+_RECEIPT = "omnigraph-receipt"
+# What obstore's local store cannot keep: it hides names like its own temporary files (`x#1`) and
+# takes a last segment ending in a letter and `:` or `|` for a drive letter.
+_UNSTORABLE = re.compile(r"#[0-9]+\Z|[A-Za-z][:|]\Z")
+_HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
+_OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
+
+
+class NotFound(StorageError):
+    """There is no object of that name."""
+
+
+class AlreadyExists(StorageError):
+    """The name is taken; what is there was left untouched."""
+
+
+class PreconditionFailed(StorageError):
+    """The object is not the version the caller read: a lost race."""
+
+
+class PermissionDenied(StorageError):
+    """The store knows us not, or does not let us."""
+
+
+class Unavailable(StorageError):
+    """The store did not answer, or not in a way that can be used; a write may have happened."""
+
+
+class InvalidText(StorageError):
+    """The object is there and is not UTF-8 text."""
+
+
+class Versioned(NamedTuple):
+    """A text and the token that stands for exactly this content of the object."""
+
+    text: str
+    version: str
+
+
+class ObjectStore:
+    """Control objects under one root. ``open`` picks the implementation."""
+
+    def __init__(self, backend: Backend | None, address: str) -> None:
+        self._opened = backend
+        self.address = address
+
+    @classmethod
+    def open(
+        cls, root: Root, *, request_timeout: float = 30.0, request_retries: int = 4
+    ) -> ObjectStore:
+        """The store of a root. The limits hold for each request to an object store."""
+        if root.is_local:
+            from omnigraph.storage.local_objects import LocalObjectStore
+
+            return LocalObjectStore(root.path)
+        return cls(_s3_backend(root, request_timeout, request_retries), root.canonical)
+
+    @classmethod
+    def in_memory(cls) -> ObjectStore:
+        """A store that lives as long as this value; for tests of the adapter and the protocol."""
+        return cls(MemoryStore(), "memory")
+
+    def write_text(self, name: str, text: str) -> str:
+        """Put or replace an object: readers see the old or the new whole text. Returns its token."""
+        data = _encoded(name, text)
+        with self._translated("write", check_name(name)):
+            return self._replace(name, data)
+
+    def write_text_if_absent(self, name: str, text: str) -> str:
+        """Claim a name: exactly one of many claimants wins, the others get ``AlreadyExists``."""
+        data = _encoded(name, text)
+        with self._translated("claim", check_name(name)):
+            return self._claim(name, data)
+
+    def write_text_if_match(self, name: str, text: str, version: str) -> str:
+        """Replace exactly the version that was read, else ``PreconditionFailed``."""
+        data = _encoded(name, text)
+        with self._translated("replace", check_name(name)):
+            return self._swap(name, data, version)
+
+    def read_text(self, name: str) -> str:
+        """The whole text of an object."""
+        return self.read_versioned(name).text
+
+    def read_versioned(self, name: str) -> Versioned:
+        """The text of an object with its token for ``write_text_if_match``."""
+        with self._translated("read", check_name(name)):
+            data, version = self._get(name)
+        try:
+            return Versioned(data.decode(), version)
+        except UnicodeDecodeError as error:
+            raise InvalidText(
+                f'"{name}" under {self.address} is not UTF-8 text ({error.reason} at byte '
+                f"{error.start}); it was not written by this product",
+                object=name,
+            ) from None
+
+    def exists(self, name: str) -> bool:
+        """Whether this is an object, or a prefix with at least one object below it."""
+        check_prefix(name)
+        if name and not name.endswith("/"):
+            with contextlib.suppress(NotFound), self._translated("look for", name):
+                self._head(name)
+                return True
+        with contextlib.suppress(NotFound), self._translated("look for", name):
+            return next(self._names(name), None) is not None
+        return False
+
+    def list(self, prefix: str = "") -> builtins.list[str]:
+        """The names of all objects below a prefix (whole segments), sorted by code point."""
+        with contextlib.suppress(NotFound), self._translated("list", check_prefix(prefix)):
+            return sorted(self._names(prefix))
+        return []
+
+    def rename(self, source: str, target: str) -> None:
+        """Move an object, over an existing one if need be."""
+        check_name(target)
+        with self._translated("rename", check_name(source)):
+            if source == target:
+                # obstore copies and then deletes the source, which here would be the target.
+                self._head(source)
+            else:
+                self._rename(source, target)
+
+    def delete(self, name: str) -> None:
+        """Remove an object; a missing one is fine."""
+        with contextlib.suppress(NotFound), self._translated("delete", check_name(name)):
+            self._delete(name)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object below a prefix; an object of that very name stays."""
+        name = check_name(prefix.removesuffix("/"))
+        with contextlib.suppress(NotFound), self._translated("delete", name):
+            self._delete_prefix(name)
+
+    @property
+    def _backend(self) -> Backend:
+        assert self._opened is not None
+        return self._opened
+
+    def _replace(self, name: str, data: bytes) -> str:
+        # A single request: a multipart upload has no content hash for an e-tag.
+        result = obstore.put(self._backend, name, data, use_multipart=False)
+        return self._token(name, result["e_tag"])
+
+    def _claim(self, name: str, data: bytes) -> str:
+        return self._conditional_put(name, data, "create")
+
+    def _swap(self, name: str, data: bytes, version: str) -> str:
+        return self._conditional_put(name, data, {"e_tag": version})
+
+    def _conditional_put(self, name: str, data: bytes, mode: PutMode) -> str:
+        # A request that landed but whose answer was lost is sent again by obstore and then loses
+        # against itself. The receipt tells that apart from a real loss.
+        receipt = uuid4().hex
+        try:
+            result = obstore.put(
+                self._backend,
+                name,
+                data,
+                mode=mode,
+                use_multipart=False,
+                attributes={_RECEIPT: receipt},
+            )
+        except (faults.AlreadyExistsError, faults.PreconditionError, faults.NotModifiedError):
+            version = self._version_with_receipt(name, receipt)
+            if version is None:
+                raise
+            return version
+        return self._token(name, result["e_tag"])
+
+    def _version_with_receipt(self, name: str, receipt: str) -> str | None:
+        try:
+            found = obstore.get(self._backend, name, options={"head": True})
+        except FileNotFoundError:
+            return None
+        if found.attributes.get(_RECEIPT) != receipt:
+            return None
+        return self._token(name, found.meta["e_tag"])
+
+    def _token(self, name: str, e_tag: str | None) -> str:
+        if e_tag is None:
+            raise Unavailable(
+                f'{self.address} gave no e-tag for "{name}", so lost races would go unseen; '
+                "use a store with conditional writes",
+                object=name,
+            )
+        return e_tag
+
+    def _get(self, name: str) -> tuple[bytes, str]:
+        found = obstore.get(self._backend, name)
+        return bytes(found.bytes()), self._token(name, found.meta["e_tag"])
+
+    def _head(self, name: str) -> None:
+        obstore.head(self._backend, name)
+
+    def _names(self, prefix: str) -> Iterator[str]:
+        for batch in obstore.list(self._backend, prefix.removesuffix("/") or None):
+            for meta in batch:
+                yield meta["path"]
+
+    def _rename(self, source: str, target: str) -> None:
+        obstore.rename(self._backend, source, target, overwrite=True)
+
+    def _delete(self, name: str) -> None:
+        obstore.delete(self._backend, name)
+
+    def _delete_prefix(self, prefix: str) -> None:
+        names = list(self._names(prefix))
+        if names:
+            obstore.delete(self._backend, names)
+
+    @contextlib.contextmanager
+    def _translated(self, verb: str, name: str) -> Iterator[None]:
+        """Run obstore calls; whatever they raise comes out as one of this module's classes."""
+        _refuse_after_fork()
+        try:
+            yield
+        except OmniGraphError:
+            raise
+        except (OSError, ValueError, RuntimeError, faults.BaseError) as error:
+            raise translate(error, verb, name, self.address) from error
+
+
+def check_name(name: str) -> str:
+    """A name every store can keep as it is; ``BadRequest`` for any other."""
+    segments = name.split("/")
+    if (
+        any(segment in {"", ".", ".."} or segment.startswith(RESERVED) for segment in segments)
+        or any(ord(char) < 32 or ord(char) == 127 for char in name)
+        or any(0xD800 <= ord(char) < 0xE000 for char in name)
+        or _UNSTORABLE.search(name)
+    ):
+        raise BadRequest(
+            f"{name!r} cannot be the name of an object on every store: segments are not empty, "
+            f'"." or "..", do not begin with "{RESERVED}", hold no control characters, and the '
+            'last one does not end in "#" and digits or in a letter and ":" or "|"'
+        )
+    return name
+
+
+def check_prefix(prefix: str) -> str:
+    """Like ``check_name``, for listings: the empty prefix and a trailing slash are fine too."""
+    if prefix:
+        check_name(prefix.removesuffix("/"))
+    return prefix
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidText(
+            f'the text for "{name}" has a lone surrogate at {error.start}, which UTF-8 cannot '
+            "carry; nothing was written",
+            object=name,
+        ) from None
+
+
+def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:
+    """The class that a failure of obstore or of the system stands for."""
+    cause = str(error).split("\n", 1)[0].split(": <?xml", 1)[0].strip()
+    what = f'cannot {verb} "{name}" under {address}'
+    if _error_number(error) == errno.ENAMETOOLONG:
+        return BadRequest(f"{what}: the name is too long for this disk; shorten it")
+    kind = _kind(error, verb)
+    if kind is NotFound:
+        return NotFound(f'there is no "{name}" under {address}', object=name)
+    if kind is AlreadyExists:
+        return AlreadyExists(f'"{name}" under {address} exists already', object=name)
+    if kind is PreconditionFailed:
+        return PreconditionFailed(
+            f'"{name}" under {address} changed since it was read; read it again', object=name
+        )
+    if kind is PermissionDenied:
+        return PermissionDenied(
+            f"{what}: permission denied; check the credentials or the file permissions",
+            object=name,
+            cause=cause,
+        )
+    return kind(f"{what}: {cause}; check that the store is there and try again", object=name)
+
+
+_KINDS: Final[dict[type[Exception], type[StorageError]]] = {
+    FileNotFoundError: NotFound,
+    FileExistsError: AlreadyExists,
+    IsADirectoryError: AlreadyExists,
+    PermissionError: PermissionDenied,
+    faults.NotFoundError: NotFound,
+    faults.AlreadyExistsError: AlreadyExists,
+    faults.PreconditionError: PreconditionFailed,
+    faults.NotModifiedError: PreconditionFailed,
+    faults.PermissionDeniedError: PermissionDenied,
+    faults.UnauthenticatedError: PermissionDenied,
+}
+_ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
+    errno.ENOENT: NotFound,
+    errno.EEXIST: AlreadyExists,
+    errno.EISDIR: AlreadyExists,
+    errno.ENOTEMPTY: AlreadyExists,
+    errno.EACCES: PermissionDenied,
+    errno.EPERM: PermissionDenied,
+    errno.EROFS: PermissionDenied,
+}
+
+
+def _kind(error: Exception, verb: str) -> type[StorageError]:
+    number = _error_number(error)
+    if "NoSuchBucket" in str(error):
+        return Unavailable  # a missing bucket is no missing object
+    if _HTTP_REFUSAL.search(str(error)):
+        return PermissionDenied  # listings come as "generic" failures
+    if number == errno.ENOENT and verb in {"write", "claim"}:
+        return Unavailable
+    if number == errno.ENOTDIR:
+        # An object lies where the name needs a directory: nothing to read, no room to write.
+        return NotFound if verb in {"read", "look for", "list", "delete"} else AlreadyExists
+    if number in _ERRNO_KINDS:
+        return _ERRNO_KINDS[number]
+    for kind, ours in _KINDS.items():
+        if isinstance(error, kind):
+            return ours
+    return Unavailable
+
+
+def _error_number(error: Exception) -> int | None:
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    # obstore types only the commonest failures of the local store; the rest are "generic".
+    match = _OS_ERROR.search(str(error))
+    return int(match[1]) if match else None
+
+
+def _s3_backend(root: Root, request_timeout: float, request_retries: int) -> S3Store:
+    options = root.lance_options()
+    allow_http = options.pop("allow_http", "false") == "true"
+    if "aws_endpoint" in options:
+        # obstore reads the environment too, where this variable would win over the option.
+        options["aws_endpoint_url_s3"] = options["aws_endpoint"]
+    try:
+        return S3Store(
+            root.bucket,
+            prefix=root.path or None,
+            config=options,  # type: ignore[arg-type]  # any string option of object_store is fine
+            client_options={
+                "allow_http": allow_http,
+                "timeout": timedelta(seconds=request_timeout),
+                "connect_timeout": timedelta(seconds=min(5.0, request_timeout)),
+            },
+            retry_config={
+                "max_retries": request_retries,
+                "retry_timeout": timedelta(seconds=request_timeout),
+            },
+        )
+    except (ValueError, faults.BaseError) as error:
+        raise translate(error, "open", root.path, f"s3://{root.bucket}") from error
+
+
+_used = False
+_forked_after_use = False
+
+
+def _refuse_after_fork() -> None:
+    global _used  # noqa: PLW0603
+    if _forked_after_use:
+        raise Unavailable(
+            "this process was forked from one that had used the store already, whose threads are "
+            "missing here; start workers with `spawn` or `forkserver`"
+        )
+    _used = True
+
+
+def _note_fork() -> None:
+    global _forked_after_use  # noqa: PLW0603
+    _forked_after_use = _used
+
+
+os.register_at_fork(after_in_child=_note_fork)

@@ -1,0 +1,28 @@
+from uuid import uuid4
+
+import pytest
+from omnigraph.storage.uris import Root
+
+from tests.s3_server import BUCKET, S3Server
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    server = S3Server().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch):
+    """The server with the environment that leads to it; faults armed by a test end with it."""
+    for name, value in s3_server.environment().items():
+        monkeypatch.setenv(name, value)
+    yield s3_server
+    s3_server.disarm()
+
+
+@pytest.fixture
+def s3_root(s3):
+    """A fresh prefix in the bucket."""
+    return Root.parse(f"s3://{BUCKET}/{uuid4().hex}")

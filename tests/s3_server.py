@@ -1,0 +1,107 @@
+"""A real S3 over HTTP on 127.0.0.1: moto behind a threaded server, with faults that can be armed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import urllib.request
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+App = Callable[[Environ, StartResponse], Iterable[bytes]]
+#: Looks at a request, may change it, and may answer it in the store's place (status, body).
+Fault = Callable[[Environ], tuple[str, bytes] | None]
+
+BUCKET = "graphs"
+ACCESS_KEY = "test-access-key"
+SECRET_KEY = "test-secret-key"  # noqa: S105
+
+
+class S3Server:
+    """One server with one bucket."""
+
+    def __init__(self) -> None:
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self._store: App = DomainDispatcherApplication(create_backend_app)
+        self._one_at_a_time = threading.Lock()
+        self._faults: list[Fault] = []
+        self._after: list[Fault] = []
+        self._server = make_server(
+            "127.0.0.1", 0, self._answer, threaded=True, request_handler=MotoRequestHandler
+        )
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def start(self) -> S3Server:
+        self._thread.start()
+        self.make_bucket(BUCKET)
+        return self
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to reach this server."""
+        return {
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    def make_bucket(self, name: str) -> None:
+        request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
+        with urllib.request.urlopen(request) as answer:
+            assert answer.status == 200
+
+    def before(self, fault: Fault) -> None:
+        """Arm a fault that sees every request before the store does."""
+        self._faults.append(fault)
+
+    def after(self, fault: Fault) -> None:
+        """Arm a fault that may replace the answer once the store has done its work."""
+        self._after.append(fault)
+
+    def disarm(self) -> None:
+        self._faults.clear()
+        self._after.clear()
+
+    def _answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        for fault in list(self._faults):
+            if (answer := fault(environ)) is not None:
+                _read_rest(environ)
+                return _say(start_response, *answer)
+        # moto checks a precondition and stores in two steps; S3 does both in one.
+        with self._one_at_a_time:
+            replies: list[tuple[Any, ...]] = []
+            body = b"".join(self._store(environ, lambda *reply: replies.append(reply)))
+        for fault in list(self._after):
+            if (answer := fault(environ)) is not None:
+                return _say(start_response, *answer)
+        start_response(*replies[-1])
+        return [body]
+
+
+def _read_rest(environ: Environ) -> None:
+    # Unread input would be taken for the next request on a kept connection.
+    environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+
+
+def _say(start_response: StartResponse, status: str, body: bytes) -> Iterable[bytes]:
+    start_response(status, [("Content-Length", str(len(body))), ("Connection", "close")])
+    return [body]

@@ -1,0 +1,41 @@
+"""Running workers in child processes that come from one fork server."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+_LIMIT = 60.0
+
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["omnigraph.storage.locks", "omnigraph.storage.objects"])
+
+
+def _report(answer: Connection, worker: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    try:
+        answer.send((worker(*arguments), None))
+    except BaseException as error:
+        answer.send((None, f"{type(error).__name__}: {error}"))
+        raise
+
+
+def run_processes(worker: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
+    """Run the worker once per argument list, all at the same time; what each returned, in order."""
+    running = []
+    for arguments in calls:
+        mine, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_report, args=(theirs, worker, arguments), daemon=True)
+        process.start()
+        theirs.close()
+        running.append((process, mine))
+    results = []
+    for process, answer in running:
+        assert answer.poll(_LIMIT), "a worker did not answer"
+        result, failure = answer.recv()
+        assert failure is None, failure
+        process.join(_LIMIT)
+        assert process.exitcode == 0
+        results.append(result)
+    return results
