@@ -73,12 +73,13 @@ def translate(
 
 
 def quoted(found: str) -> str:
-    """The text found at the fault as a message shows it."""
+    """The text found at the fault as a message shows it: one line, nothing invisible."""
     if not found:
         return "the end of the source"
-    if found.isspace():
-        return "white space"
-    return f"`{found}`" if len(found) <= _SHOWN else f"`{found[:_SHOWN]}…`"
+    if len(found) == 1 and not found.isprintable():
+        return f"the character U+{ord(found):04X}"
+    line = found.partition("\n")[0].rstrip("\r")
+    return f"`{found}`" if line == found and len(line) <= _SHOWN else f"`{line[:_SHOWN]}…`"
 
 
 def _check_encoding(source: Source) -> None:

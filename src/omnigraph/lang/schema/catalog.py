@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
-from omnigraph.types import PropType
+from omnigraph.types import PropType, Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.lang.schema.ir import Ir
+
+IndexKind = Literal["btree", "fts", "vector"]
+
+PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
+PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
 
 ROW_COLUMNS = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
@@ -77,7 +88,11 @@ class InterfaceType:
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """What node and edge types share. ``properties`` keeps the order of the source text."""
+    """What node and edge types share. ``properties`` keeps the order of the source text.
+
+    ``index`` holds every tuple to index, the key's included; ``declared_index`` only those that
+    `@index` names.
+    """
 
     name: str
     type_id: int
@@ -86,11 +101,41 @@ class EntityType:
     unique: tuple[tuple[str, ...], ...] = ()
     index: tuple[tuple[str, ...], ...] = ()
     annotations: tuple[Annotation, ...] = ()
+    declared_index: tuple[tuple[str, ...], ...] = ()
 
     @property
     def blob_properties(self) -> tuple[str, ...]:
         """Names of the Blob properties, in property order."""
         return tuple(name for name, prop in self.properties.items() if prop.type.is_blob)
+
+    @property
+    def embeds(self) -> Mapping[str, Embed]:
+        """The `@embed` bindings by vector property."""
+        bound = {name: prop.embed for name, prop in self.properties.items() if prop.embed}
+        return MappingProxyType(bound)
+
+    @property
+    def implicit_columns(self) -> tuple[str, ...]:
+        """The columns every table of this kind has before its properties."""
+        return ("id",)
+
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of this type's table: the implicit ones, then properties in source order."""
+        import pyarrow as pa
+
+        fields = [
+            pa.field(
+                name,
+                pa.utf8(),
+                nullable=False,
+                metadata=PRIMARY_KEY_METADATA if name == "id" else None,
+            )
+            for name in self.implicit_columns
+        ]
+        for name, prop in self.properties.items():
+            field_ = prop.type.arrow_field(name)
+            fields.append(field_.with_metadata({PROPERTY_ID_METADATA: str(prop.property_id)}))
+        return pa.schema(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +166,11 @@ class EdgeType(EntityType):
         """The manifest's name for this type's table."""
         return f"edge:{self.name}"
 
+    @property
+    def implicit_columns(self) -> tuple[str, ...]:
+        """The columns every edge table has before its properties."""
+        return ("id", "src", "dst")
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -130,10 +180,58 @@ class Catalog:
     nodes: Mapping[str, NodeType] = field(default_factory=lambda: MappingProxyType({}))
     edges: Mapping[str, EdgeType] = field(default_factory=lambda: MappingProxyType({}))
 
+    _folded: Mapping[str, EdgeType] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        folded = {name.lower(): edge for name, edge in self.edges.items()}
+        object.__setattr__(self, "_folded", MappingProxyType(folded))
+
+    @staticmethod
+    def of(ir: Ir) -> Catalog:
+        """The catalog of an accepted schema."""
+        from omnigraph.lang.schema.view import catalog_of
+
+        return catalog_of(ir)
+
     def edge(self, word: str) -> EdgeType | None:
         """The edge type a record or a query word means: the exact name, else ignoring case."""
         exact = self.edges.get(word)
-        if exact is not None:
-            return exact
-        folded = word.lower()
-        return next((edge for name, edge in self.edges.items() if name.lower() == folded), None)
+        return exact if exact is not None else self._folded.get(word.lower())
+
+
+def index_kind(type_: PropType) -> IndexKind | None:
+    """The kind of index that `@index` builds on a property of this type."""
+    if type_.is_list or type_.is_blob:
+        return None
+    if type_.is_vector:
+        return "vector"
+    return "fts" if type_.scalar is Scalar.STRING and not type_.is_enum else "btree"
+
+
+def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
+    """The indexes a type's declarations ask for, by property and kind.
+
+    Every member of a group gets its own. The words of a String that is the whole key are not
+    indexed: its equality goes through `id`. A unique String also gets a BTREE, for its lookups.
+    The implicit columns are indexed anyway and left out.
+    """
+    return tuple(sorted(set(_declared(entity))))
+
+
+def _declared(entity: EntityType) -> Iterator[tuple[str, IndexKind]]:
+    key = entity.key if isinstance(entity, NodeType) else None
+    for group in entity.index:
+        only_key = group == key and len(group) == 1 and group not in entity.declared_index
+        for name in group:
+            kind = _kind_of_member(entity, name)
+            if kind is not None and not (kind == "fts" and only_key):
+                yield name, kind
+    for group in entity.unique:
+        for name in group:
+            if _kind_of_member(entity, name) == "fts":
+                yield name, "btree"
+
+
+def _kind_of_member(entity: EntityType, name: str) -> IndexKind | None:
+    prop = entity.properties.get(name)
+    return None if prop is None else index_kind(prop.type)

@@ -215,7 +215,7 @@ class _Builder(Transformer[Token, ast.Schema]):
     def keyword(self, name: Token, value: ast.Literal) -> tuple[ast.Name, ast.Literal]:
         return _name(name), value
 
-    def value(self, token: Token) -> ast.Literal:
+    def literal(self, token: Token) -> ast.Literal:
         kind = _LITERAL_KINDS[token.type]
         text = _text(token) if kind == "string" else str(token)
         return ast.Literal(kind, text, _span(token))

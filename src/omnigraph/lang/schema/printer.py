@@ -22,8 +22,9 @@ def _declaration(declaration: ast.Declaration) -> str:
             head.append("implements " + ", ".join(name.text for name in declaration.implements))
         members = _members(declaration.properties, declaration.constraints)
         return _with_body(" ".join(head), members)
+    ends = f"{declaration.from_type.text} -> {declaration.to_type.text}"
     head = [
-        f"edge {declaration.name.text}: {declaration.from_type.text} -> {declaration.to_type.text}",
+        f"edge {declaration.name.text}: {ends}",
         *_cardinality(declaration.cardinality),
         *map(_annotation, declaration.annotations),
     ]

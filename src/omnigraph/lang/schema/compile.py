@@ -1,0 +1,35 @@
+"""The front door of the language: text to shape, with the remarks that do not stop it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.lang.schema import ast
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.identity import create, inert_hints
+from omnigraph.lang.schema.lint import Diagnostic
+from omnigraph.lang.schema.parser import parse
+from omnigraph.lang.schema.resolve import resolve
+from omnigraph.lang.schema.shape import Shape
+from omnigraph.lang.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A source that passed every rule of the language."""
+
+    ast: ast.Schema
+    shape: Shape
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog a new graph of this schema would have."""
+        return Catalog.of(create(self.shape))
+
+
+def compile_schema(text: str, filename: str | None = None) -> Compiled:
+    """Parse and check a source. The diagnostics are those of a new graph: hints do nothing."""
+    tree = parse(text, filename)
+    shape = resolve(Source(text, filename), tree)
+    return Compiled(tree, shape, inert_hints(shape))

@@ -1,0 +1,208 @@
+"""Which properties a constraint may use, and the constraints a type ends up with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from omnigraph.errors import Span, did_you_mean
+from omnigraph.lang.schema import ast
+from omnigraph.lang.schema.catalog import Check, Range
+from omnigraph.lang.schema.shape import (
+    ENDPOINT_ROLES,
+    Constraint,
+    Group,
+    Kind,
+    constraint_order,
+)
+from omnigraph.lang.source import Source
+from omnigraph.types import PropType, Scalar
+
+_MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1
+
+
+class Owner:
+    """The type whose constraints are judged: its properties, and the source for messages."""
+
+    def __init__(
+        self, source: Source, kind: Kind, name: str, properties: Mapping[str, PropType]
+    ) -> None:
+        self.source = source
+        self.kind = kind
+        self.name = name
+        self.properties = properties
+
+    def constraints(
+        self,
+        own: Sequence[ast.Constraint],
+        inherited: Iterable[ast.Group] = (),
+    ) -> tuple[Constraint, ...]:
+        """The constraints of both spellings and of the interfaces, checked, without repeats."""
+        everything = [*own, *inherited]
+        built = {self._build(constraint) for constraint in everything}
+        self._check_single_key(own, everything)
+        return tuple(sorted(built, key=constraint_order))
+
+    def check_group(self, group: ast.Group) -> Group:
+        """A `@key`, `@unique` or `@index` whose members are all eligible."""
+        if group.kind == "key" and self.kind == "edge":
+            first = group.members[0].text
+            self.source.fail(
+                f"`@key` cannot stand on `{self.name}.{first}`: an edge has no key",
+                group.span,
+                "use `@unique` to forbid repeats",
+            )
+        for member in group.members:
+            type_ = self._member(f"@{group.kind}", member, group.kind != "key")
+            reason = None if type_ is None else _ineligible(group.kind, type_)
+            if reason is not None:
+                self._refuse(f"@{group.kind}", member, reason)
+        return Group(group.kind, tuple(sorted({member.text for member in group.members})))
+
+    def _build(self, constraint: ast.Constraint) -> Constraint:
+        match constraint:
+            case ast.Group():
+                return self.check_group(constraint)
+            case ast.Range():
+                return self._range(constraint)
+            case ast.Check():
+                return self._check(constraint)
+
+    def _check_single_key(
+        self, own: Sequence[ast.Constraint], everything: Sequence[ast.Constraint]
+    ) -> None:
+        written = list(_keys(own))
+        tuples = {frozenset(member.text for member in key.members) for key in _keys(everything)}
+        if len(written) > 1 or len(tuples) > 1:
+            last = list(_keys(everything))[-1] if len(written) < 2 else written[1]
+            self.source.fail(
+                f"{self.kind} type `{self.name}` has multiple `@key` constraints",
+                last.span,
+                "a node has at most one key; several properties form one as `@key(a, b)`",
+            )
+
+    def _range(self, constraint: ast.Range) -> Range:
+        type_ = self._node_property("@range", constraint.property, constraint.span)
+        if not type_.is_numeric:
+            self._refuse("@range", constraint.property, f"{_kind_of(type_)}, not numeric")
+        low = self._bound(constraint.property, constraint.min, type_)
+        high = self._bound(constraint.property, constraint.max, type_)
+        if low is not None and high is not None and low > high:
+            self._refuse("@range", constraint.property, f"its lower bound {low} is above {high}")
+        return Range(constraint.property.text, low, high)
+
+    def _bound(
+        self, prop: ast.Name, bound: ast.Bound | None, type_: PropType
+    ) -> int | float | None:
+        if bound is None:
+            return None
+        value = _number(bound.text)
+        if value is None:
+            text = bound.text if len(bound.text) <= 40 else f"{bound.text[:40]}…"
+            self._refuse(
+                "@range",
+                ast.Name(prop.text, bound.span),
+                f"the bound {text} is neither a 64-bit integer nor a finite number",
+            )
+        return _as_column(value, type_)
+
+    def _check(self, constraint: ast.Check) -> Check:
+        type_ = self._node_property("@check", constraint.property, constraint.span)
+        if type_.is_list or type_.scalar is not Scalar.STRING:
+            reason = f"{_kind_of(type_)}, and a pattern needs a String or an enum"
+            self._refuse("@check", constraint.property, reason)
+        fault = _pattern_fault(constraint.pattern)
+        if fault is not None:
+            self._refuse(
+                "@check",
+                ast.Name(constraint.property.text, constraint.pattern_span),
+                f"the pattern does not compile: {fault}",
+                "patterns are RE2: no look-around and no back references",
+            )
+        return Check(constraint.property.text, constraint.pattern)
+
+    def _node_property(self, word: str, prop: ast.Name, span: Span) -> PropType:
+        if self.kind == "edge":
+            self.source.fail(
+                f"`{word}` cannot stand on `{self.name}.{prop.text}`: edges do not take it", span
+            )
+        type_ = self._member(word, prop, endpoints=False)
+        assert type_ is not None
+        return type_
+
+    def _member(self, word: str, prop: ast.Name, endpoints: bool) -> PropType | None:
+        """The type of a named property; None for an edge's `src` or `dst`."""
+        type_ = self.properties.get(prop.text)
+        if type_ is None and not (
+            endpoints and self.kind == "edge" and prop.text in ENDPOINT_ROLES
+        ):
+            self.source.fail(
+                f"`{word}` names `{prop.text}`, which is no property of "
+                f"{self.kind} type `{self.name}`",
+                prop.span,
+                did_you_mean(prop.text, self.properties),
+            )
+        return type_
+
+    def _refuse(self, word: str, prop: ast.Name, reason: str, hint: str | None = None) -> NoReturn:
+        self.source.fail(
+            f"`{word}` cannot use `{self.name}.{prop.text}`: {reason}", prop.span, hint
+        )
+
+
+def _keys(constraints: Iterable[ast.Constraint]) -> Iterator[ast.Group]:
+    for constraint in constraints:
+        if isinstance(constraint, ast.Group) and constraint.kind == "key":
+            yield constraint
+
+
+def _ineligible(kind: ast.GroupKind, type_: PropType) -> str | None:
+    """Why a type cannot be a member of such a group, or None."""
+    barred = type_.is_blob or type_.is_list or (type_.is_vector and kind != "index")
+    if barred:
+        return _kind_of(type_)
+    if kind == "key" and type_.nullable:
+        return "it is nullable, and every node needs its key"
+    return None
+
+
+def _kind_of(type_: PropType) -> str:
+    if type_.is_list:
+        return f"it is a list ({type_.display})"
+    if type_.is_vector:
+        return f"it is a vector ({type_.display})"
+    return f"it is {type_.display}"
+
+
+def _number(text: str) -> int | float | None:
+    """A bound exactly where 64 bits can hold it, else the nearest float; None beyond those."""
+    digits = text.removeprefix("-").lstrip("0") or "0"
+    if digits.isdigit() and len(digits) <= len(str(_MAX_EXACT)):
+        value = -int(digits) if text.startswith("-") else int(digits)
+        if _MIN_EXACT <= value <= _MAX_EXACT:
+            return value
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def _as_column(value: float, type_: PropType) -> int | float:
+    """`0` and `0.0` say the same: take the column's kind wherever nothing is lost."""
+    if type_.is_float:
+        return float(value) + 0.0 if float(value) == value else value  # adding turns -0.0 into 0.0
+    return int(value) if value == int(value) else value
+
+
+def _pattern_fault(pattern: str) -> str | None:
+    """What RE2 says against a pattern. The text is laid out by hand because building an Arrow
+    array from Python values makes pyarrow look for pandas."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    offsets = pa.py_buffer(bytes(8))
+    text = pa.Array.from_buffers(pa.utf8(), 1, [None, offsets, pa.py_buffer(b"")])
+    try:
+        pc.match_substring_regex(text, pattern)
+    except pa.ArrowInvalid as error:
+        return str(error).partition(":")[2].strip() or str(error)
+    return None

@@ -1,0 +1,197 @@
+"""The intermediate representation: an accepted shape plus the identities of all its parts.
+
+Identities are what survives a rename: numbers from one counter, never reused. In JSON a reference
+holds the id and the name of what it means, so that a stored record can be checked against itself.
+``position``, ``declared_directly`` and ``satisfies`` describe the accepted source and take no part
+in the comparison of two schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.lang.schema.catalog import Check, Range
+from omnigraph.lang.schema.shape import (
+    Constraint,
+    Group,
+    Kind,
+    PropertyShape,
+    Shape,
+    TypeShape,
+    annotations_json,
+    constraint_json,
+    digest,
+)
+
+IR_VERSION = 2
+MAX_ID = 2**64 - 1
+
+SECTIONS: dict[Kind, str] = {"interface": "interfaces", "node": "nodes", "edge": "edges"}
+
+
+@dataclass(frozen=True, slots=True)
+class TypeIr:
+    """One declaration with its identities; an interface has no table."""
+
+    shape: TypeShape
+    type_id: int
+    table_incarnation_id: int | None
+    property_ids: Mapping[str, int]
+
+    @property
+    def kind(self) -> Kind:
+        """Interface, node or edge."""
+        return self.shape.kind
+
+    @property
+    def name(self) -> str:
+        """The accepted name."""
+        return self.shape.name
+
+    def property_by_id(self, property_id: int) -> PropertyShape | None:
+        """The property with that identity."""
+        for prop in self.shape.properties:
+            if self.property_ids[prop.name] == property_id:
+                return prop
+        return None
+
+    def member_id(self, name: str) -> int | str:
+        """What a constraint member means: a property's id, or the role `src` or `dst`."""
+        return self.property_ids.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Ir:
+    """An accepted schema. Types stand by kind, then by name."""
+
+    schema_identity_domain: str
+    next_identity_id: int
+    interfaces: tuple[TypeIr, ...] = ()
+    nodes: tuple[TypeIr, ...] = ()
+    edges: tuple[TypeIr, ...] = ()
+
+    def __iter__(self) -> Iterator[TypeIr]:
+        yield from self.interfaces
+        yield from self.nodes
+        yield from self.edges
+
+    def of_kind(self, kind: Kind) -> tuple[TypeIr, ...]:
+        """The types of one kind, by name."""
+        return {"interface": self.interfaces, "node": self.nodes, "edge": self.edges}[kind]
+
+    def type(self, kind: Kind, name: str) -> TypeIr | None:
+        """The type of that kind and name."""
+        return next((type_ for type_ in self.of_kind(kind) if type_.name == name), None)
+
+    def by_id(self) -> dict[int, TypeIr]:
+        """All types by identity."""
+        return {type_.type_id: type_ for type_ in self}
+
+    @property
+    def shape(self) -> Shape:
+        """The accepted shape."""
+        return Shape(
+            tuple(type_.shape for type_ in self.interfaces),
+            tuple(type_.shape for type_ in self.nodes),
+            tuple(type_.shape for type_ in self.edges),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form; `from_json` is its inverse."""
+        return {
+            "ir_version": IR_VERSION,
+            "schema_identity_domain": self.schema_identity_domain,
+            "next_identity_id": self.next_identity_id,
+            **{
+                section: [_type_json(self, type_) for type_ in self.of_kind(kind)]
+                for kind, section in SECTIONS.items()
+            },
+        }
+
+    @staticmethod
+    def from_json(stored: object) -> Ir:
+        """The IR of a JSON text or value; anything malformed is an IdentityError."""
+        from omnigraph.lang.schema.stored import read_ir
+
+        return read_ir(stored)
+
+    @property
+    def ir_hash(self) -> str:
+        """`sha256:` and the hex digest of the stored form."""
+        return digest(self.to_json())
+
+
+def _type_json(ir: Ir, type_: TypeIr) -> dict[str, Any]:
+    shape = type_.shape
+    positions = {prop.name: at for at, prop in enumerate(shape.properties)}
+    ordered = sorted(shape.properties, key=lambda prop: prop.name)
+    body: dict[str, Any] = {
+        "name": shape.name,
+        "type_id": type_.type_id,
+        "properties": [_property_json(ir, type_, p, positions[p.name]) for p in ordered],
+    }
+    if type_.table_incarnation_id is not None:
+        body["table_incarnation_id"] = type_.table_incarnation_id
+        body["annotations"] = annotations_json(shape.annotations)
+        body["constraints"] = [_constraint_json(type_, each) for each in shape.constraints]
+    if shape.kind == "node":
+        body["implements"] = [_type_ref(ir, "interface", name) for name in shape.implements]
+    if shape.endpoints is not None and shape.cardinality is not None:
+        body["from"] = _type_ref(ir, "node", shape.endpoints[0])
+        body["to"] = _type_ref(ir, "node", shape.endpoints[1])
+        body["cardinality"] = {"min": shape.cardinality.min, "max": shape.cardinality.max}
+    return body
+
+
+def _property_json(ir: Ir, type_: TypeIr, prop: PropertyShape, position: int) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "name": prop.name,
+        "property_id": type_.property_ids[prop.name],
+        "position": position,
+        "type": prop.type.to_ir(),
+        "annotations": annotations_json(prop.annotations),
+        "markers": list(prop.markers),
+        "embed": None,
+        "declared_directly": prop.declared_directly,
+        "satisfies": [_satisfied(ir, name, prop.name) for name in prop.satisfies],
+    }
+    if prop.embed is not None:
+        source = _property_ref(type_, prop.embed.source)
+        body["embed"] = {"source": source, "model": prop.embed.model}
+    return body
+
+
+def _constraint_json(type_: TypeIr, constraint: Constraint) -> dict[str, Any]:
+    body = constraint_json(constraint)
+    match constraint:
+        case Group(_, properties):
+            body["properties"] = [_property_ref(type_, name) for name in properties]
+        case Range(name) | Check(name):
+            body["property"] = _property_ref(type_, name)
+    return body
+
+
+def _satisfied(ir: Ir, interface: str, prop: str) -> dict[str, Any]:
+    owner = ir.type("interface", interface)
+    assert owner is not None
+    return {"interface": _ref(owner), "property": _property_ref(owner, prop)}
+
+
+def _type_ref(ir: Ir, kind: Kind, name: str) -> dict[str, Any]:
+    owner = ir.type(kind, name)
+    assert owner is not None
+    return _ref(owner)
+
+
+def _ref(type_: TypeIr) -> dict[str, Any]:
+    return {"type_id": type_.type_id, "name": type_.name}
+
+
+def _property_ref(type_: TypeIr, name: str) -> dict[str, Any]:
+    """A property by id and name. Endpoints go by role; the source of an interface's `@embed` may
+    be a property that only its nodes have, and then goes by name."""
+    if name in type_.property_ids:
+        return {"property_id": type_.property_ids[name], "name": name}
+    return {"role": name} if type_.kind == "edge" else {"name": name}

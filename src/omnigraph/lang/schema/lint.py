@@ -1,0 +1,90 @@
+"""The table of lint codes, and the diagnostics that do not stop a compilation."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from omnigraph.errors import Span
+
+
+class Tier(enum.StrEnum):
+    """What a change costs."""
+
+    SAFE = "safe"
+    VALIDATED = "validated"
+    DESTRUCTIVE = "destructive"
+
+
+class Severity(enum.StrEnum):
+    """How loudly it is said."""
+
+    ERROR = "error"
+    WARN = "warn"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A published code: its meaning never changes. ``emitted`` is false while it is reserved."""
+
+    code: str
+    tier: Tier
+    severity: Severity
+    meaning: str
+    emitted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A remark about a source: which declaration, what, and where."""
+
+    message: str
+    entity: str
+    severity: Severity = Severity.WARN
+    code: str | None = None
+    span: Span | None = None
+
+
+DROP_NODE = "OG-DS-102"
+DROP_EDGE = "OG-DS-103"
+DROP_PROPERTY = "OG-DS-104"
+REQUIRED_PROPERTY_ADDED = "OG-MF-103"
+TYPE_CHANGED = "OG-MF-106"
+
+CODES: Mapping[str, Code] = MappingProxyType(
+    {
+        code.code: code
+        for code in (
+            Code("OG-DS-101", Tier.DESTRUCTIVE, Severity.ERROR, "drop a graph", emitted=False),
+            Code(DROP_NODE, Tier.DESTRUCTIVE, Severity.WARN, "drop a node type"),
+            Code(DROP_EDGE, Tier.DESTRUCTIVE, Severity.WARN, "drop an edge type"),
+            Code(DROP_PROPERTY, Tier.DESTRUCTIVE, Severity.WARN, "drop a property"),
+            Code(
+                "OG-DS-105",
+                Tier.DESTRUCTIVE,
+                Severity.ERROR,
+                "drop a vector property",
+                emitted=False,
+            ),
+            Code(
+                REQUIRED_PROPERTY_ADDED,
+                Tier.VALIDATED,
+                Severity.ERROR,
+                "required property added to an existing type",
+            ),
+            Code(
+                "OG-MF-104",
+                Tier.VALIDATED,
+                Severity.ERROR,
+                "nullable made required",
+                emitted=False,
+            ),
+            Code(TYPE_CHANGED, Tier.DESTRUCTIVE, Severity.ERROR, "property type changed"),
+        )
+    }
+)
+
+RESERVED_FAMILIES = ("CD", "BC", "NM", "OW", "NL", "VE", "ED", "LK")

@@ -1,0 +1,65 @@
+"""Planning a migration: what to do to a graph so that it has a new schema, or why it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import UnsupportedMigration
+from omnigraph.lang.schema.compare import compare
+from omnigraph.lang.schema.compile import compile_schema
+from omnigraph.lang.schema.identity import evolve
+from omnigraph.lang.schema.ir import Ir
+from omnigraph.lang.schema.lint import Diagnostic
+from omnigraph.lang.schema.shape import Shape
+from omnigraph.lang.schema.steps import Step, UnsupportedChange
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """The steps from the accepted schema to a desired one, and the IR they lead to."""
+
+    steps: tuple[Step, ...]
+    target_ir: Ir
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def unsupported(self) -> tuple[UnsupportedChange, ...]:
+        """The changes that refuse the plan."""
+        return tuple(step for step in self.steps if isinstance(step, UnsupportedChange))
+
+    @property
+    def supported(self) -> bool:
+        """Whether the plan can be applied."""
+        return not self.unsupported
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as every surface shows it."""
+        return {
+            "supported": self.supported,
+            "step_count": len(self.steps),
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+    def require_supported(self) -> None:
+        """Raise UnsupportedMigration with the first reason against the plan."""
+        for change in self.unsupported:
+            label = f"[{change.code}] " if change.code is not None else ""
+            raise UnsupportedMigration(
+                label + change.reason, code=change.code, entity=change.entity
+            )
+
+
+def plan(
+    accepted: Ir,
+    desired: str | Shape,
+    allow_data_loss: bool = False,
+    filename: str | None = None,
+) -> MigrationPlan:
+    """The plan from the accepted schema to a source text or its shape. Writes nothing."""
+    shape = compile_schema(desired, filename).shape if isinstance(desired, str) else desired
+    target, diagnostics = evolve(accepted, shape)
+    steps = compare(accepted, target, "hard" if allow_data_loss else "soft")
+    if not steps and accepted.shape.shape_hash != shape.shape_hash:
+        steps = (UnsupportedChange("schema", "the schema changed in a way no step describes"),)
+    return MigrationPlan(steps, target, diagnostics)

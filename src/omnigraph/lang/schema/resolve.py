@@ -1,0 +1,266 @@
+"""Syntax tree to shape: interfaces injected, local rules checked, everything normalised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.errors import CatalogError, did_you_mean
+from omnigraph.lang.schema import ast
+from omnigraph.lang.schema.annotations import Notes, Target, read_property, read_type
+from omnigraph.lang.schema.catalog import Cardinality
+from omnigraph.lang.schema.constraints import Owner
+from omnigraph.lang.schema.names import check_names, check_reserved
+from omnigraph.lang.schema.shape import PropertyShape, Shape, TypeShape
+from omnigraph.lang.source import Source
+from omnigraph.types import Scalar
+
+
+def resolve(source: Source, tree: ast.Schema) -> Shape:
+    """The meaning of a tree; any broken rule is a ParseError or CatalogError with its place."""
+    check_names(source, tree)
+    interfaces = {interface.name.text: interface for interface in tree.interfaces}
+    nodes = [_node(source, node, interfaces) for node in tree.nodes]
+    node_names = {node.name for node in nodes}
+    edges = [_edge(source, edge, node_names, interfaces) for edge in tree.edges]
+    # Last, so that a fault in an interface is told of the node that meets it.
+    bundles = [_interface(source, interface) for interface in tree.interfaces]
+    return Shape(_by_name(bundles), _by_name(nodes), _by_name(edges), source)
+
+
+def _by_name(types: Sequence[TypeShape]) -> tuple[TypeShape, ...]:
+    return tuple(sorted(types, key=lambda type_: type_.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Effective:
+    """A property as a type has it: where it was written, and what its annotations say."""
+
+    written: ast.Property
+    notes: Notes
+    satisfies: tuple[str, ...] = ()
+    direct: bool = True
+
+    def shape(self) -> PropertyShape:
+        return PropertyShape(
+            self.written.name.text,
+            self.written.type,
+            self.notes.stored,
+            self.notes.embed,
+            declared_directly=self.direct,
+            satisfies=self.satisfies,
+            hint=self.notes.hint,
+            span=self.written.name.span,
+        )
+
+    def agrees_with(self, other: _Effective) -> bool:
+        """Whether two interfaces inject the same property. Of two hints, one may be missing."""
+        mine, theirs = self.notes, other.notes
+        hints = {mine.hint, theirs.hint} - {None}
+        return (
+            self.written.type == other.written.type
+            and mine.stored == theirs.stored
+            and mine.embed == theirs.embed
+            and {group.kind for group in mine.groups} == {group.kind for group in theirs.groups}
+            and len(hints) < 2
+        )
+
+
+def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) -> TypeShape:
+    name = node.name.text
+    notes = read_type(source, Target("node", name), node.annotations)
+    interfaces = _implemented(source, node, known)
+    properties = _node_properties(source, node, interfaces)
+    own: list[ast.Constraint] = []
+    inherited: list[ast.Group] = []
+    for prop in properties.values():
+        (own if prop.direct else inherited).extend(prop.notes.groups)
+        check_reserved(source, "node", name, prop.written.name.text, prop.written.name.span)
+    for interface in interfaces:
+        for bundled in interface.properties:
+            if properties[bundled.name.text].direct:
+                # The node's annotations replace the interface's, but for the constraints.
+                target = Target("node", name, bundled.name.text, interface.name.text)
+                inherited.extend(read_property(source, target, bundled).groups)
+    owner = Owner(source, "node", name, {key: p.written.type for key, p in properties.items()})
+    constraints = owner.constraints([*own, *node.constraints], inherited)
+    for prop in properties.values():
+        _check_embed_source(source, name, prop, properties)
+    return TypeShape(
+        "node",
+        name,
+        tuple(prop.shape() for prop in properties.values()),
+        notes.stored,
+        implements=tuple(interface.name.text for interface in interfaces),
+        constraints=constraints,
+        hint=notes.hint,
+        span=node.name.span,
+    )
+
+
+def _implemented(
+    source: Source, node: ast.Node, known: Mapping[str, ast.Interface]
+) -> list[ast.Interface]:
+    """The interfaces of a node by name, without repeats."""
+    for name in node.implements:
+        if name.text not in known:
+            source.fail(
+                f"node `{node.name.text}` implements the unknown interface `{name.text}`",
+                name.span,
+                did_you_mean(name.text, known),
+            )
+    return [known[text] for text in sorted({name.text for name in node.implements})]
+
+
+def _node_properties(
+    source: Source, node: ast.Node, interfaces: Sequence[ast.Interface]
+) -> dict[str, _Effective]:
+    """Declared properties in source order, then injected ones by interface."""
+    declared = {prop.name.text: prop for prop in node.properties}
+    providers: dict[str, list[str]] = {}
+    for interface in interfaces:
+        for bundled in interface.properties:
+            providers.setdefault(bundled.name.text, []).append(interface.name.text)
+            if bundled.name.text in declared:
+                _check_same_type(source, node, declared[bundled.name.text], interface, bundled)
+    effective = {
+        name: _Effective(
+            prop,
+            read_property(source, Target("node", node.name.text, name), prop),
+            tuple(providers.get(name, ())),
+        )
+        for name, prop in declared.items()
+    }
+    for interface in interfaces:
+        for bundled in interface.properties:
+            if bundled.name.text not in declared:
+                _inject(source, node, interface, bundled, effective, providers)
+    return effective
+
+
+def _check_same_type(
+    source: Source,
+    node: ast.Node,
+    own: ast.Property,
+    interface: ast.Interface,
+    bundled: ast.Property,
+) -> None:
+    if own.type != bundled.type:
+        source.fail(
+            f"`{node.name.text}.{own.name.text}` is {own.type.display}, but interface "
+            f"`{interface.name.text}` declares it as {bundled.type.display}",
+            own.type_span,
+            "give both the same type, or leave the property to the interface",
+        )
+
+
+def _inject(
+    source: Source,
+    node: ast.Node,
+    interface: ast.Interface,
+    bundled: ast.Property,
+    effective: dict[str, _Effective],
+    providers: Mapping[str, list[str]],
+) -> None:
+    name, type_name = bundled.name.text, node.name.text
+    target = Target("node", type_name, name, interface.name.text)
+    notes = read_property(source, target, bundled)
+    injected = _Effective(bundled, notes, tuple(providers[name]), direct=False)
+    earlier = effective.get(name)
+    if earlier is None or (earlier.notes.hint is None and earlier.agrees_with(injected)):
+        effective[name] = injected
+    elif not earlier.agrees_with(injected):
+        first = providers[name][0]
+        raise source.error(
+            CatalogError,
+            f"interfaces `{first}` and `{interface.name.text}` disagree on the type, annotations "
+            f"or constraints of `{type_name}.{name}`",
+            bundled.name.span,
+            f"declare `{name}` in node `{type_name}`, or make the interfaces agree",
+            entity=f"node:{type_name}.{name}",
+        )
+
+
+def _check_embed_source(
+    source: Source, type_name: str, prop: _Effective, properties: Mapping[str, _Effective]
+) -> None:
+    embed = prop.notes.embed
+    if embed is None:
+        return
+    target = f"`{type_name}.{prop.written.name.text}`"
+    text = properties.get(embed.source)
+    if text is None:
+        source.fail(
+            f"`@embed` on {target} names `{embed.source}`, which is no property of node "
+            f"`{type_name}`",
+            prop.notes.embed_span,
+            did_you_mean(embed.source, properties),
+        )
+    type_ = text.written.type
+    if type_.scalar is not Scalar.STRING or type_.is_list or type_.is_enum:
+        source.fail(
+            f"`@embed` on {target} needs a String as its source, and "
+            f"`{type_name}.{embed.source}` is {type_.display}",
+            prop.notes.embed_span,
+        )
+
+
+def _edge(
+    source: Source, edge: ast.Edge, nodes: set[str], interfaces: Mapping[str, ast.Interface]
+) -> TypeShape:
+    name = edge.name.text
+    notes = read_type(source, Target("edge", name), edge.annotations)
+    for endpoint in (edge.from_type, edge.to_type):
+        if endpoint.text not in nodes:
+            hint = did_you_mean(endpoint.text, nodes)
+            if endpoint.text in interfaces:
+                hint = "an interface has no nodes of its own: name one of its node types"
+            raise source.error(
+                CatalogError,
+                f"edge `{name}` has the endpoint `{endpoint.text}`, which is not a node type",
+                endpoint.span,
+                hint,
+                entity=f"edge:{name}",
+            )
+    properties = [
+        _Effective(prop, read_property(source, Target("edge", name, prop.name.text), prop))
+        for prop in edge.properties
+    ]
+    owner = Owner(source, "edge", name, {p.written.name.text: p.written.type for p in properties})
+    groups = [group for prop in properties for group in prop.notes.groups]
+    card = edge.cardinality
+    return TypeShape(
+        "edge",
+        name,
+        tuple(prop.shape() for prop in properties),
+        notes.stored,
+        endpoints=(edge.from_type.text, edge.to_type.text),
+        cardinality=Cardinality() if card is None else Cardinality(card.min, card.max),
+        constraints=owner.constraints([*groups, *edge.constraints]),
+        hint=notes.hint,
+        span=edge.name.span,
+    )
+
+
+def _interface(source: Source, interface: ast.Interface) -> TypeShape:
+    name = interface.name.text
+    owner = Owner(
+        source, "interface", name, {prop.name.text: prop.type for prop in interface.properties}
+    )
+    properties = []
+    for prop in interface.properties:
+        notes = read_property(source, Target("interface", name, prop.name.text), prop)
+        for group in notes.groups:
+            owner.check_group(group)
+        properties.append(
+            PropertyShape(
+                prop.name.text,
+                prop.type,
+                notes.stored,
+                notes.embed,
+                tuple(sorted(group.kind for group in notes.groups)),
+                hint=notes.hint,
+                span=prop.name.span,
+            )
+        )
+    return TypeShape("interface", name, tuple(properties), span=interface.name.span)

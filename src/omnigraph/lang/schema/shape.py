@@ -1,0 +1,188 @@
+"""The shape: what a source means, without identities.
+
+Order, comments, spelling of constraints, rename hints, and whether a property is written on the
+node or injected by an interface are no part of the meaning: two sources of one meaning have one
+``shape_hash``. Places and hints travel along for messages and for matching identities.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from omnigraph.errors import Span
+from omnigraph.lang.schema.ast import NOWHERE, GroupKind
+from omnigraph.lang.schema.catalog import Annotation, Cardinality, Check, Embed, Range
+from omnigraph.lang.source import Source
+from omnigraph.types import PropType
+
+Kind = Literal["interface", "node", "edge"]
+
+KINDS: tuple[Kind, ...] = ("interface", "node", "edge")
+ENDPOINT_ROLES = ("src", "dst")
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A `@rename_from`: the name the declaration had before."""
+
+    old_name: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A `@key`, `@unique` or `@index` over properties, sorted by name."""
+
+    kind: GroupKind
+    properties: tuple[str, ...]
+
+
+Constraint = Group | Range | Check
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyShape:
+    """One effective property. ``markers`` are the constraints an interface property implies."""
+
+    name: str
+    type: PropType
+    annotations: tuple[Annotation, ...] = ()
+    embed: Embed | None = None
+    markers: tuple[GroupKind, ...] = ()
+    declared_directly: bool = field(default=True, compare=False)
+    satisfies: tuple[str, ...] = field(default=(), compare=False)
+    hint: Hint | None = field(default=None, compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeShape:
+    """One declaration. ``properties`` keeps the source order, injected ones last."""
+
+    kind: Kind
+    name: str
+    properties: tuple[PropertyShape, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    implements: tuple[str, ...] = ()
+    endpoints: tuple[str, str] | None = None
+    cardinality: Cardinality | None = None
+    constraints: tuple[Constraint, ...] = ()
+    hint: Hint | None = field(default=None, compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def entity(self) -> str:
+        """How messages and plans name the declaration: `node:Ship`."""
+        return f"{self.kind}:{self.name}"
+
+    def property(self, name: str) -> PropertyShape | None:
+        """The effective property of that name."""
+        return next((prop for prop in self.properties if prop.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All declarations, by kind and name."""
+
+    interfaces: tuple[TypeShape, ...] = ()
+    nodes: tuple[TypeShape, ...] = ()
+    edges: tuple[TypeShape, ...] = ()
+    source: Source = field(default_factory=lambda: Source(""), compare=False, repr=False)
+
+    def __iter__(self) -> Iterator[TypeShape]:
+        yield from self.interfaces
+        yield from self.nodes
+        yield from self.edges
+
+    def to_json(self) -> dict[str, Any]:
+        """The canonical form: every list sorted."""
+        return {
+            "interfaces": [_type_json(type_) for type_ in self.interfaces],
+            "nodes": [_type_json(type_) for type_ in self.nodes],
+            "edges": [_type_json(type_) for type_ in self.edges],
+        }
+
+    @property
+    def shape_hash(self) -> str:
+        """`sha256:` and the hex digest of the canonical JSON."""
+        return digest(self.to_json())
+
+
+def canonical_json(value: Any) -> str:
+    """Compact JSON with sorted members; ASCII, so that any text has one encoding."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """`sha256:` and the hex digest of a value's canonical JSON."""
+    return "sha256:" + hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def constraint_order(constraint: Constraint) -> tuple[str, str]:
+    """Sort key of constraints: by kind, then by what they say."""
+    body = constraint_json(constraint)
+    return str(body["kind"]), canonical_json(body)
+
+
+def constraint_json(constraint: Constraint) -> dict[str, Any]:
+    """A constraint by property names."""
+    match constraint:
+        case Group(kind, properties):
+            return {"kind": kind, "properties": list(properties)}
+        case Range(name, low, high):
+            return {"kind": "range", "property": name, "min": low, "max": high}
+        case Check(name, pattern):
+            return {"kind": "check", "property": name, "pattern": pattern}
+
+
+def annotation_order(annotation: Annotation) -> tuple[str, bool, str, tuple[tuple[str, str], ...]]:
+    """Sort key of annotations: by name, then by what they say."""
+    value = annotation.value
+    return annotation.name, value is not None, value or "", annotation.keywords
+
+
+def annotations_json(annotations: Iterable[Annotation]) -> list[dict[str, Any]]:
+    """Stored annotations as JSON; absent members are left out."""
+    return [_annotation_json(annotation) for annotation in annotations]
+
+
+def _annotation_json(annotation: Annotation) -> dict[str, Any]:
+    body: dict[str, Any] = {"name": annotation.name}
+    if annotation.value is not None:
+        body["value"] = annotation.value
+    if annotation.keywords:
+        body["keywords"] = [list(pair) for pair in annotation.keywords]
+    return body
+
+
+def _type_json(type_: TypeShape) -> dict[str, Any]:
+    ordered = sorted(type_.properties, key=lambda prop: prop.name)
+    body: dict[str, Any] = {
+        "name": type_.name,
+        "properties": [_property_json(prop) for prop in ordered],
+    }
+    if type_.kind == "interface":
+        return body
+    body["annotations"] = annotations_json(type_.annotations)
+    body["constraints"] = [constraint_json(constraint) for constraint in type_.constraints]
+    if type_.kind == "node":
+        body["implements"] = list(type_.implements)
+    if type_.endpoints is not None and type_.cardinality is not None:
+        body["from"], body["to"] = type_.endpoints
+        body["cardinality"] = {"min": type_.cardinality.min, "max": type_.cardinality.max}
+    return body
+
+
+def _property_json(prop: PropertyShape) -> dict[str, Any]:
+    embed = prop.embed
+    return {
+        "name": prop.name,
+        "type": prop.type.to_ir(),
+        "annotations": annotations_json(prop.annotations),
+        "embed": None if embed is None else {"source": embed.source, "model": embed.model},
+        "markers": list(prop.markers),
+    }

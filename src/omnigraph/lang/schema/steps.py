@@ -1,0 +1,217 @@
+"""The steps of a migration plan. Names are those after the plan's renames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from omnigraph.lang.schema.lint import CODES
+from omnigraph.lang.schema.shape import Kind
+
+Mode = Literal["soft", "hard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change. ``kind`` and the fields are its JSON; ``describe`` is for people."""
+
+    kind: ClassVar[str]
+    sentence: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as plans show it; a member without a value is left out."""
+        body: dict[str, Any] = {"kind": self.kind}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and (each.name != "warnings" or value):
+                body[each.name.removesuffix("_")] = _plain(value)
+        return body
+
+    def describe(self) -> str:
+        """The step in words."""
+        return self.sentence.format(step=self)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class AddType(Step):
+    """A new declaration."""
+
+    kind = "add_type"
+    sentence = "add {step.type_kind} {step.name}"
+    type_kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameType(Step):
+    """A declaration under a new name."""
+
+    kind = "rename_type"
+    sentence = "rename {step.type_kind} {step.from_} to {step.to}"
+    type_kind: Kind
+    from_: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddProperty(Step):
+    """A new nullable property; `property_type` as written."""
+
+    kind = "add_property"
+    sentence = "add {step.type_name}.{step.property_name}: {step.property_type}"
+    type_kind: Kind
+    type_name: str
+    property_name: str
+    property_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameProperty(Step):
+    """A property under a new name."""
+
+    kind = "rename_property"
+    sentence = "rename {step.type_name}.{step.from_} to {step.to}"
+    type_kind: Kind
+    type_name: str
+    from_: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxProperty(Step):
+    """A required property becomes nullable."""
+
+    kind = "relax_property"
+    sentence = "make {step.type_name}.{step.property_name} nullable"
+    type_kind: Kind
+    type_name: str
+    property_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxCardinality(Step):
+    """An edge type allows more; bounds as written."""
+
+    kind = "relax_cardinality"
+    sentence = "relax the cardinality of {step.type_name} from {step.from_} to {step.to}"
+    type_name: str
+    from_: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ConstraintStep(Step):
+    type_kind: Kind
+    type_name: str
+    properties: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as plans show it; only an index can come or go."""
+        return {
+            "kind": self.kind,
+            "type_kind": self.type_kind,
+            "type_name": self.type_name,
+            "constraint": {"kind": "index", "properties": list(self.properties)},
+        }
+
+    def describe(self) -> str:
+        """The step in words."""
+        verb = self.kind.partition("_")[0]
+        return f"{verb} @index({', '.join(self.properties)}) on {self.type_kind} {self.type_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint(_ConstraintStep):
+    """An `@index` is gone."""
+
+    kind = "drop_constraint"
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstraint(_ConstraintStep):
+    """A new `@index`."""
+
+    kind = "add_constraint"
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendEnum(Step):
+    """An enum gains values."""
+
+    kind = "extend_enum"
+    type_kind: Kind
+    type_name: str
+    property_name: str
+    added_values: tuple[str, ...]
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"add to {self.type_name}.{self.property_name}: {', '.join(self.added_values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTypeMetadata(Step):
+    """The description or instruction of a type changes; lists the desired ones."""
+
+    kind = "update_type_metadata"
+    sentence = "update the description of {step.type_kind} {step.name}"
+    type_kind: Kind
+    name: str
+    annotations: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePropertyMetadata(Step):
+    """The description of a property changes; lists the desired ones."""
+
+    kind = "update_property_metadata"
+    sentence = "update the description of {step.type_name}.{step.property_name}"
+    type_kind: Kind
+    type_name: str
+    property_name: str
+    annotations: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropProperty(Step):
+    """A property goes. `hard` also purges the versions that still hold it."""
+
+    kind = "drop_property"
+    sentence = "drop {step.type_name}.{step.property_name} ({step.mode})"
+    type_kind: Kind
+    type_name: str
+    property_name: str
+    mode: Mode
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropType(Step):
+    """A node or edge type goes. `hard` also removes its table."""
+
+    kind = "drop_type"
+    sentence = "drop {step.type_kind} {step.name} ({step.mode})"
+    type_kind: Kind
+    name: str
+    mode: Mode
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedChange(Step):
+    """A change that no step carries out; it refuses the whole plan."""
+
+    kind = "unsupported_change"
+    entity: str
+    reason: str
+    code: str | None = None
+
+    def describe(self) -> str:
+        """The refusal in words, with the code and its tier."""
+        if self.code is None:
+            return f"unsupported, {self.entity}: {self.reason}"
+        return f"unsupported [{self.code}, {CODES[self.code].tier}], {self.entity}: {self.reason}"

@@ -1,0 +1,101 @@
+"""IR to catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from omnigraph.lang.schema.ast import GroupKind
+from omnigraph.lang.schema.catalog import (
+    Catalog,
+    Check,
+    EdgeType,
+    InterfaceType,
+    NodeType,
+    Property,
+    Range,
+)
+from omnigraph.lang.schema.ir import Ir, TypeIr
+from omnigraph.lang.schema.shape import Group
+
+
+def catalog_of(ir: Ir) -> Catalog:
+    """The catalog of an accepted schema."""
+    return Catalog(
+        MappingProxyType({type_.name: _interface(type_) for type_ in ir.interfaces}),
+        MappingProxyType({type_.name: _node(type_) for type_ in ir.nodes}),
+        MappingProxyType({type_.name: _edge(type_) for type_ in ir.edges}),
+    )
+
+
+def _interface(type_: TypeIr) -> InterfaceType:
+    return InterfaceType(type_.name, type_.type_id, _properties(type_))
+
+
+def _node(type_: TypeIr) -> NodeType:
+    keys = _groups(type_, "key")
+    constraints = type_.shape.constraints
+    return NodeType(
+        **_shared(type_, keys),
+        implements=type_.shape.implements,
+        key=tuple(sorted(keys[0], key=type_.property_ids.__getitem__)) if keys else None,
+        ranges=tuple(_by_property(each for each in constraints if isinstance(each, Range))),
+        checks=tuple(_by_property(each for each in constraints if isinstance(each, Check))),
+    )
+
+
+def _edge(type_: TypeIr) -> EdgeType:
+    shape = type_.shape
+    assert shape.endpoints is not None
+    assert shape.cardinality is not None
+    from_type, to_type = shape.endpoints
+    return EdgeType(
+        **_shared(type_, ()),
+        from_type=from_type,
+        to_type=to_type,
+        cardinality=shape.cardinality,
+    )
+
+
+def _shared(type_: TypeIr, keys: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    declared = _groups(type_, "index")
+    return {
+        "name": type_.name,
+        "type_id": type_.type_id,
+        "table_incarnation_id": type_.table_incarnation_id,
+        "properties": _properties(type_),
+        "unique": _groups(type_, "unique"),
+        "index": tuple(sorted({*declared, *keys})),
+        "declared_index": declared,
+        "annotations": type_.shape.annotations,
+    }
+
+
+def _properties(type_: TypeIr) -> Mapping[str, Property]:
+    return MappingProxyType(
+        {
+            prop.name: Property(
+                prop.name,
+                prop.type,
+                type_.property_ids[prop.name],
+                prop.annotations,
+                prop.embed,
+            )
+            for prop in type_.shape.properties
+        }
+    )
+
+
+def _groups(type_: TypeIr, kind: GroupKind) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        sorted(
+            each.properties
+            for each in type_.shape.constraints
+            if isinstance(each, Group) and each.kind == kind
+        )
+    )
+
+
+def _by_property(constraints: Iterable[Any]) -> list[Any]:
+    return sorted(constraints, key=lambda each: each.property)
