@@ -67,6 +67,14 @@ def test_raise_is_a_storage_error_that_names_the_point():
 def test_only_the_armed_point_fires():
     with failpoints.arm(HERE):
         failpoints.hit(THERE)
+        THERE.hit()
+
+
+def test_a_declared_point_is_its_name_and_can_be_hit():
+    assert HERE == "test.here"
+    HERE.hit()
+    with failpoints.arm("test.here"), pytest.raises(StorageError):
+        HERE.hit()
 
 
 def test_the_end_of_the_context_disarms_even_after_an_error():

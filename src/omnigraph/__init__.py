@@ -1,3 +1,40 @@
-"""A typed property graph that branches, merges and time-travels like Git."""
+"""A typed property graph that branches, merges and time-travels like Git, stored in Lance tables.
+
+The public names load on first use, so importing the package is cheap::
+
+    import omnigraph as og
+
+    schema = og.parse_schema("node Person { name: String @key }")
+    report = og.lint(schema, "query all() { match { $p: Person } return { $p.name } }")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omnigraph import errors as errors
+    from omnigraph.language import lint as lint
+    from omnigraph.language import parse_schema as parse_schema
 
 __version__ = "0.1.0"
+
+__all__ = ["__version__", "errors", "lint", "parse_schema"]
+
+_HOMES = {"lint": "omnigraph.language", "parse_schema": "omnigraph.language"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        value: object = getattr(import_module(_HOMES[name]), name)
+    elif name in __all__:
+        value = import_module(f"omnigraph.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,8 +4,9 @@ A module declares its points when it is imported and hits them where they stand:
 
     BEFORE_PHASE_B = failpoints.declare("load.before_phase_b")
     ...
-    failpoints.hit(BEFORE_PHASE_B)
+    BEFORE_PHASE_B.hit()
 
+A writer that shares its phases with others names the point as it goes: ``failpoints.hit(name)``.
 While nothing is armed a hit costs one look at an empty dict. A test arms a point in its own process
 with ``arm``, and in a child process through ``OMNIGRAPH_FAILPOINTS`` (see ``arm_all``).
 """
@@ -33,10 +34,21 @@ _armed: dict[str, Armed] = {}
 _lock = threading.Lock()
 
 
-def declare(name: str) -> str:
-    """Put a point on the inventory and return its name."""
+class Point(str):
+    """The name of a declared point, which can be hit."""
+
+    __slots__ = ()
+
+    def hit(self) -> None:
+        """Do what a test armed at this point; normally nothing."""
+        if _armed:
+            _fire(self)
+
+
+def declare(name: str) -> Point:
+    """Put a point on the inventory and return it."""
     _declared.add(name)
-    return name
+    return Point(name)
 
 
 def registered() -> tuple[str, ...]:
@@ -45,7 +57,7 @@ def registered() -> tuple[str, ...]:
 
 
 def hit(name: str) -> None:
-    """Do what a test armed at this point; normally nothing."""
+    """Hit the declared point of that name."""
     if _armed:
         _fire(name)
 

@@ -1,0 +1,111 @@
+"""What works today, shown on a small social network (`./dev demo`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import omnigraph as og
+from omnigraph.lang.query.lint import LintReport
+from omnigraph.lang.schema import Catalog, Compiled, create, plan
+from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
+
+SOCIAL = Path(__file__).parent / "social"
+
+
+def main() -> None:
+    """Show each part in turn."""
+    schema = og.parse_schema(SOCIAL / "schema.pg")
+    show("The types of examples/social/schema.pg", table(type_rows(schema.catalog)))
+    show("The queries of examples/social/queries.gq", lint_lines(schema))
+    show("A misspelled property", misspelled(schema))
+    show("From schema.pg to schema-next.pg", migration(schema))
+
+
+def show(title: str, lines: Sequence[str] | Iterator[str]) -> None:
+    """A titled block."""
+    print(f"\n{title}\n{'-' * len(title)}")
+    for line in lines:
+        print(line)
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows with their columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def type_rows(catalog: Catalog) -> list[tuple[str, str, str, str]]:
+    """One row per property of each node and edge type."""
+    rows = []
+    for type_ in (*catalog.nodes.values(), *catalog.edges.values()):
+        title = heading(type_)
+        for prop in type_.properties.values():
+            rows.append((title, prop.name, prop.type.display, ", ".join(marks(type_, prop.name))))
+            title = ""
+        if not type_.properties:
+            rows.append((title, "", "", ""))
+    return rows
+
+
+def heading(type_: EntityType) -> str:
+    """A type's name, for an edge with what it joins."""
+    if isinstance(type_, EdgeType):
+        return f"edge {type_.name}: {type_.from_type} -> {type_.to_type}"
+    return f"node {type_.name}"
+
+
+def marks(type_: EntityType, name: str) -> Iterator[str]:
+    """The rules that mention a property."""
+    if isinstance(type_, NodeType):
+        if type_.key is not None and name in type_.key:
+            yield "key"
+        yield from (f"range {r.min}..{r.max}" for r in type_.ranges if r.property == name)
+        yield from (f"check {c.pattern}" for c in type_.checks if c.property == name)
+    if any(name in group for group in type_.unique):
+        yield "unique"
+    if any(name in group for group in type_.declared_index):
+        yield "index"
+    embed = type_.properties[name].embed
+    if embed is not None:
+        yield f"embeds {embed.source}"
+
+
+def lint_lines(schema: Compiled) -> Iterator[str]:
+    """The verdict on each query, and what lint noticed about the file."""
+    report: LintReport = og.lint(schema, SOCIAL / "queries.gq")
+    rows = []
+    for result in report.results:
+        assert result.operation is not None
+        columns = ", ".join(f"{c['name']}: {c['kind']}" for c in result.operation["result"])
+        writes = ", ".join(access["type_name"] for access in result.operation["writes"])
+        rows.append(("ok", result.kind, result.name, columns or f"changes {writes}"))
+    yield from table(rows)
+    yield from (
+        f"{finding.severity} {finding.code}: {finding.message}" for finding in report.findings
+    )
+
+
+def misspelled(schema: Compiled) -> Iterator[str]:
+    """The diagnostic for a property that does not exist."""
+    report = og.lint(
+        schema,
+        "query by_age($min: I32) {\n"
+        "  match { $p: Person  $p.agee >= $min }\n"
+        "  return { $p.handle }\n"
+        "}\n",
+    )
+    failure = report.results[0].failure
+    assert isinstance(failure, og.errors.SourceError)
+    yield failure.render()
+
+
+def migration(schema: Compiled) -> Iterator[str]:
+    """The steps between two versions of the schema."""
+    steps = plan(create(schema.shape), og.parse_schema(SOCIAL / "schema-next.pg").shape).steps
+    yield from (f"{number}. {step.describe()}" for number, step in enumerate(steps, 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The two languages as a user calls them: a ``str`` is source text, a ``Path`` is a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnigraph.errors import BadRequest
+from omnigraph.lang.query.lint import LintReport
+from omnigraph.lang.query.lint import lint as lint_text
+from omnigraph.lang.schema import Compiled, compile_schema
+
+
+def parse_schema(schema: str | Path) -> Compiled:
+    """Compile a schema. The ``catalog`` of the result holds its types.
+
+    Raises ``ParseError`` or ``CatalogError`` with the place of the first fault.
+    """
+    text, filename = read_source(schema)
+    return compile_schema(text, filename)
+
+
+def lint(schema: str | Path | Compiled, source: str | Path) -> LintReport:
+    """Check every query of a source against a schema, without any data.
+
+    Faults of the queries are in the report; a fault of the schema is raised.
+    """
+    text, filename = read_source(source)
+    compiled = schema if isinstance(schema, Compiled) else parse_schema(schema)
+    schema_source = {"kind": "file"}
+    if isinstance(schema, Path):
+        schema_source["path"] = str(schema)
+    return lint_text(compiled.catalog, text, query_path=filename, schema_source=schema_source)
+
+
+def read_source(source: str | Path) -> tuple[str, str | None]:
+    """The text of a schema or query source, and the name of its file if it has one."""
+    if isinstance(source, str):
+        return source, None
+    if not isinstance(source, Path):
+        raise BadRequest(
+            f"a source is text (str) or a file (pathlib.Path), not {type(source).__name__}"
+        )
+    try:
+        return source.read_text("utf-8-sig"), str(source)
+    except UnicodeDecodeError as error:
+        raise BadRequest(
+            f"{source} is not UTF-8 text (byte {error.start}); save it as UTF-8", path=str(source)
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BadRequest(f"cannot read {source}: {reason}", path=str(source)) from error

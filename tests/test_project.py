@@ -1,0 +1,155 @@
+"""The promises the project makes about itself: what is tracked, locked, listed and documented."""
+
+import inspect
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph import errors
+
+ROOT = Path(__file__).parents[1]
+USER_PAGES = sorted((ROOT / "docs" / "user").glob("*.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+
+FOREIGN = re.compile(
+    r"(?<![\w.])/(?:work|root|home|opt|farm|tmp|Users)/"
+    r"|python[h]osted|pypi[.]org|(?<!emit-)(?:index-ur[l]|find-link[s])\b"
+)
+
+
+def tracked_files():
+    try:
+        names = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in names.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_tracked_file_names_a_registry_or_a_path_of_one_machine():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
+        for path in tracked_files()
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if FOREIGN.search(line)
+    ]
+    assert found == []
+
+
+@pytest.fixture(scope="module")
+def pyproject():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def locked():
+    """Name to the lines of its entry in the lock file."""
+    text = (ROOT / "requirements.lock").read_text("utf-8")
+    entries = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)
+    return {re.split(r"[=\[ ]", entry)[0]: entry for entry in entries if entry.strip()}
+
+
+def test_every_dependency_is_locked(pyproject, locked):
+    wanted = pyproject["project"]["dependencies"] + pyproject["dependency-groups"]["dev"]
+    names = {re.split(r"[\[<>=~! ]", text)[0].lower() for text in wanted}
+    assert names - locked.keys() == set()
+
+
+def test_every_locked_package_has_one_version_and_hashes(locked):
+    for name, entry in locked.items():
+        assert re.match(rf"{re.escape(name)}==\S+", entry), name
+        assert "--hash=sha256:" in entry, name
+
+
+def test_lance_is_pinned_and_locked_alike(pyproject, locked):
+    (pin,) = (d for d in pyproject["project"]["dependencies"] if d.startswith("pylance"))
+    assert locked["pylance"].startswith(pin)
+
+
+def test_the_version_has_one_source_and_a_changelog_entry(pyproject):
+    assert pyproject["project"]["dynamic"] == ["version"]
+    heading = rf"^## {re.escape(omnigraph.__version__)}\b"
+    assert re.search(heading, (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", omnigraph.__all__)
+def test_every_public_name_exists_with_a_docstring_and_is_documented(name):
+    member = getattr(omnigraph, name)
+    if not isinstance(member, str):
+        assert inspect.getdoc(member)
+    text = "\n".join(page.read_text("utf-8") for page in USER_PAGES)
+    assert re.search(rf"\b(og|omnigraph)\.{name}\b", text)
+
+
+def test_dir_lists_the_public_names_and_an_unknown_one_is_an_attribute_error():
+    assert set(omnigraph.__all__) <= set(dir(omnigraph))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        omnigraph.no_such_name  # noqa: B018
+
+
+def error_classes():
+    return [
+        member
+        for _, member in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(member, errors.OmniGraphError) and member.__module__ == errors.__name__
+    ]
+
+
+def test_the_error_reference_lists_every_class_with_its_code():
+    text = (ROOT / "docs" / "user" / "errors.md").read_text("utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE))
+    bases = {"OmniGraphError", "SourceError"}
+    classes = {cls.__name__: cls.code for cls in error_classes() if cls.__name__ not in bases}
+    assert listed == classes
+    assert all(re.search(rf"\b{base}\b", text) for base in bases)
+
+
+def dev_commands():
+    text = (ROOT / "dev").read_text("utf-8")
+    return set(re.findall(r"^    ([a-z]+)(?: \|[^)]*)?\) ", text, re.MULTILINE))
+
+
+def test_dev_help_lists_exactly_the_commands():
+    shown = subprocess.run(
+        ["sh", str(ROOT / "dev"), "help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert set(re.findall(r"^  ([a-z]+) ", shown, re.MULTILINE)) == dev_commands()
+
+
+def test_dev_refuses_an_unknown_command():
+    result = subprocess.run(
+        ["sh", str(ROOT / "dev"), "frobnicate"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert '"frobnicate"' in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_benchmarks_named_by_dev_help_exist():
+    usage = re.search(r"benchmark NAME \(([^)]*)\)", (ROOT / "dev").read_text("utf-8"))
+    assert usage is not None
+    named = set(usage.group(1).split(", "))
+    assert named == {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+class TestPages:
+    def test_commands_exist(self, page):
+        used = set(re.findall(r"\./dev ([a-z]+)", page.read_text("utf-8")))
+        assert used <= dev_commands()
+
+    def test_links_lead_somewhere(self, page):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), target
+
+
+def test_the_readme_shows_the_two_commands():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert "./dev demo" in text
+    assert "./dev test" in text
