@@ -111,6 +111,7 @@ class SourceError(OmniGraphError):
             self.add_note("\n".join(self._snippet()))
 
     def body(self) -> dict[str, Any]:
+        """The JSON body, with the place in the source."""
         body = super().body()
         if self.span is not None:
             span = self.span
@@ -208,6 +209,7 @@ class InputError(OmniGraphError):
     wire_code = "bad_request"
 
     def body(self) -> dict[str, Any]:
+        """The JSON body, with the records that were refused."""
         body = super().body()
         if "bad_records" in self.details:
             body["bad_records"] = self.details["bad_records"]

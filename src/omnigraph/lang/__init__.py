@@ -1,0 +1,1 @@
+"""The two languages: text in, values out. No tables, no files."""
