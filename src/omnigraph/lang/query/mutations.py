@@ -7,7 +7,7 @@ from omnigraph.lang.query import ast, ir
 from omnigraph.lang.query.literals import assigned_constant, compatible, constant
 from omnigraph.lang.query.operands import NOW, TEXT
 from omnigraph.lang.query.predicates import require_scalar
-from omnigraph.lang.query.scope import Context
+from omnigraph.lang.query.scope import Context, leading
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.types import PropType, Scalar
 
@@ -117,7 +117,7 @@ def _update(context: Context, statement: ast.Update) -> ir.Update:
             context.fail(
                 None,
                 f"`{entry.name}` is part of the @key of {entity.name} and cannot be changed",
-                entry.span,
+                leading(entry.span, entry.name),
                 "delete the node and insert it again",
             )
     assigned = _assignments(context, entity, statement.entries)
@@ -133,7 +133,9 @@ def _assignments(
     done: dict[str, ir.Assignment] = {}
     for entry in entries:
         if entry.name in done:
-            context.fail("T13", f"property `{entry.name}` is assigned twice", entry.span)
+            context.fail(
+                "T13", f"property `{entry.name}` is assigned twice", leading(entry.span, entry.name)
+            )
         kind = _property_type(context, entity, entry)
         done[entry.name] = ir.Assignment(entry.name, _assigned(context, entry, kind))
     return tuple(done.values())
@@ -151,7 +153,7 @@ def _property_type(
         context.fail(
             "T11",
             f"type {entity.name} has no property `{name}`",
-            entry.span,
+            leading(entry.span, name),
             did_you_mean(name, [*entity.properties, *ends]),
         )
     return prop.type

@@ -12,7 +12,7 @@ from omnigraph.lang.query.operands import (
     text_field,
     text_query,
 )
-from omnigraph.lang.query.scope import Context, Scope
+from omnigraph.lang.query.scope import Context, Scope, leading
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.types import PropType, Scalar
 
@@ -138,11 +138,15 @@ def inline_entry(context: Context, var: str, node: NodeType, entry: ast.Entry) -
         context.fail(
             "T2",
             f"node type {node.name} has no property `{entry.name}`",
-            entry.span,
+            leading(entry.span, entry.name),
             did_you_mean(entry.name, node.properties),
         )
     if prop.type.is_blob:
-        context.fail("T3", f"property `{entry.name}` is a Blob and cannot be matched", entry.span)
+        context.fail(
+            "T3",
+            f"property `{entry.name}` is a Blob and cannot be matched",
+            leading(entry.span, entry.name),
+        )
     right: ir.Operand
     if isinstance(entry.value, ast.Literal):
         right = _inline_literal(context, entry.name, prop.type, entry.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 from typing import NoReturn
 
@@ -95,6 +95,11 @@ class Scope:
         """All visible names, for suggestions."""
         further = self.outer.names() if self.outer is not None else []
         return [*self.variables, *further]
+
+
+def leading(span: Span, name: str) -> Span:
+    """The part of a span that its leading name takes up: what to underline for a wrong name."""
+    return replace(span, end=min(span.end, span.start + len(name)))
 
 
 def property_of(

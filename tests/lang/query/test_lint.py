@@ -1,0 +1,137 @@
+"""Lint: statuses, findings, and the description of what a query does."""
+
+from __future__ import annotations
+
+from omnigraph.lang.query.lint import lint
+from tests.lang.query.schema_of_tests import catalog
+
+
+def access(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"kind": kind, "type_name": name} for kind, name in pairs]
+
+
+def test_a_file_that_does_not_parse_is_one_finding() -> None:
+    report = lint(catalog(), "query q( {", query_path="a.gq").to_json()
+    assert report["status"] == "error"
+    assert (report["errors"], report["warnings"], report["infos"]) == (1, 0, 0)
+    assert report["queries_processed"] == 0
+    assert report["results"] == []
+    assert [finding["code"] for finding in report["findings"]] == ["Q000"]
+    assert report["query_path"] == "a.gq"
+
+
+def test_a_broken_query_does_not_hide_the_others() -> None:
+    text = """
+      query bad() { match { $p: Persn } return { $p.name } }
+      query good() { match { $p: Person } return { $p.name } }
+      query mixed($c: String) { insert Team { code: $c } delete Team where code = "x" }
+    """
+    report = lint(catalog(), text).to_json()
+    assert report["status"] == "error"
+    assert report["errors"] == 2
+    bad, good, mixed = report["results"]
+    assert (bad["name"], bad["kind"], bad["status"]) == ("bad", "read", "error")
+    assert "T1" in bad["error"]
+    assert "operation" not in bad
+    assert (good["status"], "error" in good) == ("ok", False)
+    assert (mixed["kind"], mixed["status"]) == ("mutation", "error")
+    assert "mix" in mixed["error"]
+
+
+def test_a_mutation_without_parameters_is_a_warning() -> None:
+    report = lint(catalog(), 'query q() { delete Team where code = "a" }')
+    assert (report.status, report.warnings) == ("ok", 1)
+    assert "parameters" in report.results[0].warnings[0]
+
+
+def test_nullable_properties_no_update_sets() -> None:
+    text = """
+      query b($t: String) { update Team set { title: $t } where code = "x" }
+      query a($t: String) { update Team set { title: $t } where code = "y" }
+      query bad($t: I32) { update Person set { name: $t } where handle = "y" }
+    """
+    report = lint(catalog(), text).to_json()
+    (finding,) = report["findings"]
+    assert (finding["severity"], finding["code"]) == ("warning", "L201")
+    assert (finding["type_name"], finding["property"]) == ("Team", "budget")
+    assert finding["queries"] == ["a", "b"]
+
+
+def test_embed_targets_and_required_properties_are_not_expected_to_be_updated() -> None:
+    text = 'query q($s: F64) { update Doc set { score: $s } where slug = "x" }'
+    findings = lint(catalog(), text).findings
+    assert [finding.property for finding in findings] == ["raw"]
+
+
+def test_the_result_description_names_every_column() -> None:
+    text = """
+      query q($v: Vector(3), $n: I64?) {
+        match { $d: Doc  $p wrote $d }
+        return {
+          $p, $p.age, $p.wealth, $p.height, $p.born, $p.seen, $p.active as a, $p.tags, $p.rank,
+          $d.vec, $n, "x" as s, nearest($d.vec, $v) as distance
+        }
+        order { distance } limit 1
+      }
+    """
+    (result,) = lint(catalog(), text).to_json()["results"]
+    described = {column["name"]: column for column in result["operation"]["result"]}
+    kinds = {name: (column["kind"], column["nullable"]) for name, column in described.items()}
+    assert kinds == {
+        "p": ("string", False),
+        "p.age": ("int", True),
+        "p.wealth": ("bigint", True),
+        "p.height": ("float", True),
+        "p.born": ("date", True),
+        "p.seen": ("datetime", True),
+        "a": ("bool", True),
+        "p.tags": ("list", True),
+        "p.rank": ("string", False),
+        "d.vec": ("vector", False),
+        "n": ("bigint", True),
+        "s": ("string", False),
+        "distance": ("float", False),
+    }
+    assert described["p.tags"]["item_kind"] == "string"
+    assert described["d.vec"]["vector_dim"] == 3
+
+
+def test_aggregates_are_described_by_their_result() -> None:
+    text = """
+      query q() { match { $p: Person } return { count($p), sum($p.age), max($p.name), max($p.wealth) as w } }
+    """
+    (result,) = lint(catalog(), text).to_json()["results"]
+    assert [(c["name"], c["kind"], c["nullable"]) for c in result["operation"]["result"]] == [
+        ("count", "bigint", False),
+        ("sum", "float", True),
+        ("max", "string", True),
+        ("w", "bigint", True),
+    ]
+
+
+def test_reads_include_both_ends_of_edges_also_inside_not() -> None:
+    text = """
+      query q() { match { $t: Team  not { $t memberOf $p  $p wrote $_ } } return { $t.code } }
+    """
+    (result,) = lint(catalog(), text).to_json()["results"]
+    assert result["operation"]["reads"] == access(
+        ("edge", "MemberOf"), ("edge", "Wrote"), ("node", "Doc"), ("node", "Person"),
+        ("node", "Team"),
+    )  # fmt: skip
+    assert result["operation"]["writes"] == []
+
+
+def test_a_node_delete_touches_every_incident_edge_type() -> None:
+    text = "query q($c: String) { delete Team where code = $c  }"
+    (result,) = lint(catalog(), text).to_json()["results"]
+    touched = access(("edge", "MemberOf"), ("node", "Team"))
+    assert result["operation"] == {"result": [], "reads": touched, "writes": touched}
+
+
+def test_an_edge_insert_reads_its_endpoints() -> None:
+    text = "query q($a: String) { insert Wrote { from: $a, to: $a } }"
+    (result,) = lint(catalog(), text).to_json()["results"]
+    assert result["operation"]["reads"] == access(
+        ("edge", "Wrote"), ("node", "Doc"), ("node", "Person")
+    )
+    assert result["operation"]["writes"] == access(("edge", "Wrote"))
