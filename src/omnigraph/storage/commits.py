@@ -1,0 +1,121 @@
+"""The two ways a table moves: one staged transaction at a time, or an exclusive upsert of rows.
+
+Lance alone does not keep "one writer wins". It rebases a stale transaction over foreign versions
+(an append always, an upsert or delete when it touches other rows, an index build), even with
+``max_retries=0``, and a stale overwrite is refused only then. So ``commit_staged`` looks at HEAD
+before it commits and at its own version and UUID after. What is left is the instant between look
+and commit: the table lock keeps our own writers out of it, and a foreign writer who slips in is
+seen by the check afterwards (``CommitMisplaced``), when the sidecar and the drift guard take over.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.handles import Table, open_table
+from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.staging import Staged
+from omnigraph.storage.table_errors import (
+    CommitMisplaced,
+    RowCollision,
+    TableMoved,
+    lance_errors,
+    reason,
+)
+from omnigraph.storage.transactions import transaction_uuid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COMMIT_TIMEOUT = timedelta(minutes=5)
+
+
+def commit_staged(staged: Staged) -> Table:
+    """Advance the table by exactly one version with exactly this transaction, or raise.
+
+    ``TableMoved``: somebody else was first, and nothing of ours is there. ``CommitMisplaced``: ours
+    is there, but later than it should be. Any other failure leaves the table as it was.
+    """
+    base = open_table(staged.ref.at(staged.read_version))
+    expected = staged.read_version + 1
+    if base.has_version(expected):
+        raise _moved(base, expected)
+    try:
+        dataset = lance().LanceDataset.commit(
+            base.dataset, staged.transaction, max_retries=0, commit_timeout=_COMMIT_TIMEOUT
+        )
+    except Exception as error:  # noqa: BLE001 - whatever it was, the table is asked what happened
+        return _after_failure(base, staged, error)
+    return _checked(Table(staged.ref, dataset), staged)
+
+
+def _checked(table: Table, staged: Staged) -> Table:
+    expected = staged.read_version + 1
+    if table.version != expected or transaction_uuid(table) != staged.uuid:
+        raise CommitMisplaced(
+            f"a write to {staged.ref} became version {table.version} instead of {expected}: "
+            "another program writes to this table; run omnigraph repair",
+            table=staged.ref.dataset_uri,
+            expected=expected,
+            actual=table.version,
+            transaction_uuid=staged.uuid,
+        )
+    return table
+
+
+def _after_failure(base: Table, staged: Staged, error: Exception) -> Table:
+    """The store may have taken the manifest and lost the answer: only the table knows."""
+    expected = staged.read_version + 1
+    with lance_errors(f"checking what became of a write to {staged.ref}"):
+        if base.has_version(expected):
+            table = open_table(base.ref.at(expected))
+            if transaction_uuid(table) == staged.uuid:
+                return table
+            raise _moved(base, expected) from error
+    if isinstance(error, lance_module("commit").CommitConflictError):
+        raise _moved(base, expected) from error
+    raise StorageError(f"writing to {staged.ref} failed: {reason(error)}") from error
+
+
+def _moved(base: Table, expected: int) -> TableMoved:
+    head = base.head_version()
+    return TableMoved(
+        f"{base.ref} has moved on to version {head}; repeat the write",
+        table=base.ref.dataset_uri,
+        expected=expected - 1,
+        actual=head,
+    )
+
+
+def merge_insert_exclusive(table: Table, rows: pa.Table, *, on: str = "object_id") -> Table:
+    """Upsert rows by primary key so that of two writers of one key exactly one succeeds.
+
+    The key must be the table's unenforced primary key. Only Lance's own ``execute`` records which
+    keys were inserted; the same upsert staged and committed would insert a new key twice. A writer
+    of other rows in between is no collision: the version returned may then skip some.
+    """
+    with lance_errors(f"publishing to {table.ref}"):
+        try:
+            writer = open_table(table.ref).dataset
+            (
+                writer.merge_insert(on)
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .conflict_retries(0)
+                .execute(rows)
+            )
+        except OSError as error:
+            if _is_collision(error):
+                raise RowCollision(
+                    f"another writer changed the same rows of {table.ref}; read again and repeat",
+                    table=table.ref.dataset_uri,
+                ) from error
+            raise
+    return Table(table.ref, writer)
+
+
+def _is_collision(error: OSError) -> bool:
+    conflict: Any = lance_module("commit").CommitConflictError
+    return isinstance(error, conflict) or "Too many concurrent writers" in str(error)

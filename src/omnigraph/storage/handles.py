@@ -1,0 +1,326 @@
+"""A table at one version of one branch: addressing, opening, creating, and every read.
+
+A table is one Lance dataset. A branch of it lives in ``tree/<branch>`` below it and is opened by
+that address: one step, where ``checkout_version((branch, n))`` would first open main.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.lance_import import lance, lance_module, session
+from omnigraph.storage.pushdown import Pushdown
+from omnigraph.storage.table_errors import (
+    TableMissing,
+    VersionMissing,
+    is_not_found,
+    lance_errors,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The oldest format with blob columns. Every table gets it, whatever its columns today: a schema
+# change may add a Blob later, and a dataset cannot change its format. It is also what pylance 14
+# writes by itself; saying so keeps a newer default from slipping in unnoticed.
+DATA_STORAGE_VERSION = "2.2"
+
+PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+
+_MAX_VERSION = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """Where a table is: its root address, a branch (None = main), a version (None = newest).
+
+    Store options carry credentials: they are neither compared nor shown.
+    """
+
+    uri: str
+    version: int | None = None
+    branch: str | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", self.uri.rstrip("/"))
+        if self.storage_options is not None:
+            object.__setattr__(self, "storage_options", dict(self.storage_options))
+
+    @property
+    def dataset_uri(self) -> str:
+        """The address Lance opens: the table itself, or the directory of its branch."""
+        return self.uri if self.branch is None else f"{self.uri}/tree/{self.branch}"
+
+    def at(self, version: int | None) -> TableRef:
+        """The same table and branch at another version."""
+        return replace(self, version=version)
+
+    def on(self, branch: str | None, version: int | None = None) -> TableRef:
+        """The same table on another branch."""
+        return replace(self, branch=branch, version=version)
+
+    def __str__(self) -> str:
+        branch = "" if self.branch is None else f" on {self.branch}"
+        version = "" if self.version is None else f" at version {self.version}"
+        return f"{self.uri}{branch}{version}"
+
+
+class Table:
+    """A table opened at one version. Reads only; writes are staged (``staging``)."""
+
+    __slots__ = ("_files", "dataset", "ref")
+
+    def __init__(self, ref: TableRef, dataset: Any) -> None:
+        self.ref = ref.at(dataset.version)
+        self.dataset = dataset
+        """The Lance handle, for reads this class has no method for."""
+        self._files: Any = None
+
+    @property
+    def version(self) -> int:
+        """The version this handle reads."""
+        version = self.ref.version
+        assert version is not None
+        return version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, field metadata included."""
+        return self.dataset.schema
+
+    def __repr__(self) -> str:
+        return f"Table({self.ref})"
+
+    # -- versions
+
+    @property
+    def files(self) -> Any:
+        """A Lance file session on this dataset's directory: existence checks and ranged reads."""
+        if self._files is None:
+            self._files = file_session(self.ref)
+        return self._files
+
+    def has_version(self, version: int) -> bool:
+        """Whether the manifest of that version exists. One existence check, whatever the history.
+
+        A ``False`` for ``version + 1`` means "this is the newest" only as long as cleanup never
+        removes a version while it keeps an older one that somebody reads on from.
+        """
+        with lance_errors(f"looking for version {version} of {self.ref.dataset_uri}"):
+            return bool(self.files.contains(manifest_path(version)))
+
+    def is_head(self) -> bool:
+        """Whether no newer version follows this one (see ``has_version``)."""
+        return not self.has_version(self.version + 1)
+
+    def head_version(self) -> int:
+        """The newest version, exactly. Lists the versions: its cost grows with their number."""
+        with lance_errors(f"finding the newest version of {self.ref.dataset_uri}"):
+            return int(self.dataset.latest_version)
+
+    def versions(self) -> list[int]:
+        """Every version of this branch that still exists, ascending; none from before its fork."""
+        with lance_errors(f"listing the versions of {self.ref.dataset_uri}"):
+            return sorted(entry["version"] for entry in self.dataset.version_refs())
+
+    # -- reads
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Pushdown | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_size: int | None = None,
+        limit: int | None = None,
+        fragment_ids: Sequence[int] | None = None,
+        **options: Any,
+    ) -> pa.RecordBatchReader:
+        """Stream rows. ``options`` go to Lance's scanner as they are (``nearest``, ``prefilter``…).
+
+        Blob columns arrive as descriptors unless ``blob_handling`` says otherwise.
+        """
+        import pyarrow as pa
+
+        doing = f"reading {self.ref}"
+        with lance_errors(doing):
+            reader = self._scanner(
+                columns,
+                where,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_size=batch_size,
+                limit=limit,
+                fragments=None if fragment_ids is None else self._fragments(fragment_ids),
+                **options,
+            ).to_reader()
+        # A generator in between, because Lance fails while it is being read, with its own errors.
+        return pa.RecordBatchReader.from_batches(reader.schema, _translated(reader, doing))
+
+    def read(
+        self, columns: Sequence[str] | None = None, where: Pushdown | None = None, **options: Any
+    ) -> pa.Table:
+        """All rows a ``scan`` with the same arguments would stream."""
+        if "fragment_ids" in options:
+            options["fragments"] = self._fragments(options.pop("fragment_ids"))
+        with lance_errors(f"reading {self.ref}"):
+            return self._scanner(columns, where, **options).to_table()
+
+    def _scanner(
+        self, columns: Sequence[str] | None, where: Pushdown | None, **options: Any
+    ) -> Any:
+        if where is not None and where.never:
+            options["limit"] = 0
+        return self.dataset.scanner(
+            columns=None if columns is None else list(columns),
+            filter=None if where is None else where.lance_filter,
+            **options,
+        )
+
+    def count_rows(self, where: Pushdown | None = None) -> int:
+        """How many rows there are, or satisfy the filter."""
+        if where is not None and where.never:
+            return 0
+        with lance_errors(f"counting the rows of {self.ref}"):
+            return int(self.dataset.count_rows(None if where is None else where.lance_filter))
+
+    def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these stable row ids, in the order asked for, repeats included."""
+        with lance_errors(f"taking rows of {self.ref}"):
+            rows = self.dataset._take_rows(  # noqa: SLF001 - the public `take` is by position
+                row_ids, None if columns is None else list(columns)
+            )
+        if rows.num_rows != len(row_ids):
+            # Lance leaves out what it does not find, which would shift every later row.
+            raise StorageError(
+                f"{self.ref} has only {rows.num_rows} of the {len(row_ids)} rows asked for; "
+                "reopen the graph and repeat the read"
+            )
+        return rows
+
+    def fragments(self) -> list[Any]:
+        """The metadata of every fragment (``lance.FragmentMetadata``), in order."""
+        with lance_errors(f"listing the fragments of {self.ref}"):
+            return [fragment.metadata for fragment in self.dataset.get_fragments()]
+
+    def _fragments(self, ids: Sequence[int]) -> list[Any]:
+        found = [self.dataset.get_fragment(number) for number in ids]
+        missing = [number for number, fragment in zip(ids, found, strict=True) if fragment is None]
+        if missing:
+            raise StorageError(f"{self.ref} has no fragment {missing[0]}; reopen the graph")
+        return found
+
+    def delta(self, base: int) -> Delta:
+        """What changed after version ``base``, at the cost of what changed.
+
+        On a branch ``base`` cannot lie before its fork: compare the parent's handle for that part.
+        """
+        with lance_errors(f"comparing {self.ref} with version {base}"):
+            return Delta(self.dataset.delta(compared_against=base))
+
+
+class Delta:
+    """Rows inserted, updated and deleted between two versions of one branch."""
+
+    def __init__(self, delta: Any) -> None:
+        self._delta = delta
+
+    def inserted(self) -> pa.RecordBatchReader:
+        """New rows: all columns, ``_rowid`` and the two row version columns."""
+        with lance_errors("reading inserted rows"):
+            return self._delta.get_inserted_rows()
+
+    def updated(self) -> pa.RecordBatchReader:
+        """Rows that were there before and changed, as they are now; same columns."""
+        with lance_errors("reading updated rows"):
+            return self._delta.get_updated_rows()
+
+    def deleted_row_ids(self) -> pa.RecordBatchReader:
+        """``_rowid`` of the rows that are gone."""
+        with lance_errors("reading deleted row ids"):
+            return self._delta.get_deleted_row_ids()
+
+
+def _translated(reader: pa.RecordBatchReader, doing: str) -> Iterator[pa.RecordBatch]:
+    with lance_errors(doing):
+        yield from reader
+
+
+def manifest_path(version: int) -> str:
+    """The manifest of a version, below the dataset: numbered downwards, so the newest lists first."""
+    return f"_versions/{_MAX_VERSION - version}.manifest"
+
+
+def file_session(ref: TableRef) -> Any:
+    """A Lance file session on the dataset's directory, with the table's store options."""
+    with lance_errors(f"reaching {ref.dataset_uri}"):
+        return lance_module("file").LanceFileSession(
+            ref.dataset_uri,
+            storage_options=None if ref.storage_options is None else dict(ref.storage_options),
+        )
+
+
+def open_table(ref: TableRef) -> Table:
+    """Open a table; without a version, at its newest one (which lists its versions)."""
+    doing = f"opening {ref}"
+    with lance_errors(doing):
+        try:
+            return Table(ref, _open(ref))
+        except (ValueError, OSError) as error:
+            if not is_not_found(error):
+                raise
+            raise _missing(ref) from error
+
+
+def _open(ref: TableRef) -> Any:
+    return lance().dataset(
+        ref.dataset_uri,
+        version=ref.version,
+        storage_options=None if ref.storage_options is None else dict(ref.storage_options),
+        session=session(),
+    )
+
+
+def _missing(ref: TableRef) -> StorageError:
+    if ref.version is not None and table_exists(ref):
+        return VersionMissing(
+            f"version {ref.version} of {ref.at(None)} is not there any more",
+            table=ref.dataset_uri,
+            version=ref.version,
+        )
+    return TableMissing(f"there is no table at {ref.dataset_uri}", table=ref.dataset_uri)
+
+
+def table_exists(ref: TableRef) -> bool:
+    """Whether the table (or the branch of it) is there with at least one version."""
+    with lance_errors(f"looking for {ref.dataset_uri}"):
+        try:
+            _open(ref.at(None))
+        except (ValueError, OSError) as error:
+            if is_not_found(error):
+                return False
+            raise
+        return True
+
+
+def create_table(ref: TableRef, schema: pa.Schema) -> Table:
+    """Create an empty table (version 1) with stable row ids. Refused when there is one already.
+
+    Stable row ids cannot be switched on later; merges, changes and late fetches rest on them.
+    """
+    with lance_errors(f"creating the table {ref.dataset_uri}"):
+        dataset = lance().write_dataset(
+            schema.empty_table(),
+            ref.dataset_uri,
+            mode="create",
+            enable_stable_row_ids=True,
+            data_storage_version=DATA_STORAGE_VERSION,
+            storage_options=None if ref.storage_options is None else dict(ref.storage_options),
+            session=session(),
+        )
+    return Table(ref, dataset)

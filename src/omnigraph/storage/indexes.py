@@ -1,0 +1,193 @@
+"""Indexes of one table: staging a build, and how much of the table each one covers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.storage.handles import Table
+from omnigraph.storage.lance_import import lance
+from omnigraph.storage.staging import RowCounts, Staged
+from omnigraph.storage.table_errors import NothingToIndex, lance_errors
+from omnigraph.storage.transactions import Operation
+
+# Small enough that building stays near linear in rows (HNSW is slower per row the larger its
+# graph), large enough that a search touches few of them.
+_ROWS_PER_PARTITION = 8_192
+
+
+class IndexKind(enum.StrEnum):
+    """The kinds of index the product builds, by Lance's names."""
+
+    BTREE = "BTREE"
+    INVERTED = "INVERTED"
+    VECTOR = "IVF_HNSW_SQ"
+
+
+class Coverage(enum.StrEnum):
+    """How much of a table an index answers for. Queries are right in every case."""
+
+    INDEXED = "indexed"
+    DEGRADED = "degraded"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """An index as the open version has it."""
+
+    name: str
+    column: str
+    kind: IndexKind | None
+    unindexed_fragments: int
+    unindexed_rows: int
+    segments: int
+    built_at_version: int
+
+    @property
+    def coverage(self) -> Coverage:
+        """Full, or partial because rows were added or rewritten since."""
+        return Coverage.DEGRADED if self.unindexed_fragments else Coverage.INDEXED
+
+
+_KINDS = {"BTree": IndexKind.BTREE, "Inverted": IndexKind.INVERTED}
+
+
+def index_name(column: str, kind: IndexKind) -> str:
+    """The name of our index of that kind on that column: one column can have several kinds."""
+    return f"{column}_{kind.name.lower()}_idx"
+
+
+def list_indexes(table: Table) -> list[IndexState]:
+    """Every index of the table, by name."""
+    with lance_errors(f"listing the indexes of {table.ref}"):
+        fragments = table.fragments()
+        return [_state(entry, fragments) for entry in table.dataset.describe_indices()]
+
+
+def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
+    # Not `index_statistics`: that opens the index files, and its fragment bitmap is this one.
+    covered: set[int] = set()
+    for segment in entry.segments:
+        covered.update(segment.fragment_ids)
+    missing = [fragment for fragment in fragments if fragment.id not in covered]
+    kind = _KINDS.get(entry.index_type)
+    if kind is None and entry.index_type.startswith("IVF"):
+        kind = IndexKind.VECTOR
+    return IndexState(
+        name=entry.name,
+        column=entry.field_names[0],
+        kind=kind,
+        unindexed_fragments=len(missing),
+        unindexed_rows=sum(fragment.num_rows for fragment in missing),
+        segments=len(entry.segments),
+        built_at_version=max(s.dataset_version_at_last_update for s in entry.segments),
+    )
+
+
+def coverage(table: Table, column: str, kind: IndexKind) -> Coverage:
+    """Whether an index of that kind on that column is there, and whole."""
+    found = [
+        state.coverage
+        for state in list_indexes(table)
+        if state.column == column and state.kind is kind
+    ]
+    return min(found, key=_WORST_LAST.index, default=Coverage.NONE)
+
+
+_WORST_LAST = [Coverage.INDEXED, Coverage.DEGRADED, Coverage.NONE]
+
+
+def stage_create_index(table: Table, column: str, kind: IndexKind) -> Staged:
+    """Build an index over the whole table and stage it in place of our last one of that name.
+
+    ``NothingToIndex`` when a vector column has no value at all; any other table will do, down to
+    one row (or none: the index is then empty and covers nothing).
+    """
+    segment = build_segment(table, column, kind, [fragment.id for fragment in table.fragments()])
+    return stage_index_segments(table, column, kind, [segment])
+
+
+def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequence[int]) -> Any:
+    """Build the part of an index that covers these fragments (``lance.Index``, can be pickled).
+
+    Parts for different fragments of one version can be built in different processes.
+    """
+    with lance_errors(f"building the {kind} index on {column} of {table.ref}"):
+        if kind is IndexKind.VECTOR and not table.dataset.count_rows(_has_value(column)):
+            raise NothingToIndex(
+                f"no row of {table.ref} has a {column} yet, so no vector index can be built",
+                table=table.ref.dataset_uri,
+                column=column,
+            )
+        return table.dataset.create_index_uncommitted(
+            column,
+            str(kind),
+            name=index_name(column, kind),
+            fragment_ids=list(fragment_ids),
+            replace=True,
+            **_parameters(table, kind, fragment_ids),
+        )
+
+
+def _has_value(column: str) -> str:
+    from omnigraph.storage.literals import quoted_name
+
+    return f"{quoted_name(column)} IS NOT NULL"
+
+
+def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> dict[str, Any]:
+    match kind:
+        case IndexKind.BTREE:
+            return {}
+        case IndexKind.INVERTED:
+            # Positions only serve phrase queries, which the language does not have.
+            return {"with_position": False}
+        case IndexKind.VECTOR:
+            chosen = set(fragment_ids)
+            rows = sum(item.num_rows for item in table.fragments() if item.id in chosen)
+            return {"metric": "L2", "num_partitions": max(1, rows // _ROWS_PER_PARTITION)}
+
+
+def stage_index_segments(
+    table: Table, column: str, kind: IndexKind, segments: Sequence[Any]
+) -> Staged:
+    """Stage an index made of parts from ``build_segment``, in place of our last one of that name."""
+    new = list(segments)
+    with lance_errors(f"building the {kind} index on {column} of {table.ref}"):
+        if kind is IndexKind.INVERTED:
+            # Unmerged, the parts lack files that every search opens.
+            new = [table.dataset.merge_existing_index_segments(new)]
+        # What is not listed as removed stays, and the index would answer from both.
+        return _staged(table, new, _segments(table, index_name(column, kind)))
+
+
+def stage_drop_index(table: Table, name: str) -> Staged:
+    """Stage the removal of an index."""
+    with lance_errors(f"dropping the index {name} of {table.ref}"):
+        return _staged(table, [], _segments(table, name))
+
+
+def _staged(table: Table, new: list[Any], removed: list[Any]) -> Staged:
+    operation = lance().LanceOperation.CreateIndex(new, removed)
+    transaction = lance().Transaction(table.version, operation)
+    return Staged(table.ref, transaction, Operation.CREATE_INDEX, RowCounts())
+
+
+def _segments(table: Table, name: str) -> list[Any]:
+    """The parts of the index of that name, in the form a transaction lists them."""
+    return [
+        lance().Index(
+            uuid=segment.uuid,
+            name=name,
+            fields=list(entry.fields),
+            dataset_version=segment.dataset_version_at_last_update,
+            fragment_ids=segment.fragment_ids,
+            index_version=segment.index_version,
+        )
+        for entry in table.dataset.describe_indices()
+        if entry.name == name
+        for segment in entry.segments
+    ]

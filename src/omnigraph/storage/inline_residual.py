@@ -1,0 +1,184 @@
+"""What Lance can only do by committing on the spot: no staging, no UUID beforehand.
+
+Each function here moves the table's HEAD before it returns. Callers run them in Phase B, under the
+table's lock and after a sidecar that says what to expect. Each starts from the table as given and
+fails when that is not its newest version: Lance would otherwise work on a stale picture, or rebase.
+The handle passed in is left as it was; the one returned reads the new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.table_errors import TableMoved, lance_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _own_handle(table: Table) -> Any:
+    """A handle of our own on the newest version: these calls move the handle they are made on."""
+    own = open_table(table.ref)
+    if not own.is_head():
+        head = own.head_version()
+        raise TableMoved(
+            f"{table.ref} has moved on to version {head}; repeat the operation",
+            table=table.ref.dataset_uri,
+            expected=table.version,
+            actual=head,
+        )
+    return own.dataset
+
+
+def _moved(table: Table, doing: str, act: Callable[[Any], Any]) -> Table:
+    dataset = _own_handle(table)
+    with lance_errors(f"{doing} {table.ref}"):
+        act(dataset)
+    return Table(table.ref, dataset)
+
+
+# ------------------------------------------------------------------ maintenance
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did."""
+
+    table: Table
+    fragments_removed: int
+    fragments_added: int
+
+
+# Fragments are merged up to this many rows or bytes and then left alone, so a growing table does
+# not rewrite one ever larger fragment each time.
+COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024**3}
+
+
+def plan_compaction(table: Table) -> list[Any]:
+    """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect."""
+    with lance_errors(f"planning the compaction of {table.ref}"):
+        optimize = lance_module("optimize")
+        return list(optimize.Compaction.plan(table.dataset, dict(COMPACTION)).tasks)
+
+
+def run_compaction_task(table: Table, task: Any) -> Any:
+    """Rewrite the fragments of one task on the version it was planned for. HEAD does not move."""
+    with lance_errors(f"compacting {table.ref}"):
+        return task.execute(table.dataset)
+
+
+def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
+    """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's."""
+    if not results:
+        return Compacted(table, 0, 0)
+    dataset = _own_handle(table)
+    with lance_errors(f"compacting {table.ref}"):
+        metrics = lance_module("optimize").Compaction.commit(dataset, list(results))
+        dataset.checkout_latest()
+    return Compacted(Table(table.ref, dataset), metrics.fragments_removed, metrics.fragments_added)
+
+
+def compact(table: Table) -> Compacted:
+    """Plan, rewrite and commit here. Without work nothing moves."""
+    tasks = plan_compaction(table)
+    return commit_compaction(table, [run_compaction_task(table, task) for task in tasks])
+
+
+def optimize_indices(table: Table, names: Iterable[str] | None = None) -> Table:
+    """Bring indexes up to date with the rows added since they were built, without retraining.
+
+    ``num_indices_to_merge`` stays at Lance's default: 0 leaves hits for updated rows behind.
+    """
+    chosen = {} if names is None else {"index_names": list(names)}
+    return _moved(
+        table,
+        "optimizing the indexes of",
+        lambda dataset: dataset.optimize.optimize_indices(**chosen),
+    )
+
+
+# ------------------------------------------------------------------ schema changes
+
+
+def add_columns(table: Table, fields: Sequence[pa.Field]) -> Table:
+    """Add nullable columns; existing rows read null. Metadata only."""
+    import pyarrow as pa
+
+    return _moved(
+        table, "adding columns to", lambda dataset: dataset.add_columns(pa.schema(list(fields)))
+    )
+
+
+def rename_column(table: Table, name: str, new_name: str) -> Table:
+    """Rename a column; its values and indexes stay. Metadata only."""
+    return _moved(
+        table,
+        f"renaming the column {name} of",
+        lambda dataset: dataset.alter_columns({"path": name, "name": new_name}),
+    )
+
+
+def relax_column(table: Table, name: str) -> Table:
+    """Make a column nullable. Metadata only."""
+    return _moved(
+        table,
+        f"relaxing the column {name} of",
+        lambda dataset: dataset.alter_columns({"path": name, "nullable": True}),
+    )
+
+
+def drop_columns(table: Table, names: Sequence[str]) -> Table:
+    """Drop columns; their data stays in old files, but a column added under that name reads null."""
+    return _moved(table, "dropping columns of", lambda dataset: dataset.drop_columns(list(names)))
+
+
+# ------------------------------------------------------------------ history
+
+
+def restore(table: Table, version: int) -> Table:
+    """Make an older version of this branch the newest again, as a new version.
+
+    It wins over whatever comes between: a concurrent append is orphaned without an error.
+    """
+    _own_handle(table)
+    old = open_table(table.ref.at(version)).dataset
+    with lance_errors(f"restoring version {version} of {table.ref}"):
+        old.restore()
+    return Table(table.ref, old)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a cleanup removed."""
+
+    bytes_removed: int
+    versions_removed: int
+
+
+def cleanup_versions(table: Table, versions: Sequence[int]) -> Cleaned:
+    """Remove exactly these versions of the table's branch, and the files only they used.
+
+    Lance keeps what its own branches and tags need. It knows nothing of versions pinned only in
+    our manifest: those must not be listed. The newest version cannot be removed. Files that no
+    version uses and that are a week old (what failed writes leave behind) go in any case.
+    """
+    with lance_errors(f"removing old versions of {table.ref}"):
+        stats = open_table(table.ref.at(None)).dataset.cleanup_old_versions(
+            # An empty list is refused; there never is a version 0.
+            versions=sorted(versions) or [0]
+        )
+    return Cleaned(stats.bytes_removed, stats.old_versions)
+
+
+def drop_table(ref: TableRef) -> None:
+    """Delete a table with all its versions and branches; nothing happens when there is none."""
+    with lance_errors(f"deleting the table {ref.uri}"):
+        lance().LanceDataset.drop(
+            ref.uri,
+            storage_options=None if ref.storage_options is None else dict(ref.storage_options),
+            ignore_not_found=True,
+        )

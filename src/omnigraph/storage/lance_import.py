@@ -1,0 +1,78 @@
+"""The one place that imports Lance; everything else in ``storage/`` asks for it here, on first use.
+
+Importing Lance costs half a second, so importing a module of this package must not do it. Lance
+(pylance 14) also writes warnings to stderr unless ``LANCE_LOG`` is set before the import, and it
+imports ``pyarrow.dataset``, which pulls in pandas when that is installed: 1.2 s for nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class _HidePandas(MetaPathFinder):
+    """Makes ``import pandas`` fail in one thread; other threads import it undisturbed."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Refuse pandas, leave every other name to the finders after this one."""
+        del path, target
+        if fullname == "pandas" and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(
+                "pandas is hidden while pyarrow.dataset is imported", name=fullname
+            )
+        return None
+
+
+@contextmanager
+def _pandas_hidden() -> Iterator[None]:
+    finder = _HidePandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+@functools.cache
+def lance() -> Any:
+    """The ``lance`` module, imported on the first call."""
+    # Spark starts processes that inherit the environment: they are to be as quiet as this one.
+    os.environ.setdefault("LANCE_LOG", "error")
+    # Not around the import of lance: it asks then whether pandas is there, and would go on refusing
+    # the frames of a program that uses both.
+    with _pandas_hidden():
+        importlib.import_module("pyarrow.dataset")
+    return importlib.import_module("lance")
+
+
+def lance_module(name: str) -> Any:
+    """The submodule ``lance.<name>``, for example ``lance_module("fragment")``."""
+    lance()
+    return importlib.import_module(f"lance.{name}")
+
+
+@functools.cache
+def session() -> Any:
+    """The process's one ``lance.Session``: metadata and index caches shared by all handles."""
+    return lance_module("dataset").Session(
+        index_cache_size_bytes=_INDEX_CACHE_BYTES, metadata_cache_size_bytes=_METADATA_CACHE_BYTES
+    )
+
+
+_INDEX_CACHE_BYTES = 2 * 1024**3
+_METADATA_CACHE_BYTES = 512 * 1024**2

@@ -1,0 +1,280 @@
+"""Filters on one table, from typed conditions to what Lance's scanner takes.
+
+A condition compares a column with a stored value by mathematical value (query.md §3). Where the
+value fits the column's Arrow type it is given in exactly that type, so a scalar index is used;
+where it does not fit, the comparison is rewritten into an equal one that does (``minutes > 94.5``
+on an I32 column is ``minutes >= 95``), or is settled at once. A null never satisfies anything.
+
+pylance converts a pyarrow expression by way of Substrait, which knows no unsigned integers: a
+filter on such a column fails, and *any* filter fails on a table that has a list of them. Those,
+and the operators Substrait lacks, go as SQL.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.storage.literals import quoted_name, sql_literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ComparisonOp = Literal["=", "!=", "<", "<=", ">", ">="]
+Op = Literal[
+    "=", "!=", "<", "<=", ">", ">=", "in", "member", "substring", "prefix", "is_null", "is_not_null"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``column op value``. ``value`` is a stored value (types.py); for ``in`` a sequence of them.
+
+    ``member``: the list column holds the value; ``substring`` and ``prefix``: the text column
+    contains it or starts with it. ``is_null`` and ``is_not_null`` take no value.
+    """
+
+    column: str
+    op: Op
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pushdown:
+    """A filter ready for Lance. ``never`` means that no row of any table can satisfy it."""
+
+    sql: str
+    """The filter as SQL text, also when an expression is used: for plans and logs."""
+    expression: Any = None
+    never: bool = False
+
+    @property
+    def lance_filter(self) -> Any:
+        """What to hand to a scanner: the typed expression where there is one, else the SQL."""
+        return self.sql if self.expression is None else self.expression
+
+
+NEVER = Pushdown("false", never=True)
+
+
+def filter_expression(schema: pa.Schema, conditions: Iterable[Condition]) -> Pushdown | None:
+    """All conditions together (conjunctive) on a table of that schema; None when there are none."""
+    settled = [_settle(_column_type(schema, item.column), item) for item in conditions]
+    if not settled:
+        return None
+    if any(item is None for item in settled):
+        return NEVER
+    tests = [item for item in settled if item is not None]
+    sql = " AND ".join(test.sql for test in tests)
+    if not all(test.expression for test in tests) or _schema_defeats_expressions(schema):
+        return Pushdown(sql)
+    built = [test.expression() for test in tests if test.expression is not None]
+    return Pushdown(sql, functools.reduce(operator.and_, built))
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One condition in both forms; ``expression`` is None where Substrait cannot say it."""
+
+    sql: str
+    expression: Callable[[], Any] | None
+
+
+def _column_type(schema: pa.Schema, column: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if column in {"_rowid", "_rowaddr"}:
+        return pa.uint64()
+    position = schema.get_field_index(column)
+    if position < 0:
+        raise KeyError(f"the table has no column {column}")
+    return schema.field(position).type
+
+
+def _schema_defeats_expressions(schema: pa.Schema) -> bool:
+    import pyarrow as pa
+
+    return any(
+        pa.types.is_list(field.type) and pa.types.is_unsigned_integer(field.type.value_type)
+        for field in schema
+    )
+
+
+def _settle(type: pa.DataType, condition: Condition) -> _Test | None:
+    """The condition as a test of the column's own type, or None when nothing satisfies it."""
+    column, value = condition.column, condition.value
+    match condition.op:
+        case "is_null" | "is_not_null" as op:
+            return _null_test(type, column, op)
+        case "in":
+            return _membership(type, column, [item for item in value if item is not None])
+        case "member" | "substring" | "prefix" as op:
+            return _function(type, column, op, value)
+        case op:
+            return _comparison(type, column, op, value)
+
+
+def _null_test(type: pa.DataType, column: str, op: Literal["is_null", "is_not_null"]) -> _Test:
+    import pyarrow.compute as pc
+
+    absent = op == "is_null"
+    return _Test(
+        f"{quoted_name(column)} IS {'' if absent else 'NOT '}NULL",
+        _expressible(
+            type, lambda: pc.field(column).is_null() if absent else pc.field(column).is_valid()
+        ),
+    )
+
+
+def _membership(type: pa.DataType, column: str, values: Sequence[Any]) -> _Test | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    exact = [settled[1] for item in values if isinstance(settled := settle(type, "=", item), tuple)]
+    if not exact:
+        return None
+    return _Test(
+        f"{quoted_name(column)} IN ({', '.join(sql_literal(item, type) for item in exact)})",
+        _expressible(type, lambda: pc.field(column).isin(pa.array(exact, type))),
+    )
+
+
+def _function(
+    type: pa.DataType, column: str, op: Literal["member", "substring", "prefix"], value: Any
+) -> _Test | None:
+    if value is None:
+        return None
+    element = type.value_type if op == "member" else type
+    settled = settle(element, "=", value)
+    if not isinstance(settled, tuple):
+        return None
+    name = {"member": "array_has", "substring": "contains", "prefix": "starts_with"}[op]
+    return _Test(f"{name}({quoted_name(column)}, {sql_literal(settled[1], element)})", None)
+
+
+def _comparison(type: pa.DataType, column: str, op: ComparisonOp, value: Any) -> _Test | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if value is None:
+        return None
+    settled = settle(type, op, value)
+    if settled is True:
+        return _null_test(type, column, "is_not_null")
+    if settled is False:
+        return None
+    exact_op, exact = settled
+    return _Test(
+        f"{quoted_name(column)} {exact_op} {sql_literal(exact, type)}",
+        _expressible(
+            type,
+            lambda: _OPERATORS[exact_op](pc.field(column), pc.scalar(pa.scalar(exact, type))),
+        ),
+    )
+
+
+_OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _expressible(type: pa.DataType, build: Callable[[], Any]) -> Callable[[], Any] | None:
+    import pyarrow as pa
+
+    return None if pa.types.is_unsigned_integer(type) else build
+
+
+Settled = bool | tuple[ComparisonOp, Any]
+
+
+def settle(type: pa.DataType, op: ComparisonOp, value: Any) -> Settled:
+    """An equal comparison whose value is exactly of the column's type.
+
+    ``True``: every non-null value of the type satisfies it; ``False``: none does.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_integer(type):
+        return _settle_integer(type, op, value)
+    if pa.types.is_floating(type):
+        return _settle_float(type, op, value)
+    if pa.types.is_string(type) and not _is_unicode(value):
+        # No stored text holds half a surrogate pair.
+        return op == "!="
+    return op, value
+
+
+def _settle_integer(type: pa.DataType, op: ComparisonOp, value: float) -> Settled:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return op == "!="
+        if math.isinf(value):
+            return op in ({"!=", "<", "<="} if value > 0 else {"!=", ">", ">="})
+        whole = math.floor(value)
+        if whole != value:
+            return _between(type, op, whole)
+        value = whole
+    low, high = _integer_range(type)
+    if value > high:
+        return op in {"!=", "<", "<="}
+    if value < low:
+        return op in {"!=", ">", ">="}
+    return op, value
+
+
+def _between(type: pa.DataType, op: ComparisonOp, below: int) -> Settled:
+    """The comparison with a number strictly between ``below`` and ``below + 1``."""
+    if op in {"=", "!="}:
+        return op == "!="
+    if op in {"<", "<="}:
+        return _settle_integer(type, "<=", below)
+    return _settle_integer(type, ">=", below + 1)
+
+
+def _integer_range(type: pa.DataType) -> tuple[int, int]:
+    import pyarrow as pa
+
+    bits: int = type.bit_width
+    if pa.types.is_unsigned_integer(type):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _settle_float(type: pa.DataType, op: ComparisonOp, value: float) -> Settled:
+    near = _rounded(type, value)
+    if isinstance(value, float) or near == value:
+        # Against F32 a float is first rounded to F32 by the language's own rule.
+        return op, near
+    if op in {"=", "!="}:
+        return op == "!="
+    # No float lies between the integer and its rounding: the strictness of the comparison changes.
+    if op in {"<", "<="}:
+        return ("<" if near > value else "<="), near
+    return (">=" if near > value else ">"), near
+
+
+def _rounded(type: pa.DataType, value: float) -> float:
+    import numpy as np
+    import pyarrow as pa
+
+    if not pa.types.is_float32(type):
+        return float(value)
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

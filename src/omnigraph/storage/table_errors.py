@@ -1,0 +1,81 @@
+"""What a table can refuse, typed, and the translation of what Lance raises.
+
+Each class narrows one of ``omnigraph.errors`` so that the layers above can act on it; a user who
+meets one sees its parent's code. Lance itself raises bare ``OSError``, ``ValueError`` and
+``RuntimeError`` whose texts end in paths of the machine that built it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.errors import Conflict, OmniGraphError, StorageError
+
+
+class TableMissing(StorageError):
+    """There is no table, or no branch of it, at that address."""
+
+    fields = ("table",)
+
+
+class VersionMissing(StorageError):
+    """The table has no such version: cleanup removed it, or it was never made."""
+
+    fields = ("table", "version")
+
+
+class NothingToIndex(StorageError):
+    """A vector column without a single value: there is nothing to train an index on."""
+
+    fields = ("table", "column")
+
+
+class TableMoved(Conflict):
+    """Another writer committed first; nothing of ours was committed."""
+
+    fields = ("table", "expected", "actual")
+
+
+class CommitMisplaced(Conflict):
+    """Our transaction landed, but not as the version after the one it was staged on."""
+
+    fields = ("table", "expected", "actual", "transaction_uuid")
+
+
+class RowCollision(Conflict):
+    """Another writer inserted or updated one of the same rows; nothing of ours was committed."""
+
+    fields = ("table",)
+
+
+# Lance appends `, /home/…/file.rs:12:34` once per layer an error passed.
+_RUST_PLACES = re.compile(r",? ?\S*\.rs:\d+:\d+")
+
+
+def reason(error: BaseException) -> str:
+    """What Lance said, without the places in its source."""
+    return _RUST_PLACES.sub("", str(error)).strip() or type(error).__name__
+
+
+def is_not_found(error: BaseException) -> bool:
+    """Whether Lance (or the store under it) says that a file or dataset is not there."""
+    text = str(error)
+    return "was not found" in text or "Not found" in text
+
+
+@contextmanager
+def lance_errors(doing: str) -> Iterator[None]:
+    """Turn whatever Lance raises inside into ``StorageError``: "<doing> failed: <what it said>"."""
+    try:
+        yield
+    except OmniGraphError:
+        raise
+    except Exception as error:
+        raise StorageError(f"{doing} failed: {reason(error)}") from error
+    except BaseException as error:
+        # A panic in Rust arrives as a BaseException of its own, with no class to name.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise StorageError(f"{doing} failed inside Lance: {reason(error)}") from error

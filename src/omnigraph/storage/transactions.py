@@ -1,0 +1,181 @@
+"""Which transaction made a version: its UUID, kind of operation, and the version it was based on.
+
+Recovery proves ownership by UUID, so this must work for every version Lance can write. pylance 14
+cannot: ``read_transaction`` and ``get_transactions`` raise ``TypeError`` once history holds the
+compaction of an indexed table, and name no kind for ``ReserveFragments``. So the few facts are read
+from the protobuf messages of the Lance table format: the manifest names its transaction file
+``<read version>-<uuid>.txn`` (field 12) and says where in the manifest file the transaction itself
+is stored (field 23: a little-endian length, then the message). Only the head of that message is
+read, because an operation can hold megabytes of fragments.
+"""
+
+from __future__ import annotations
+
+import enum
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.handles import Table, manifest_path, open_table
+from omnigraph.storage.table_errors import lance_errors
+
+
+class Operation(enum.StrEnum):
+    """The kinds of operation a Lance transaction can hold."""
+
+    APPEND = "Append"
+    DELETE = "Delete"
+    OVERWRITE = "Overwrite"
+    CREATE_INDEX = "CreateIndex"
+    REWRITE = "Rewrite"
+    MERGE = "Merge"
+    RESTORE = "Restore"
+    RESERVE_FRAGMENTS = "ReserveFragments"
+    UPDATE = "Update"
+    PROJECT = "Project"
+    UPDATE_CONFIG = "UpdateConfig"
+    DATA_REPLACEMENT = "DataReplacement"
+    UPDATE_MEM_WAL_STATE = "UpdateMemWalState"
+    CLONE = "Clone"
+    UPDATE_BASES = "UpdateBases"
+    UNKNOWN = "Unknown"
+
+
+_BY_FIELD = {
+    100: Operation.APPEND,
+    101: Operation.DELETE,
+    102: Operation.OVERWRITE,
+    103: Operation.CREATE_INDEX,
+    104: Operation.REWRITE,
+    105: Operation.MERGE,
+    106: Operation.RESTORE,
+    107: Operation.RESERVE_FRAGMENTS,
+    108: Operation.UPDATE,
+    109: Operation.PROJECT,
+    110: Operation.UPDATE_CONFIG,
+    111: Operation.DATA_REPLACEMENT,
+    112: Operation.UPDATE_MEM_WAL_STATE,
+    113: Operation.CLONE,
+    114: Operation.UPDATE_BASES,
+}
+_FIRST_OPERATION_FIELD = 100
+_TRANSACTION_FILE = 12
+_TRANSACTION_SECTION = 23
+_HEAD_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFacts:
+    """What made a version of a table."""
+
+    version: int
+    uuid: str
+    operation: Operation
+    read_version: int
+
+
+def transaction_at(table: Table, version: int | None = None) -> TransactionFacts:
+    """The transaction behind a version of the table's branch (by default the open one).
+
+    The first version of a branch is a ``Clone``; older ones belong to the parent branch.
+    """
+    if version is not None and version != table.version:
+        table = open_table(table.ref.at(version))
+    read_version, uuid = _transaction_file(table)
+    return TransactionFacts(table.version, uuid, _operation(table), read_version)
+
+
+def transactions_after(table: Table, version: int, head: int) -> list[TransactionFacts]:
+    """The transactions of the versions ``version + 1`` to ``head``, in order."""
+    return [transaction_at(table, number) for number in range(version + 1, head + 1)]
+
+
+def transaction_uuid(table: Table) -> str:
+    """The UUID of the transaction that made the open version. Reads nothing from the store."""
+    return _transaction_file(table)[1]
+
+
+def _transaction_file(table: Table) -> tuple[int, str]:
+    """(read version, UUID), from the file name in the manifest."""
+    name = _manifest_fields(table).get(_TRANSACTION_FILE)
+    if not isinstance(name, bytes) or not name.endswith(b".txn"):
+        raise StorageError(
+            f"{table.ref} does not name the transaction that made it, so its history cannot be "
+            "checked; run omnigraph repair"
+        )
+    read_version, _, uuid = name.decode().removesuffix(".txn").partition("-")
+    return int(read_version), uuid
+
+
+def _operation(table: Table) -> Operation:
+    for number, _ in _fields(_transaction_head(table)):
+        if number >= _FIRST_OPERATION_FIELD:
+            return _BY_FIELD.get(number, Operation.UNKNOWN)
+    return Operation.UNKNOWN
+
+
+def _transaction_head(table: Table) -> bytes:
+    """The start of the transaction message, long enough to reach its operation."""
+    position = _manifest_fields(table).get(_TRANSACTION_SECTION)
+    if not isinstance(position, int):
+        return _transaction_file_bytes(table)
+    path = manifest_path(table.version)
+    with lance_errors(f"reading the transaction of {table.ref}"):
+        # A ranged read past the end of a local file fails: ask only for what is there.
+        length = int.from_bytes(table.files.read_range(path, position, 4), "little")
+        head = bytes(table.files.read_range(path, position + 4, min(length, _HEAD_BYTES)))
+        if length <= _HEAD_BYTES or any(n >= _FIRST_OPERATION_FIELD for n, _ in _fields(head)):
+            return head
+        # Long transaction properties came first.
+        return bytes(table.files.read_range(path, position + 4, length))
+
+
+def _transaction_file_bytes(table: Table) -> bytes:
+    read_version, uuid = _transaction_file(table)
+    with tempfile.TemporaryDirectory() as directory:
+        local = Path(directory) / "transaction"
+        with lance_errors(f"reading the transaction of {table.ref}"):
+            table.files.download_file(f"_transactions/{read_version}-{uuid}.txn", str(local))
+        return local.read_bytes()
+
+
+def _manifest_fields(table: Table) -> dict[int, int | bytes]:
+    """The manifest's top-level fields; of a repeated one, the last."""
+    return dict(_fields(table.dataset._ds.serialized_manifest()))  # noqa: SLF001 - no public way
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The (number, value) pairs of a protobuf message; a value cut off at the end is shortened."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        match tag & 7:
+            case 0:
+                value, at = _varint(message, at)
+                yield tag >> 3, value
+            case 1:
+                yield tag >> 3, message[at : at + 8]
+                at += 8
+            case 2:
+                length, at = _varint(message, at)
+                yield tag >> 3, message[at : at + length]
+                at += length
+            case 5:
+                yield tag >> 3, message[at : at + 4]
+                at += 4
+            case _:
+                raise StorageError("a Lance manifest or transaction is not readable protobuf")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(message):
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    return value, at
