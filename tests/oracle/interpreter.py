@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracle.analysis import analyse, bm25_scores, mock_embedding, round_f32, within_edits
-from tests.oracle.graph import Embed, Graph, Values
-
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import Direction
 from omnigraph.types import Scalar, to_json
+from tests.oracle.analysis import analyse, bm25_scores, mock_embedding, round_f32, within_edits
+from tests.oracle.graph import Embed, Graph, Values
 
 DEFAULT_EDITS = 2
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from tests.oracle.analysis import (
     analyse,
     bm25_scores,

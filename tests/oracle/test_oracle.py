@@ -3,13 +3,13 @@
 import math
 
 import pytest
-from tests.oracle.graph import Graph
-from tests.oracle.interpreter import RefusedError, run, to_json_rows
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Embed, NodeType, Property
 from omnigraph.types import PropType, Scalar
+from tests.oracle.graph import Graph
+from tests.oracle.interpreter import RefusedError, run, to_json_rows
 
 STRING = PropType(Scalar.STRING)
 INT = PropType(Scalar.I64)

@@ -1,0 +1,91 @@
+"""The conformance case files: where they lie, what kind each is, and its cases."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+DIRECTORY_VARIABLE = "OMNIGRAPH_CONFORMANCE_DIR"
+BUNDLED = Path(__file__).parent / "cases"
+
+Kind = Literal["schema", "query", "surfaces", "versioning"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: the file it is in, the kind of that file, and what the file says.
+
+    `fault` says why the case cannot be judged; the case then fails.
+    """
+
+    file: str
+    kind: Kind | None
+    id: str
+    body: Mapping[str, Any]
+    fixtures: Mapping[str, Any]
+    fault: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}/{self.id}"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML without dates: a date in a case is the text that JSON would carry."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
+    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def all_cases() -> list[Case]:
+    """The cases of every `*.yaml` file in the directory in force, in file and source order."""
+    directory = Path(os.environ.get(DIRECTORY_VARIABLE) or BUNDLED)
+    files = sorted(directory.glob("*.yaml"))
+    if not files:
+        return [_faulty(directory.name, f"{directory} holds no *.yaml file")]
+    return [case for path in files for case in _cases_of(path)]
+
+
+def _cases_of(path: Path) -> Iterator[Case]:
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except yaml.YAMLError as error:
+        yield _faulty(path.stem, f"not YAML: {error}")
+        return
+    fixtures = document.get("fixtures", {}) if isinstance(document, dict) else {}
+    bodies = document.get("cases") if isinstance(document, dict) else document
+    kind = _kind_of(document)
+    if kind is None or not isinstance(bodies, list) or not bodies:
+        yield _faulty(path.stem, "no case file of a known kind")
+        return
+    times = Counter(body.get("id") for body in bodies)
+    for at, body in enumerate(bodies):
+        name = str(body.get("id", f"case-{at}"))
+        fault = None if times[body.get("id")] == 1 else f"{times[name]} cases are called {name}"
+        yield Case(path.stem, kind, name, body, fixtures, fault)
+
+
+def _faulty(file: str, fault: str) -> Case:
+    return Case(file, None, "unreadable", {}, {}, fault)
+
+
+def _kind_of(document: Any) -> Kind | None:
+    if isinstance(document, list):
+        return "schema"
+    if not isinstance(document, dict):
+        return None
+    if document.get("area") == "versioning":
+        return "versioning"
+    if "setups" in document:
+        return "surfaces"
+    fixtures = document.get("fixtures")
+    is_query = isinstance(fixtures, dict) and all(isinstance(f, dict) for f in fixtures.values())
+    return "query" if is_query else None

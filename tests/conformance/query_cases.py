@@ -1,0 +1,106 @@
+"""Query cases: a fixture graph, one run, and the follow-up runs on the same graph."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.lang.schema import compile_schema
+from omnigraph.lang.schema.catalog import Catalog
+from tests.conformance.case_files import Case
+from tests.conformance.executors import SESSIONS, NotBuiltError, Session
+from tests.conformance.expectations import check_error, check_rows, only_known, same_value
+
+FIXTURE_KEYS = {"about", "schema", "data"}
+RUN_KEYS = {"query", "name", "params", "env", "expect", "note"}
+CASE_KEYS = {*RUN_KEYS, "id", "fixture", "tags", "decision"}
+EXPECT_KEYS = {"rows", "ordered", "error_contains", "affected", "then"}
+
+# Words of messages that only the parser, the checker, the binder and the chooser write.
+STATIC = re.compile(r"T\d+|parse|parse error|type error|param|mix|split|@key")
+
+
+def run_query_case(case: Case) -> None:
+    """Judge one case in every executor."""
+    only_known("case", case.body, CASE_KEYS)
+    fixture = case.fixtures[case.body["fixture"]]
+    only_known(f"fixture {case.body['fixture']}", fixture, FIXTURE_KEYS)
+    _check_keys(case.body)
+    for open_session in SESSIONS.values():
+        session = open_session(_catalog(fixture["schema"]), fixture["data"] or "")
+        _judge(session, case.body)
+
+
+@functools.cache
+def _catalog(schema: str) -> Catalog:
+    return compile_schema(schema).catalog
+
+
+def _check_keys(run: Mapping[str, Any]) -> None:
+    expect = run["expect"]
+    only_known("expect", expect, EXPECT_KEYS)
+    kinds = expect.keys() & {"rows", "error_contains", "affected"}
+    assert len(kinds) == 1, f"a run expects rows, an error or counts, not {sorted(kinds)}"
+    for follow_up in expect.get("then") or []:
+        only_known("then", follow_up, RUN_KEYS)
+        _check_keys(follow_up)
+
+
+def _judge(session: Session, run: Mapping[str, Any]) -> None:
+    expect = run["expect"]
+
+    def execute() -> Any:
+        with _environment(run.get("env") or {}):
+            return session.run(run["query"], run.get("name"), run.get("params"))
+
+    if "error_contains" in expect:
+        _judge_failure(execute, expect)
+    else:
+        outcome = execute()
+        if "rows" in expect:
+            assert outcome.rows is not None, "a mutation ran where rows were expected"
+            check_rows(outcome.rows, expect["rows"], ordered=expect.get("ordered", False))
+        else:
+            assert same_value(outcome.affected, expect["affected"]), outcome.affected
+    for follow_up in expect.get("then") or []:
+        _judge(session, follow_up)
+
+
+def _judge_failure(execute: Callable[[], Any], expect: Mapping[str, Any]) -> None:
+    words = [str(word) for word in expect["error_contains"]]
+    try:
+        outcome = execute()
+    except OmniGraphError as error:
+        check_error(error, expect)
+        return
+    except NotBuiltError:
+        if any(STATIC.fullmatch(word) for word in words):
+            pytest.fail(f"the query was accepted; expected an error with {words}", pytrace=False)
+        raise
+    pytest.fail(f"expected an error with {words}, got {outcome}", pytrace=False)
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, Any]) -> Iterator[None]:
+    """Set these variables for the run; an empty value unsets one."""
+    before = {name: os.environ.get(name) for name in wanted}
+    _set(wanted)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, Any]) -> None:
+    for name, value in variables.items():
+        if value in ("", None):
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = str(value)

@@ -1,0 +1,30 @@
+"""Every conformance case, as `<file>/<case id>`.
+
+The cases are those of `OMNIGRAPH_CONFORMANCE_DIR`, or the bundled ones. A case is skipped only when
+it needs a part of the product that does not exist, and says which.
+"""
+
+import pytest
+
+from tests.conformance.case_files import Case, all_cases
+from tests.conformance.executors import NotBuiltError, not_built
+from tests.conformance.query_cases import run_query_case
+from tests.conformance.schema_cases import run_schema_case
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=str)
+def test_case(case: Case) -> None:
+    if case.fault is not None:
+        pytest.fail(case.fault, pytrace=False)
+    try:
+        match case.kind:
+            case "schema":
+                run_schema_case(case)
+            case "query":
+                run_query_case(case)
+            case "surfaces" | "versioning":
+                not_built(case.kind)
+            case None:
+                pytest.fail("a case without a kind", pytrace=False)
+    except NotBuiltError as missing:
+        pytest.skip(str(missing))
