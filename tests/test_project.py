@@ -31,6 +31,13 @@ def tracked_files():
     return [ROOT / name for name in names.split("\0") if name and (ROOT / name).is_file()]
 
 
+@pytest.mark.parametrize(
+    "parts", [("see /", "home/me/x"), ("files.python", "hosted.org"), ("--extra-index", "-url x")]
+)
+def test_what_is_foreign_is_recognised(parts):
+    assert FOREIGN.search("".join(parts))
+
+
 def test_no_tracked_file_names_a_registry_or_a_path_of_one_machine():
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
