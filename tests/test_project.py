@@ -16,7 +16,7 @@ USER_PAGES = sorted((ROOT / "docs" / "user").glob("*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 
 FOREIGN = re.compile(
-    r"(?<![\w.])/(?:work|root|home|opt|farm|tmp|Users)/"
+    r"(?<![\w.])/(?:work|root|home|opt|farm|tmp|Users)/[\w.]"
     r"|python[h]osted|pypi[.]org|(?<!emit-)(?:index-ur[l]|find-link[s])\b"
 )
 

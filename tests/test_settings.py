@@ -16,13 +16,6 @@ NUMBERS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch):
-    for setting in vars(settings).values():
-        if isinstance(setting, settings.Setting):
-            monkeypatch.delenv(setting.variable, raising=False)
-
-
 @pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.variable)
 class TestNumbers:
     def test_default(self, setting):
