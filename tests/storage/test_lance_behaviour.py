@@ -425,14 +425,30 @@ def test_deleting_a_branch_leaves_files_behind_when_another_is_nested_in_it(uri)
 
 
 def test_a_write_staged_on_the_parent_makes_its_fork_unreadable(uri):
-    # Why onto_fork marks files with the parent's base path: the commit itself does not complain.
+    # The commit does not complain. Why the first write on a branch is staged after the fork.
     dataset = append(create(uri), rows("a"))
     transaction = staged_append(dataset, rows("b"))
     fork = dataset.create_branch("f", 2)
     committed = LanceDataset.commit(fork, transaction, max_retries=0)
     with pytest.raises((OSError, pa.ArrowInvalid), match="Not found"):
         committed.to_table()
-    assert [base.path for base in fork.base_paths().values()] == [uri]
+
+
+def test_files_in_the_parents_directory_are_swept_from_under_a_fork(uri):
+    # Marking the files with the parent's base path makes them readable, and lost a week later.
+    dataset = append(create(uri), rows("a"))
+    transaction = staged_append(dataset, rows("b"))
+    fork = dataset.create_branch("f", 2)
+    ((base_id, base),) = fork.base_paths().items()
+    assert base.path == uri
+    transaction.operation.fragments[0].files[0].base_id = base_id
+    assert ids(LanceDataset.commit(fork, transaction, max_retries=0)) == ["a", "b"]
+    week_ago = time.time() - 8 * 24 * 3600
+    for path in (Path(uri) / "data").iterdir():
+        os.utime(path, (week_ago, week_ago))
+    reopen(dataset).cleanup_old_versions(versions=[1])
+    with pytest.raises((OSError, pa.ArrowInvalid), match="Not found"):
+        lance.dataset(f"{uri}/tree/f").to_table()
 
 
 def test_branch_manifests_hold_absolute_paths(uri, tmp_path):

@@ -308,14 +308,14 @@ def table_exists(ref: TableRef) -> bool:
         return True
 
 
-def create_table(ref: TableRef, schema: pa.Schema) -> Table:
-    """Create an empty table (version 1) with stable row ids. Refused when there is one already.
+def create_table(ref: TableRef, schema: pa.Schema, rows: pa.Table | None = None) -> Table:
+    """Create a table (version 1), empty or with first rows. Refused when there is one already.
 
     Stable row ids cannot be switched on later; merges, changes and late fetches rest on them.
     """
     with lance_errors(f"creating the table {ref.dataset_uri}"):
         dataset = lance().write_dataset(
-            schema.empty_table(),
+            schema.empty_table() if rows is None else rows,
             ref.dataset_uri,
             mode="create",
             enable_stable_row_ids=True,

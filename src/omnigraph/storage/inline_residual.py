@@ -8,7 +8,7 @@ The handle passed in is left as it was; the one returned reads the new version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,24 @@ def optimize_indices(table: Table, names: Iterable[str] | None = None) -> Table:
 
 
 # ------------------------------------------------------------------ schema changes
+
+
+def set_schema_metadata(table: Table, values: Mapping[str, str]) -> Table:
+    """Set entries of the schema's own metadata; others stay."""
+    return _moved(
+        table,
+        "stamping",
+        lambda dataset: dataset.update_schema_metadata(dict(values)),
+    )
+
+
+def set_field_metadata(table: Table, column: str, values: Mapping[str, str]) -> Table:
+    """Set entries of one column's metadata; others stay."""
+    return _moved(
+        table,
+        f"annotating column {column} of",
+        lambda dataset: dataset.update_field_metadata({column: dict(values)}),
+    )
 
 
 def add_columns(table: Table, fields: Sequence[pa.Field]) -> Table:

@@ -7,7 +7,6 @@ a recovery sidecar can name it. ``commits.commit_staged`` is the only way to mak
 from __future__ import annotations
 
 import dataclasses
-import pickle
 import uuid as uuids
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from omnigraph.errors import StorageError
 from omnigraph.storage import blobs
-from omnigraph.storage.handles import DATA_STORAGE_VERSION, Table, TableRef, open_table
+from omnigraph.storage.handles import DATA_STORAGE_VERSION, Table, TableRef
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.pushdown import Pushdown
 from omnigraph.storage.table_errors import lance_errors
@@ -316,7 +315,7 @@ def _field_ids(fields: Iterable[Any]) -> list[int]:
     return [number for field in fields for number in (field.id(), *_field_ids(field.children()))]
 
 
-# ------------------------------------------------------------------ identity and forks
+# ------------------------------------------------------------------ identity
 
 
 def new_transaction_uuid() -> str:
@@ -325,52 +324,10 @@ def new_transaction_uuid() -> str:
 
 
 def with_uuid(staged: Staged, uuid: str) -> Staged:
-    """The same write under a UUID chosen beforehand."""
+    """The same write under a UUID chosen beforehand.
+
+    The first write to a table on a branch needs it: its files must lie in the directory of the
+    fork, so it can be staged only once the fork exists, which is after the sidecar was written.
+    """
     transaction = dataclasses.replace(staged.transaction, uuid=uuid)
     return dataclasses.replace(staged, transaction=transaction)
-
-
-def onto_fork(staged: Staged, fork: Table) -> Staged:
-    """Move a write staged on the parent onto a branch forked from exactly that version.
-
-    The files lie in the parent's directory, where a branch looks only for files marked with the
-    parent's base path. Committed without the mark, the branch would be unreadable; with it,
-    cleanup of the parent knows that the branch needs them.
-    """
-    if fork.ref.uri != staged.ref.uri or fork.version != staged.read_version:
-        raise StorageError(f"{fork.ref} was not forked from {staged.ref}; write it again")
-    bases = _bases_in_fork(open_table(staged.ref), fork)
-    transaction = pickle.loads(pickle.dumps(staged.transaction))  # noqa: S301 - our own object
-    operation = transaction.operation
-    for name in ("fragments", "updated_fragments", "new_fragments"):
-        for fragment in getattr(operation, name, ()):
-            _mark(fragment, bases)
-    for index in getattr(operation, "new_indices", ()):
-        index.base_id = bases[index.base_id]
-    return dataclasses.replace(staged, ref=fork.ref, transaction=transaction)
-
-
-def _bases_in_fork(parent: Table, fork: Table) -> dict[int | None, int]:
-    """From a base id in the parent (None: the parent's own directory) to the fork's id for it.
-
-    The parent's own directory is the one path that is new in the fork. It is not looked up by its
-    name, because the graph may have been opened under an alias of the recorded path.
-    """
-    in_fork = {base.path: number for number, base in fork.dataset.base_paths().items()}
-    mapped: dict[int | None, int] = {
-        number: in_fork.pop(base.path) for number, base in parent.dataset.base_paths().items()
-    }
-    if len(in_fork) != 1:
-        raise StorageError(f"{fork.ref} was not forked from {parent.ref}; write it again")
-    mapped[None] = next(iter(in_fork.values()))
-    return mapped
-
-
-def _mark(fragment: Any, bases: dict[int | None, int]) -> None:
-    for file in fragment.files:
-        file.base_id = bases[file.base_id]
-    deletion = fragment.deletion_file
-    if deletion is not None:
-        facts = deletion.asdict()
-        facts["base_id"] = bases[facts["base_id"]]
-        fragment.deletion_file = type(deletion)(**facts)

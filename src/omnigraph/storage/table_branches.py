@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
+from omnigraph.storage.faults import NotFound
 from omnigraph.storage.handles import Table, TableRef, file_session, open_table
+from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.table_errors import is_not_found, lance_errors, reason
 
 
@@ -57,6 +60,29 @@ def list_branches(ref: TableRef) -> dict[str, TableBranch]:
             )
             for name, entry in listed.items()
         }
+
+
+def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | None:
+    """One branch of the table at `location` under the store's root, or None: one small read.
+
+    Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
+    """
+    try:
+        text = store.read_text(f"{location}/_refs/branches/{quote(name, safe='')}.json")
+    except NotFound:
+        return None
+    try:
+        entry = json.loads(text)
+        return TableBranch(
+            name,
+            entry["identifier"]["version_mapping"][-1][1],
+            entry["parentBranch"],
+            entry["parentVersion"],
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise StorageError(
+            f"the branch {name} of {location} has a ref this omnigraph cannot read: {error!r}"
+        ) from error
 
 
 def delete_branch(ref: TableRef, name: str) -> None:
@@ -109,9 +135,10 @@ def remove_residue(ref: TableRef, name: str) -> int:
 
 def _remove_empty_directories(uri: str) -> None:
     """Object stores have no directories; on a disk the skeleton would stay."""
-    if urlsplit(uri).scheme not in {"", "file"}:
+    scheme, _, path = uri.rpartition("://")
+    if scheme not in {"", "file", "file-object-store"}:
         return
-    top = Path(urlsplit(uri).path if uri.startswith("file:") else uri)
+    top = Path(unquote(path) if scheme else path)
     for directory in sorted((p for p in top.rglob("*") if p.is_dir()), reverse=True):
         if not any(directory.iterdir()):
             directory.rmdir()

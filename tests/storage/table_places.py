@@ -1,0 +1,43 @@
+"""Places a table can be at, and the rows the table tests put there."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from omnigraph.storage.tables import PRIMARY_KEY, create_table
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.utf8(), nullable=False, metadata=PRIMARY_KEY),
+        pa.field("n", pa.int64()),
+        pa.field("words", pa.utf8()),
+    ]
+)
+
+
+def rows(ids, start=0, words="word"):
+    """One row per id (a string is taken as its letters), numbered from ``start``."""
+    return pa.table(
+        {"id": list(ids), "n": [start + i for i in range(len(ids))], "words": [words] * len(ids)},
+        schema=SCHEMA,
+    )
+
+
+def new_table(ref, data=None):
+    """A table of ``SCHEMA``, with the rows committed as version 2 when there are any."""
+    from omnigraph.storage.tables import commit_staged, stage_append
+
+    table = create_table(ref, SCHEMA)
+    return table if data is None else commit_staged(stage_append(table, data))
+
+
+def contents(table):
+    """id -> n."""
+    found = table.read(["id", "n"])
+    return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
+
+
+def row_ids(table):
+    """id -> stable row id."""
+    found = table.read(["id"], with_row_id=True)
+    return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))

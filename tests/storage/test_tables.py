@@ -1,0 +1,499 @@
+"""The table surface on every kind of root: open, stage, commit, history, branches."""
+
+import pickle
+import shutil
+import subprocess
+import sys
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import BranchExists, BranchInUse, StorageError
+from omnigraph.storage import inline_residual, tables
+from omnigraph.storage.tables import (
+    CommitMisplaced,
+    Condition,
+    IndexKind,
+    Operation,
+    RowCollision,
+    RowCounts,
+    TableMissing,
+    TableMoved,
+    TableRef,
+    VersionMissing,
+    commit_staged,
+    create_branch,
+    create_table,
+    filter_expression,
+    open_table,
+    stage_append,
+    stage_merge_insert,
+    transaction_at,
+)
+from omnigraph.storage.uris import Root
+from tests.s3_server import BUCKET, S3Server
+from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
+
+
+@pytest.fixture(scope="module")
+def s3_server():
+    server = S3Server().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["local", "unplain path", "s3"])
+def ref(request, tmp_path):
+    """Where a table may be made; nothing is there yet."""
+    match request.param:
+        case "local":
+            root, environ = Root.parse(tmp_path), {}
+        case "unplain path":
+            root, environ = Root.parse(tmp_path / "ä %20 b"), {}
+        case _:
+            server = request.getfixturevalue("s3_server")
+            root, environ = Root.parse(f"s3://{BUCKET}/{uuid.uuid4().hex} x"), server.environment()
+    return TableRef(root.child("nodes/abc"), storage_options=root.lance_options(environ))
+
+
+@pytest.fixture
+def local(tmp_path):
+    return TableRef(str(tmp_path / "table"))
+
+
+def where(table, *conditions):
+    return filter_expression(table.schema, [Condition(*condition) for condition in conditions])
+
+
+# ------------------------------------------------------------------ opening
+
+
+def test_a_new_table_is_empty_has_stable_row_ids_and_room_for_blobs(ref):
+    table = create_table(ref, SCHEMA)
+    assert (table.version, table.count_rows(), table.fragments()) == (1, 0, [])
+    assert table.schema.equals(SCHEMA, check_metadata=True)
+    assert table.dataset.has_stable_row_ids
+    assert table.dataset.data_storage_version == "2.2"
+
+
+def test_a_table_is_not_created_over_another(ref):
+    new_table(ref, rows("a"))
+    with pytest.raises(StorageError, match="already exists"):
+        create_table(ref, SCHEMA)
+    assert open_table(ref).version == 2
+
+
+def test_what_is_not_there_is_said_to_be_missing(ref):
+    with pytest.raises(TableMissing):
+        open_table(ref)
+    with pytest.raises(TableMissing):
+        open_table(ref.at(3))
+    assert not tables.table_exists(ref)
+    new_table(ref)
+    assert tables.table_exists(ref)
+    with pytest.raises(VersionMissing) as caught:
+        open_table(ref.at(7))
+    assert caught.value.details["version"] == 7
+    with pytest.raises(TableMissing):
+        open_table(ref.on("nowhere", 1))
+
+
+def test_messages_say_nothing_of_credentials_or_rust(ref):
+    with pytest.raises(TableMissing) as caught:
+        open_table(TableRef(ref.uri, storage_options={**ref.storage_options, "secret": "hush"}))
+    assert "hush" not in str(caught.value)
+    assert ".rs:" not in str(caught.value)
+    assert "hush" not in repr(TableRef("x", storage_options={"secret": "hush"}))
+
+
+def test_opening_a_version_reads_that_version(ref):
+    table = new_table(ref, rows("a"))
+    newer = commit_staged(stage_append(table, rows("b")))
+    assert contents(open_table(ref.at(2))) == {"a": 0}
+    assert contents(open_table(ref)) == {"a": 0, "b": 0}
+    assert contents(table) == {"a": 0}, "a handle stays at its version"
+    assert newer.ref == ref.at(3)
+
+
+def test_the_probe_sees_the_next_version_on_main_and_on_a_branch(ref):
+    table = new_table(ref, rows("a"))
+    assert table.is_head()
+    branch = create_branch(table, "feature/x")
+    assert branch.is_head()
+    commit_staged(stage_append(branch, rows("b")))
+    assert table.is_head(), "main did not move"
+    assert not branch.is_head()
+    assert branch.has_version(3)
+    assert not branch.has_version(4)
+    assert (table.head_version(), branch.head_version()) == (2, 3)
+    assert (table.versions(), branch.versions()) == ([1, 2], [2, 3])
+
+
+def test_importing_the_surface_does_not_import_lance():
+    code = (
+        "import sys, omnigraph.storage.tables, omnigraph.storage.inline_residual;"
+        "print(*sorted({'lance', 'pyarrow.dataset', 'pandas', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_lance_is_imported_quietly_without_pandas_which_still_works_later(tmp_path):
+    (tmp_path / "pandas.py").write_text("__version__ = '2.2.2'\n")
+    code = """if True:
+        import os, sys
+        from omnigraph.storage.lance_import import lance
+        lance()
+        assert "pandas" not in sys.modules, "pandas was imported"
+        assert os.environ["LANCE_LOG"] == "error"
+        import pandas
+        assert pandas.__version__ == "2.2.2"
+    """
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": f"{tmp_path}:src"}, check=True)
+
+
+# ------------------------------------------------------------------ reading
+
+
+def test_scan_streams_the_chosen_columns_and_rows(local):
+    table = new_table(local, rows("abcd"))
+    reader = table.scan(["id"], where(table, ("n", ">=", 2)), with_row_id=True, batch_size=1)
+    assert reader.schema.names == ["id", "_rowid"]
+    assert [batch.num_rows for batch in reader] == [1, 1]
+    found = table.read([], where(table, ("id", "=", "c")), with_row_address=True)
+    assert found.to_pylist() == [{"_rowaddr": 2}]
+    assert table.count_rows(where(table, ("n", "<", 2))) == 2
+
+
+def test_a_filter_nothing_satisfies_reads_nothing(local):
+    table = new_table(local, rows("ab"))
+    never = where(table, ("n", "=", 1.5))
+    assert table.read(["id"], never).num_rows == 0
+    assert table.scan(["id"], never).read_all().num_rows == 0
+    assert table.count_rows(never) == 0
+
+
+def test_a_failure_while_streaming_is_a_storage_error(local):
+    table = new_table(local, rows("ab"))
+    reader = table.scan(["id"])
+    shutil.rmtree(f"{local.uri}/data")
+    with pytest.raises(StorageError, match="reading"):
+        open_table(local).scan(["id"]).read_all()
+    del reader
+
+
+def test_take_keeps_the_order_asked_for_and_refuses_what_is_gone(local):
+    table = new_table(local, rows("abc"))
+    assert table.take([2, 0, 2], ["id"])["id"].to_pylist() == ["c", "a", "c"]
+    smaller = commit_staged(tables.stage_delete(table, where(table, ("id", "=", "b"))))
+    with pytest.raises(StorageError, match="only 2 of the 3 rows"):
+        smaller.take([0, 1, 2], ["id"])
+
+
+def test_fragments_can_be_read_one_by_one(local):
+    table = commit_staged(stage_append(new_table(local, rows("ab")), rows("c")))
+    numbers = [fragment.id for fragment in table.fragments()]
+    assert [table.read(["id"], fragment_ids=[n]).num_rows for n in numbers] == [2, 1]
+    with pytest.raises(StorageError, match="no fragment 9"):
+        table.scan(["id"], fragment_ids=[9])
+
+
+def test_delta_tells_inserted_updated_and_deleted_rows_apart(local):
+    base = new_table(local, rows("abc"))
+    table = commit_staged(stage_merge_insert(base, rows("bn", 10)))
+    table = commit_staged(tables.stage_delete(table, where(table, ("id", "=", "c"))))
+    delta = table.delta(base.version)
+    assert delta.inserted().read_all()["id"].to_pylist() == ["n"]
+    assert delta.updated().read_all()["id"].to_pylist() == ["b"]
+    assert delta.deleted_row_ids().read_all()["_rowid"].to_pylist() == [row_ids(base)["c"]]
+
+
+# ------------------------------------------------------------------ committing
+
+
+def test_a_staged_write_moves_nothing_until_it_is_committed(ref):
+    table = new_table(ref, rows("a"))
+    staged = stage_append(table, rows("b"))
+    assert open_table(ref).version == 2
+    assert (staged.read_version, staged.operation) == (2, Operation.APPEND)
+    assert staged.rows == RowCounts(inserted=1)
+    committed = commit_staged(staged)
+    assert committed.version == 3
+    assert contents(committed) == {"a": 0, "b": 0}
+    facts = transaction_at(committed)
+    assert (facts.uuid, facts.operation, facts.read_version) == (staged.uuid, Operation.APPEND, 2)
+    assert staged.facts() == {
+        "transaction_uuid": facts.uuid,
+        "operation": "Append",
+        "read_version": 2,
+    }
+
+
+@pytest.mark.parametrize("branch", [None, "feature/x"])
+def test_a_stale_write_of_any_kind_is_refused_and_leaves_nothing(ref, branch):
+    table = new_table(ref, rows("ab"))
+    if branch is not None:
+        table = create_branch(table, branch)
+    stale = [
+        stage_append(table, rows("c")),
+        stage_merge_insert(table, rows("d")),
+        tables.stage_delete(table, where(table, ("id", "=", "a"))),
+        tables.stage_overwrite(table, rows("e")),
+        tables.stage_create_index(table, "id", IndexKind.BTREE),
+    ]
+    winner = commit_staged(stage_append(table, rows("w")))
+    for staged in stale:
+        with pytest.raises(TableMoved) as caught:
+            commit_staged(staged)
+        assert caught.value.details["expected"] == 2
+        assert caught.value.details["actual"] == winner.version
+    assert open_table(table.ref.at(None)).version == winner.version
+    assert set(contents(open_table(table.ref.at(None)))) == {"a", "b", "w"}
+
+
+def test_a_writer_that_slips_in_between_look_and_commit_is_noticed(local, monkeypatch):
+    table = new_table(local, rows("a"))
+    staged, foreign = stage_append(table, rows("b")), stage_append(table, rows("f"))
+    look = tables.Table.has_version
+
+    def look_then_lose(self, version):
+        answer = look(self, version)
+        monkeypatch.undo()
+        commit_staged(foreign)
+        return answer
+
+    monkeypatch.setattr(tables.Table, "has_version", look_then_lose)
+    with pytest.raises(CommitMisplaced) as caught:
+        commit_staged(staged)
+    assert caught.value.details["expected"] == 3
+    assert caught.value.details["actual"] == 4
+    assert caught.value.details["transaction_uuid"] == staged.uuid
+
+
+def test_committing_twice_is_refused(ref):
+    staged = stage_append(new_table(ref), rows("a"))
+    commit_staged(staged)
+    with pytest.raises(TableMoved):
+        commit_staged(staged)
+    assert contents(open_table(ref)) == {"a": 0}
+
+
+def test_a_commit_whose_answer_was_lost_counts_as_done(s3_server):
+    root = Root.parse(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+    ref = TableRef(root.child("t"), storage_options=root.lance_options(s3_server.environment()))
+    staged = stage_append(new_table(ref), rows("a"))
+
+    def lose_the_answer(environ):
+        if environ["REQUEST_METHOD"] == "PUT" and "_versions" in environ["PATH_INFO"]:
+            return "400 Bad Request", b"lost"
+        return None
+
+    s3_server.after(lose_the_answer)
+    try:
+        committed = commit_staged(staged)
+    finally:
+        s3_server.disarm()
+    assert committed.version == 2
+    assert contents(committed) == {"a": 0}
+
+
+def test_a_commit_the_store_refused_leaves_the_table_as_it_was(s3_server):
+    root = Root.parse(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+    ref = TableRef(root.child("t"), storage_options=root.lance_options(s3_server.environment()))
+    staged = stage_append(new_table(ref), rows("a"))
+
+    def refuse(environ):
+        if environ["REQUEST_METHOD"] == "PUT" and "_versions" in environ["PATH_INFO"]:
+            return "403 Forbidden", b"no"
+        return None
+
+    s3_server.before(refuse)
+    try:
+        with pytest.raises(StorageError, match="writing to"):
+            commit_staged(staged)
+    finally:
+        s3_server.disarm()
+    assert open_table(ref).version == 1
+    assert commit_staged(staged).version == 2
+
+
+def test_a_staged_write_survives_pickling(ref):
+    table = new_table(ref, rows("a"))
+    staged = pickle.loads(pickle.dumps(stage_merge_insert(table, rows("ab", 5))))
+    assert contents(commit_staged(staged)) == {"a": 5, "b": 6}
+
+
+def test_a_uuid_can_be_chosen_before_staging(ref):
+    mine = tables.new_transaction_uuid()
+    staged = tables.with_uuid(stage_append(new_table(ref), rows("a")), mine)
+    assert staged.uuid == mine
+    assert transaction_at(commit_staged(staged)).uuid == mine
+
+
+def test_of_two_publishers_of_one_row_exactly_one_wins(ref):
+    table = new_table(ref, rows("h"))
+    published = tables.merge_insert_exclusive(table, rows("hx", 1), on="id")
+    assert published.version == 3
+    with pytest.raises(RowCollision):
+        tables.merge_insert_exclusive(table, rows("hy", 2), on="id")
+    with pytest.raises(RowCollision):
+        tables.merge_insert_exclusive(table, rows("x", 3), on="id")
+    assert contents(open_table(ref)) == {"h": 1, "x": 2}
+    assert table.version == 2, "the handle given stays where it was"
+
+
+# ------------------------------------------------------------------ history
+
+
+@pytest.mark.parametrize("branch", [None, "feature/x"])
+def test_every_kind_of_operation_is_told_from_history(ref, branch):
+    table = new_table(ref, rows("abcd", words="some words"))
+    history = [Operation.OVERWRITE, Operation.APPEND]
+    if branch is not None:
+        table = create_branch(table, branch)
+        history = [Operation.OVERWRITE, Operation.CLONE]
+
+    def step(moved, *kinds):
+        nonlocal table
+        assert moved.version == table.version + len(kinds)
+        table = moved
+        history.extend(kinds)
+
+    step(commit_staged(stage_merge_insert(table, rows("dx"))), Operation.UPDATE)
+    step(
+        commit_staged(tables.stage_delete(table, where(table, ("id", "=", "a")))), Operation.DELETE
+    )
+    step(commit_staged(tables.stage_create_index(table, "id", IndexKind.BTREE)), "CreateIndex")
+    step(
+        commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED)), "CreateIndex"
+    )
+    step(commit_staged(stage_append(table, rows("y"))), Operation.APPEND)
+    step(inline_residual.compact(table).table, Operation.RESERVE_FRAGMENTS, Operation.REWRITE)
+    step(inline_residual.optimize_indices(table), Operation.CREATE_INDEX)
+    step(inline_residual.add_columns(table, [pa.field("m", pa.int32())]), Operation.MERGE)
+    step(inline_residual.rename_column(table, "m", "k"), Operation.PROJECT)
+    step(inline_residual.drop_columns(table, ["k"]), Operation.PROJECT)
+    step(inline_residual.restore(table, 2), Operation.RESTORE)
+
+    first = 2 if branch else 1
+    expected = history[1:] if branch else history
+    facts = [transaction_at(table, first), *tables.transactions_after(table, first, table.version)]
+    assert [fact.operation for fact in facts] == expected
+    assert [fact.version for fact in facts] == list(range(first, table.version + 1))
+    assert len({fact.uuid for fact in facts}) == len(facts)
+    assert all(fact.read_version < fact.version for fact in facts[1:])
+
+
+def test_facts_agree_with_lance_where_lance_can_read_its_history(local):
+    table = new_table(local, rows("ab"))
+    for staged in (stage_append, stage_merge_insert, tables.stage_overwrite):
+        table = commit_staged(staged(table, rows("b", 3)))
+        theirs = table.dataset.read_transaction(table.version)
+        ours = transaction_at(table)
+        assert ours.uuid == theirs.uuid
+        assert ours.read_version == theirs.read_version
+        assert ours.operation == type(theirs.operation).__name__
+
+
+def test_a_transaction_with_long_properties_is_told_too(local):
+    staged = stage_append(new_table(local), rows("a"))
+    staged.transaction.transaction_properties["note"] = "x" * 5000
+    assert transaction_at(commit_staged(staged)).operation is Operation.APPEND
+
+
+def test_a_transaction_kept_in_a_file_of_its_own_is_told_too(local, monkeypatch):
+    # Lance before 14 wrote no transaction into the manifest.
+    from omnigraph.storage import transactions
+
+    table = new_table(local, rows("a"))
+    monkeypatch.setattr(transactions, "_TRANSACTION_SECTION", -1)
+    assert transaction_at(table).operation is Operation.APPEND
+
+
+# ------------------------------------------------------------------ branches
+
+
+def test_a_branch_starts_with_the_version_it_was_forked_from(ref):
+    table = new_table(ref, rows("a"))
+    branch = create_branch(table, "feature/x")
+    assert (branch.version, contents(branch)) == (2, {"a": 0})
+    moved = commit_staged(stage_append(branch, rows("b")))
+    child = create_branch(moved, "child")
+    commit_staged(stage_append(table, rows("m")))
+    assert contents(open_table(ref.on("child"))) == {"a": 0, "b": 0}
+    assert contents(open_table(ref)) == {"a": 0, "m": 0}
+    assert child.version == 3
+    listed = tables.list_branches(ref)
+    assert {b.name: (b.parent, b.parent_version) for b in listed.values()} == {
+        "feature/x": (None, 2),
+        "child": ("feature/x", 3),
+    }
+
+
+def test_a_branch_others_depend_on_is_not_deleted(ref):
+    branch = create_branch(new_table(ref, rows("a")), "parent")
+    create_branch(branch, "child")
+    with pytest.raises(BranchInUse) as caught:
+        tables.delete_branch(ref, "parent")
+    assert caught.value.details["by"] == ["child"]
+    tables.delete_branch(ref, "child")
+    tables.delete_branch(ref, "parent")
+    tables.delete_branch(ref, "parent")
+    assert tables.list_branches(ref) == {}
+
+
+def test_a_name_used_again_has_another_identifier_and_no_old_rows(ref):
+    table = new_table(ref, rows("a"))
+    seen = set()
+    for name in "xy":
+        branch = create_branch(table, "b")
+        seen.add(tables.list_branches(ref)["b"].identifier)
+        assert set(contents(commit_staged(stage_append(branch, rows(name))))) == {"a", name}
+        assert set(contents(open_table(ref.on("b", 3)))) == {"a", name}
+        tables.delete_branch(ref, "b")
+    assert len(seen) == 2
+
+
+def test_a_branch_is_not_made_over_another(ref):
+    table = new_table(ref, rows("a"))
+    create_branch(table, "b")
+    with pytest.raises(BranchExists):
+        create_branch(table, "b")
+
+
+def test_residue_of_a_half_made_branch_is_removed(ref):
+    table = new_table(ref, rows("a"))
+    create_branch(table, "b")
+    with pytest.raises(StorageError, match="live"):
+        tables.remove_residue(ref, "b")
+    table.files.delete_file("_refs/branches/b.json")
+    assert tables.list_branches(ref) == {}
+    with pytest.raises(BranchExists):
+        create_branch(table, "b")
+    assert tables.remove_residue(ref, "b") > 0
+    assert tables.remove_residue(ref, "b") == 0
+    assert contents(create_branch(table, "b")) == {"a": 0}
+
+
+def test_removing_residue_spares_branches_nested_below_it(ref):
+    table = new_table(ref, rows("a"))
+    create_branch(table, "x")
+    nested = create_branch(table, "x/y")
+    commit_staged(stage_append(nested, rows("n")))
+    tables.delete_branch(ref, "x")
+    tables.remove_residue(ref, "x")
+    assert set(contents(open_table(ref.on("x/y")))) == {"a", "n"}
+    assert contents(create_branch(table, "x")) == {"a": 0}
+
+
+def test_the_first_write_on_a_branch_has_its_uuid_before_its_fork_exists(ref):
+    table = new_table(ref, rows("abc"))
+    recorded = tables.new_transaction_uuid()
+    fork = create_branch(table, "fork")
+    staged = tables.with_uuid(stage_merge_insert(fork, rows("bx", 50)), recorded)
+    committed = commit_staged(staged)
+    assert contents(committed) == {"a": 0, "b": 50, "c": 2, "x": 51}
+    assert row_ids(committed)["b"] == row_ids(table)["b"]
+    assert transaction_at(committed).uuid == recorded
+    assert contents(open_table(ref)) == {"a": 0, "b": 1, "c": 2}
