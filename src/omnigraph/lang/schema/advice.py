@@ -24,6 +24,7 @@ NAMES: Final[dict[str, str]] = {
     "WORD": "a word",
     "ENUM_WORD": "an enum value",
     "SCALAR": "a type",
+    "_VECTOR_OPEN": "`(` and the Vector dimension",
     "DIMENSION": "the Vector dimension",
     "LOWER": "the lower cardinality bound",
     "UPPER": "the upper cardinality bound",

@@ -75,10 +75,10 @@ class Owner:
         written = list(_keys(own))
         tuples = {frozenset(member.text for member in key.members) for key in _keys(everything)}
         if len(written) > 1 or len(tuples) > 1:
-            last = list(_keys(everything))[-1] if len(written) < 2 else written[1]
+            second = (written or list(_keys(everything)))[-1]
             self.source.fail(
                 f"{self.kind} type `{self.name}` has multiple `@key` constraints",
-                last.span,
+                second.span,
                 "a node has at most one key; several properties form one as `@key(a, b)`",
             )
 
@@ -125,7 +125,8 @@ class Owner:
     def _node_property(self, word: str, prop: ast.Name, span: Span) -> PropType:
         if self.kind == "edge":
             self.source.fail(
-                f"`{word}` cannot stand on `{self.name}.{prop.text}`: edges do not take it", span
+                f"`{word}` cannot stand on `{self.name}.{prop.text}`: it is for nodes, not edges",
+                span,
             )
         type_ = self._member(word, prop, endpoints=False)
         assert type_ is not None
@@ -170,6 +171,8 @@ def _ineligible(kind: ast.GroupKind, type_: PropType) -> str | None:
 def _kind_of(type_: PropType) -> str:
     if type_.is_list:
         return f"it is a list ({type_.display})"
+    if type_.is_blob:
+        return f"it is a blob ({type_.display})"
     if type_.is_vector:
         return f"it is a vector ({type_.display})"
     return f"it is {type_.display}"

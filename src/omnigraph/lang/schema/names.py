@@ -38,11 +38,11 @@ def check_reserved(source: Source, kind: Kind, type_name: str, prop: str, span: 
             f"`{type_name}.{prop}`: the property name `{prop}` is reserved for row metadata", span
         )
     if prop in IMPLICIT_COLUMNS[kind]:
-        columns = " and ".join(f"`{column}`" for column in IMPLICIT_COLUMNS[kind])
+        columns = ", ".join(f"`{column}`" for column in IMPLICIT_COLUMNS[kind])
         source.fail(
             f"`{type_name}.{prop}`: the property name `{prop}` is reserved",
             span,
-            f"every {kind} has {columns} already",
+            f"every {kind} has its own: {columns}",
         )
 
 

@@ -122,10 +122,11 @@ def digest(value: Any) -> str:
     return "sha256:" + hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def constraint_order(constraint: Constraint) -> tuple[str, str]:
-    """Sort key of constraints: by kind, then by what they say."""
+def constraint_order(constraint: Constraint) -> tuple[str, tuple[str, ...], str]:
+    """Sort key of constraints: by kind, then by members, then by what they say."""
     body = constraint_json(constraint)
-    return str(body["kind"]), canonical_json(body)
+    members = body["properties"] if "properties" in body else [body["property"]]
+    return body["kind"], tuple(members), canonical_json(body)
 
 
 def constraint_json(constraint: Constraint) -> dict[str, Any]:

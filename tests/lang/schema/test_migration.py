@@ -1,0 +1,108 @@
+import dataclasses
+
+import pytest
+
+from omnigraph.errors import UnsupportedMigration
+from omnigraph.lang.schema import Catalog, compile_schema, create, plan
+from omnigraph.lang.schema.lint import CODES, Severity, Tier
+
+DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def accepted(text):
+    return create(compile_schema(text).shape, DOMAIN)
+
+
+def test_a_plan_leads_to_the_desired_catalog():
+    old = accepted("node Boat { reg: String @key  len: F64? }")
+    desired = 'node Vessel @rename_from("Boat") { lamp: String? @index  reg: String @key }'
+    found = plan(old, desired)
+    assert found.supported
+    vessel = Catalog.of(found.target_ir).nodes["Vessel"]
+    assert list(vessel.properties) == ["lamp", "reg"]
+    assert vessel.type_id == old.nodes[0].type_id
+    assert plan(found.target_ir, desired).steps == ()
+
+
+def test_planning_takes_a_text_or_a_shape():
+    old = accepted("node A {}")
+    text = "node A { x: I32? }"
+    assert plan(old, text) == plan(old, compile_schema(text).shape)
+
+
+def test_the_json_of_a_plan():
+    found = plan(accepted("node A {}"), "node A {} node B {}")
+    assert found.to_json() == {
+        "supported": True,
+        "step_count": 1,
+        "steps": [{"kind": "add_type", "type_kind": "node", "name": "B"}],
+    }
+
+
+def test_an_unsupported_plan_is_refused_with_its_first_reason():
+    found = plan(accepted("node A { x: I32 }"), "node A { x: I64  y: I32 }")
+    assert not found.supported
+    with pytest.raises(UnsupportedMigration) as caught:
+        found.require_supported()
+    assert str(caught.value).startswith("[OG-MF-106] ")
+    assert caught.value.details == {"code": "OG-MF-106", "entity": "node:A.x"}
+    assert found.steps[0].describe().startswith("unsupported [OG-MF-106, destructive], node:A.x: ")
+
+
+def test_a_reason_without_code_has_no_label():
+    found = plan(accepted("node A { x: I32 }"), "node A { x: I32 @unique }")
+    with pytest.raises(UnsupportedMigration) as caught:
+        found.require_supported()
+    assert str(caught.value) == "`@unique` cannot be added to `A.x`"
+    assert caught.value.details == {"code": None, "entity": "node:A.x"}
+
+
+def test_a_supported_plan_is_not_refused():
+    plan(accepted("node A {}"), "").require_supported()
+
+
+def test_a_difference_no_step_describes_is_unsupported():
+    # Markers belong to interface properties; on a node they say nothing a step could change.
+    old = accepted("node A { x: I32 @index }")
+    (node,) = old.nodes
+    marked = dataclasses.replace(node.shape.properties[0], markers=("index",))
+    shape = dataclasses.replace(node.shape, properties=(marked,))
+    record = dataclasses.replace(node, shape=shape)
+    odd = dataclasses.replace(old, nodes=(record,))
+    found = plan(odd, "node A { x: I32 @index }")
+    assert [step.to_json()["entity"] for step in found.steps] == ["schema"]
+    assert not found.supported
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("node A {}", "node A {} node B {}", "add node B"),
+        ("node A {}", 'node B @rename_from("A") {}', "rename node A to B"),
+        ("node A {}", "node A { x: I32? }", "add A.x: I32?"),
+        ("node A { x: I32? }", "node A {}", "drop A.x (soft)"),
+        ("node A { x: I32 }", "node A { x: I32? }", "make A.x nullable"),
+        ("node A { x: I32 }", "node A { x: I32 @index }", "add @index(x) on node A"),
+        ("node A { x: I32 @index }", "node A { x: I32 }", "drop @index(x) on node A"),
+        ("node A { x: enum(a) }", "node A { x: enum(a, b, c) }", "add to A.x: b, c"),
+        (
+            "node A {} edge E: A -> A @card(0..1)",
+            "node A {} edge E: A -> A @card(0..2)",
+            "relax the cardinality of E from 0..1 to 0..2",
+        ),
+    ],
+)
+def test_steps_in_words(old, new, words):
+    assert [step.describe() for step in plan(accepted(old), new).steps] == [words]
+
+
+def test_the_codes_are_the_published_ones():
+    emitted = {code.code for code in CODES.values() if code.emitted}
+    assert emitted == {"OG-DS-102", "OG-DS-103", "OG-DS-104", "OG-MF-103", "OG-MF-106"}
+    assert set(CODES) - emitted == {"OG-DS-101", "OG-DS-105", "OG-MF-104"}
+    assert {code.tier for code in CODES.values() if code.code.startswith("OG-DS")} == {
+        Tier.DESTRUCTIVE
+    }
+    assert CODES["OG-MF-103"].tier is Tier.VALIDATED
+    assert CODES["OG-MF-106"].tier is Tier.DESTRUCTIVE
+    assert CODES["OG-DS-104"].severity is Severity.WARN
