@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 from omnigraph import settings
 from omnigraph.lang.query import compile_query
-from omnigraph.lang.query.ir import ReadPlan
+from omnigraph.lang.query.ir import Const, Nearest, ParamRef, Ranking, ReadPlan, Rrf
 from omnigraph.lang.query.params import bind
 from omnigraph.lang.schema.catalog import Catalog
 from tests.oracle.analysis import mock_embedding
@@ -29,10 +29,14 @@ NOT_BUILT = {
 class NotBuiltError(Exception):
     """The case needs a part of the product that is not there; the case is skipped."""
 
+    def __init__(self, part: str) -> None:
+        super().__init__(NOT_BUILT[part])
+        self.part = part
+
 
 def not_built(part: str) -> NoReturn:
     """Stop the case: it needs a part that does not exist yet."""
-    raise NotBuiltError(NOT_BUILT[part])
+    raise NotBuiltError(part)
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,22 @@ class OracleSession:
         bound = bind(plan.params, params)
         if not isinstance(plan, ReadPlan):
             not_built("write")
+        if _compares_models(plan.ranking):
+            not_built("provider")
         try:
             rows = run(plan, self.graph, bound, time.time_ns() // 1_000_000, _embed)
         except RefusedError:
             not_built("engine")
         return Outcome(rows=to_json_rows(plan, rows))
+
+
+def _compares_models(ranking: Ranking | None) -> bool:
+    """Whether text is to be embedded for vectors that record their model."""
+    if isinstance(ranking, Rrf):
+        return _compares_models(ranking.first) or _compares_models(ranking.second)
+    if not isinstance(ranking, Nearest) or ranking.model is None:
+        return False
+    return isinstance(ranking.query, Const | ParamRef) and not ranking.query.type.is_vector
 
 
 def _embed(text: str, dim: int) -> list[float]:

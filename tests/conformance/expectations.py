@@ -67,7 +67,7 @@ def same_value(got: Any, want: Any) -> bool:
         return type(got) is type(want) and bool(got == want)
     if isinstance(got, int) and isinstance(want, int):
         return got == want
-    return abs(got - want) <= FLOAT_TOLERANCE
+    return bool(abs(got - want) <= FLOAT_TOLERANCE)
 
 
 def _are_numbers(*values: Any) -> bool:

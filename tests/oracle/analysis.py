@@ -11,7 +11,7 @@ import math
 import struct
 import unicodedata
 
-import snowballstemmer
+import snowballstemmer  # type: ignore[import-untyped]
 
 MAX_TERM_LENGTH = 40
 K1, B = 1.2, 0.75
