@@ -1,3 +1,5 @@
+import pickle
+
 import pyarrow as pa
 import pytest
 
@@ -40,6 +42,13 @@ def test_a_node_as_the_engine_sees_it():
     assert crate.blob_properties == ("scan",)
     assert crate.table_key == "node:Crate"
     assert [(each.name, each.value) for each in crate.annotations] == [("description", "a box")]
+
+
+def test_a_catalog_travels_to_other_processes():
+    found = catalog("interface I { x: I32? } node A implements I {} edge E: A -> A")
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert again.edge("e") == found.edges["E"]
 
 
 def test_edges_are_found_without_regard_to_case():

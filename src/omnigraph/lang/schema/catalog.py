@@ -1,10 +1,12 @@
-"""The catalog: the in-memory view of an accepted schema that the rest of the product reads."""
+"""The catalog: the in-memory view of an accepted schema that the rest of the product reads.
+
+Its mappings are plain dicts, to be read only: a catalog travels to worker processes by pickle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.types import PropType, Scalar
@@ -111,8 +113,7 @@ class EntityType:
     @property
     def embeds(self) -> Mapping[str, Embed]:
         """The `@embed` bindings by vector property."""
-        bound = {name: prop.embed for name, prop in self.properties.items() if prop.embed}
-        return MappingProxyType(bound)
+        return {name: prop.embed for name, prop in self.properties.items() if prop.embed}
 
     @property
     def implicit_columns(self) -> tuple[str, ...]:
@@ -176,15 +177,15 @@ class EdgeType(EntityType):
 class Catalog:
     """All types of one accepted schema."""
 
-    interfaces: Mapping[str, InterfaceType] = field(default_factory=lambda: MappingProxyType({}))
-    nodes: Mapping[str, NodeType] = field(default_factory=lambda: MappingProxyType({}))
-    edges: Mapping[str, EdgeType] = field(default_factory=lambda: MappingProxyType({}))
+    interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
+    nodes: Mapping[str, NodeType] = field(default_factory=dict)
+    edges: Mapping[str, EdgeType] = field(default_factory=dict)
 
     _folded: Mapping[str, EdgeType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         folded = {name.lower(): edge for name, edge in self.edges.items()}
-        object.__setattr__(self, "_folded", MappingProxyType(folded))
+        object.__setattr__(self, "_folded", folded)
 
     @staticmethod
     def of(ir: Ir) -> Catalog:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from omnigraph.errors import IdentityError, Span
 from omnigraph.lang.schema.ir import MAX_ID, Ir, TypeIr
@@ -92,8 +90,7 @@ def _number(shape: Shape, domain: str, next_id: int, matches: _Matches) -> Ir:
 
     def numbered(type_: TypeShape) -> TypeIr:
         key = (type_.kind, type_.name)
-        ids: Mapping[str, int] = MappingProxyType(property_ids[key])
-        return TypeIr(type_, type_ids[key], incarnations[key], ids)
+        return TypeIr(type_, type_ids[key], incarnations[key], property_ids[key])
 
     return Ir(
         domain,

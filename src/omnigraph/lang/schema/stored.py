@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable
 from reprlib import repr as brief
-from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, cast
 
 from omnigraph.errors import IdentityError
@@ -119,7 +118,7 @@ def _type(kind: Kind, body: dict[str, Any]) -> TypeIr:
     )
     incarnation = None if kind == "interface" else _number(body, "table_incarnation_id", MAX_ID)
     ids = {prop.name: property_id for _, property_id, prop in read}
-    return TypeIr(shape, _number(body, "type_id", MAX_ID), incarnation, MappingProxyType(ids))
+    return TypeIr(shape, _number(body, "type_id", MAX_ID), incarnation, ids)
 
 
 def _property(value: object) -> tuple[int, int, PropertyShape]:

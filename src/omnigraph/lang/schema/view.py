@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from omnigraph.lang.schema.ast import GroupKind
@@ -23,9 +22,9 @@ from omnigraph.lang.schema.shape import Group
 def catalog_of(ir: Ir) -> Catalog:
     """The catalog of an accepted schema."""
     return Catalog(
-        MappingProxyType({type_.name: _interface(type_) for type_ in ir.interfaces}),
-        MappingProxyType({type_.name: _node(type_) for type_ in ir.nodes}),
-        MappingProxyType({type_.name: _edge(type_) for type_ in ir.edges}),
+        {type_.name: _interface(type_) for type_ in ir.interfaces},
+        {type_.name: _node(type_) for type_ in ir.nodes},
+        {type_.name: _edge(type_) for type_ in ir.edges},
     )
 
 
@@ -73,18 +72,16 @@ def _shared(type_: TypeIr, keys: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
 
 
 def _properties(type_: TypeIr) -> Mapping[str, Property]:
-    return MappingProxyType(
-        {
-            prop.name: Property(
-                prop.name,
-                prop.type,
-                type_.property_ids[prop.name],
-                prop.annotations,
-                prop.embed,
-            )
-            for prop in type_.shape.properties
-        }
-    )
+    return {
+        prop.name: Property(
+            prop.name,
+            prop.type,
+            type_.property_ids[prop.name],
+            prop.annotations,
+            prop.embed,
+        )
+        for prop in type_.shape.properties
+    }
 
 
 def _groups(type_: TypeIr, kind: GroupKind) -> tuple[tuple[str, ...], ...]:
