@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.types.stored import CALM, KEY_TYPES, NULLABLE, PER_TYPE, values
 
 from omnigraph.types import (
     ExternalBlob,
@@ -22,6 +21,7 @@ from omnigraph.types import (
     to_arrow,
     to_json,
 )
+from tests.types.stored import CALM, KEY_TYPES, NULLABLE, PER_TYPE, values
 
 NAN = math.nan
 

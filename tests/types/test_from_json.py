@@ -4,9 +4,9 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.types.stored import PER_TYPE, TYPES
 
 from omnigraph.types import ExternalBlob, PropType, Unfit, from_json, param_from_json
+from tests.types.stored import PER_TYPE, TYPES
 
 NAN, INF = math.nan, math.inf
 MAX_F32 = 3.4028234663852886e38

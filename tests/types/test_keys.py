@@ -5,9 +5,9 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.types.stored import CALM, TEXT, floats
 
 from omnigraph.types import PropType, Unfit, composite_id, derive_id, key_text, round_f32
+from tests.types.stored import CALM, TEXT, floats
 
 F32, F64 = PropType.parse("F32"), PropType.parse("F64")
 I64, STRING = PropType.parse("I64"), PropType.parse("String")

@@ -3,9 +3,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.types.stored import CALM
 
 from omnigraph.types import Unfit, format_date, format_datetime, parse_date, parse_datetime
+from tests.types.stored import CALM
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.types.stored import CALM, NULLABLE, PER_TYPE, external_blobs, values
 
 from omnigraph.types import ExternalBlob, PropType, from_json, round_f32, same_image, to_json
+from tests.types.stored import CALM, NULLABLE, PER_TYPE, external_blobs, values
 
 NAN, INF = math.nan, math.inf
 BLOB = PropType.parse("Blob")
