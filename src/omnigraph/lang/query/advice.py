@@ -60,12 +60,16 @@ _KEYWORDS = tuple(word.strip("`") for name, word in NAMES.items() if word == f"`
 _OPERATORS = frozenset({"COMPARE", "LESS", "GREATER", "CONTAINS", "STARTS_WITH"})
 _LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "DATED", "LBRACKET"})
 _VALUES = _LITERALS | {"VAR", "NOW"}
-_EXPRESSIONS = _VALUES | {"FUNCTION", "NAME"}
+_NAMES = frozenset(
+    {"NAME", "AS", "ASC", "DESC", "CONTAINS", "STARTS_WITH", "INSERT", "UPDATE", "DELETE"}
+)
+_EXPRESSIONS = _VALUES | _NAMES | {"FUNCTION"}
 
 # Sets of terminals that are one thing to a person, the widest first.
 _GROUPS = (
     (_EXPRESSIONS | {"NOT"}, "a clause"),
     (_EXPRESSIONS, "an expression"),
+    (_NAMES | {"TRUE", "FALSE"}, "a name"),
     (_VALUES, "a value (a literal, a parameter or `now()`)"),
     (_LITERALS, "a literal"),
     (_OPERATORS, "an operator"),
@@ -133,13 +137,14 @@ def advise(reading: Reading, found: str, expected: frozenset[str]) -> Advice:
 
 
 def _listed(expected: frozenset[str]) -> str:
+    rest = set(expected - {END} or expected)
     words: list[str] = []
-    expected = expected - {END} or expected
     for group, word in _GROUPS:
-        if group <= expected:
+        # An operator can be a name too, so a set is looked for whole and only once.
+        if group <= expected and group & rest:
             words.append(word)
-            expected -= group
-    return one_of([*words, *(NAMES[name] for name in expected)])
+            rest -= group
+    return one_of([*words, *(NAMES[name] for name in rest)])
 
 
 def _section(at: _Fault) -> Advice | None:
@@ -156,9 +161,13 @@ def _section(at: _Fault) -> Advice | None:
         return "the `order` block is empty", "leave it out, or give it a sort key"
     if "WHERE" in at.expected:
         return None, "`update` and `delete` take a `where` with one comparison"
-    if at.found in {"match", "return"} and {"RBRACE", "DELETE"} <= at.expected:
+    if at.found in {"match", "return"} and _between_statements(at):
         return None, "a query either reads or writes; make them two queries"
     return None
+
+
+def _between_statements(at: _Fault) -> bool:
+    return {"RBRACE", "DELETE"} <= at.expected and "NAME" not in at.expected
 
 
 def _brackets(at: _Fault) -> Advice | None:
@@ -190,7 +199,7 @@ def _letter_case(at: _Fault) -> Advice | None:
 
 def _misnamed_type(at: _Fault) -> Advice:
     lower = at.found[0].lower() + at.found[1:]
-    if at.before == "<" or ("CONTAINS" in at.expected and "FUNCTION" not in at.expected):
+    if at.before == "<" or ("LESS" in at.expected and "FUNCTION" not in at.expected):
         return (
             f"expected an edge, found the type name `{at.found}`",
             f"edge words start with a lower-case letter: `{lower}`",
@@ -247,7 +256,7 @@ def _value(at: _Fault) -> Advice | None:
 
 def _foreign(at: _Fault) -> Advice | None:
     """What other query languages would have here."""
-    if at.before != "}" and {"RBRACE", "DELETE"} <= at.expected and at.found in _JOINING:
+    if at.before != "}" and _between_statements(at) and at.found in _JOINING:
         return None, "a `where` takes exactly one comparison"
     if at.found == "(" and "FUNCTION" in at.expected:
         return None, "parentheses stand only after a function"

@@ -34,11 +34,6 @@ class _Edge(NamedTuple):
     undirected: bool
 
 
-class _Block(NamedTuple):
-    clauses: tuple[ast.Clause, ...]
-    close: Token
-
-
 class _Entries(NamedTuple):
     entries: tuple[ast.Entry, ...]
     close: Token
@@ -166,10 +161,11 @@ class Builder(Transformer[Token, ast.QueryFile]):
         """`match … return … order … limit …`."""
         return ast.ReadBody(match, items, order or (), limit)
 
-    def match_block(self, keyword: Token, block: _Block) -> tuple[ast.Clause, ...]:
+    def match_block(self, keyword: Token, *parts: ast.Clause | Token) -> tuple[ast.Clause, ...]:
         """The clauses to match."""
-        _filled("match", block.clauses, keyword, block.close, "at least one clause")
-        return block.clauses
+        clauses = cast("tuple[ast.Clause, ...]", parts[:-1])
+        _filled("match", clauses, keyword, cast("Token", parts[-1]), "at least one clause")
+        return clauses
 
     def return_block(self, keyword: Token, *parts: ast.Item | Token) -> tuple[ast.Item, ...]:
         """The output columns."""
@@ -203,14 +199,11 @@ class Builder(Transformer[Token, ast.QueryFile]):
 
     # Clauses
 
-    def block(self, *parts: ast.Clause | Token) -> _Block:
-        """Clauses and the brace that ends them."""
-        return _Block(cast("tuple[ast.Clause, ...]", parts[:-1]), cast("Token", parts[-1]))
-
-    def negation(self, keyword: Token, block: _Block) -> ast.Not:
+    def negation(self, keyword: Token, *parts: ast.Clause | Token) -> ast.Not:
         """`not { … }`."""
-        _filled("not", block.clauses, keyword, block.close, "at least one clause")
-        return ast.Not(block.clauses, cover(keyword, block.close))
+        clauses, close = cast("tuple[ast.Clause, ...]", parts[:-1]), cast("Token", parts[-1])
+        _filled("not", clauses, keyword, close, "at least one clause")
+        return ast.Not(clauses, cover(keyword, close))
 
     def binding(self, var: Token, name: Token, block: _Entries | None) -> ast.Binding:
         """`$x: Type { … }`."""

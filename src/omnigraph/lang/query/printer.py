@@ -99,7 +99,7 @@ def _write(body: ast.WriteBody) -> Iterator[str]:
                 head = f"insert {statement.type_name} {{"
                 yield from _list(head, map(_entry, statement.entries), "}")
             case ast.Update():
-                head = " ".join(["update", statement.type_name, "set {"])
+                head = f"update {statement.type_name} set {{"  # noqa: S608 - not SQL
                 tail = f"}} where {_condition(statement.where)}"
                 yield from _list(head, map(_entry, statement.entries), tail)
             case ast.Delete():
