@@ -15,14 +15,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph.graph import Graph as Graph
+    from omnigraph.graph import at as at
+    from omnigraph.graph import init as init
+    from omnigraph.graph import open as open  # noqa: A004 - the name is fixed
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "errors", "lint", "parse_schema"]
+__all__ = ["Graph", "__version__", "at", "errors", "init", "lint", "open", "parse_schema"]
 
-_HOMES = {"lint": "omnigraph.language", "parse_schema": "omnigraph.language"}
+_HOMES = {
+    "Graph": "omnigraph.graph",
+    "at": "omnigraph.graph",
+    "init": "omnigraph.graph",
+    "lint": "omnigraph.language",
+    "open": "omnigraph.graph",
+    "parse_schema": "omnigraph.language",
+}
 
 
 def __getattr__(name: str) -> object:

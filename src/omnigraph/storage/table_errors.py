@@ -62,7 +62,8 @@ def reason(error: BaseException) -> str:
 def is_not_found(error: BaseException) -> bool:
     """Whether Lance (or the store under it) says that a file or dataset is not there."""
     text = str(error)
-    return "was not found" in text or "Not found" in text
+    # A file where a directory should be holds no dataset either (ENOTDIR).
+    return any(words in text for words in ("was not found", "Not found", "Not a directory"))
 
 
 @contextmanager

@@ -1,0 +1,315 @@
+"""The graph handle: what `init` and `open` return. Short delegations; the rules live below it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import omnigraph
+from omnigraph.errors import BadRequest, GraphMoved
+from omnigraph.lang.schema import compile_schema
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.language import read_source
+from omnigraph.manifest import commits, refs
+from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
+from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refuse_newer, stamp_of
+from omnigraph.manifest.rows import GraphCommit, SchemaRow
+from omnigraph.manifest.schema_row import (
+    first_schema,
+    read_catalog,
+    verify_mirrors,
+    write_mirrors,
+)
+from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.storage import layout
+from omnigraph.storage.handles import TableRef, open_table, table_exists
+from omnigraph.storage.locks import LockManager
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.uris import Root
+
+Mode = Literal["rw", "r"]
+
+
+def init(uri: str | Path, schema: str | Path, *, actor: str | None = None) -> Graph:
+    """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file."""
+    source, filename = read_source(schema)
+    compiled = compile_schema(source, filename)
+    root = Root.parse(uri)
+    store = ObjectStore.open(root)
+    _refuse_existing(root, store)
+    _probe(store)
+    locks = LockManager(root)
+    with locks.acquire(locks.graph_lock()):
+        _refuse_existing(root, store)
+        row, ir = first_schema(source, compiled)
+        catalog = Catalog.of(ir)
+        create_manifest(root, row, first_tables(catalog))
+        write_mirrors(store, row)
+    return open(uri, actor=actor)
+
+
+def _probe(store: ObjectStore) -> None:
+    """Prove that the store keeps the promises commits and locks are built on."""
+    probe_put_if_absent(store)
+    probe_compare_and_set(store)
+
+
+def _refuse_existing(root: Root, store: ObjectStore) -> None:
+    ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
+    if table_exists(ref) or any(store.exists(name) for name in layout.SCHEMA_MIRRORS):
+        raise already_initialised(root)
+
+
+def open(
+    uri: str | Path,
+    mode: Mode = "rw",
+    actor: str | None = None,
+    policy: object = None,
+    embedder: object = None,
+) -> Graph:
+    """Open a graph. ``"rw"`` checks and repairs what it must; ``"r"`` never writes anything."""
+    if mode not in ("rw", "r"):
+        raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
+    graph = Graph(Root.parse(uri), mode, actor, policy, embedder)
+    graph.refresh()
+    return graph
+
+
+def at(
+    branch: str | None = None, snapshot: str | None = None, version: int | None = None
+) -> Target:
+    """A read target: a branch head, a commit id, or a version of a branch."""
+    return Target.of(branch, snapshot, version)
+
+
+class Graph:
+    """One open graph. Every call sees the newest published state unless told otherwise."""
+
+    def __init__(
+        self,
+        root: Root,
+        mode: Mode,
+        actor: str | None = None,
+        policy: object = None,
+        embedder: object = None,
+    ) -> None:
+        self.root = root
+        self.mode = mode
+        self.actor = actor
+        self.policy = policy
+        self.embedder = embedder
+        self.store = ObjectStore.open(root)
+        self.locks = LockManager(root)
+        self.manifest = Manifest(root, self.store)
+        self.branches = Branches(self)
+        self.commits = Commits(self)
+        self.schema = Schema(self)
+        self._closed = False
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is, in its one spelling."""
+        return self.root.canonical
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<omnigraph.Graph {self.uri} ({self.mode}{', closed' if self._closed else ''})>"
+
+    def close(self) -> None:
+        """Drop what the handle remembers; further calls are refused."""
+        self._closed = True
+        self.manifest.forget()
+
+    def refresh(self) -> None:
+        """Check the graph as opening does; reads see new commits without this."""
+        self.ensure_open()
+        state = self.manifest.state(MAIN)
+        self._check_place(state.head.root)
+        if self.mode == "r":
+            return
+        refuse_newer(state.table)
+        if state.head.product != omnigraph.__version__:
+            _probe(self.store)
+        self._migrate()
+        verify_mirrors(self.store, self.schema.row())
+
+    def _migrate(self) -> None:
+        """Raise every branch of the manifest to the current internal version."""
+        branches = self.branches.list()
+        stamps = [stamp_of(self.manifest.state(branch).table) for branch in branches]
+        if min(stamps) >= INTERNAL_SCHEMA_VERSION:
+            return
+        with self.locks.acquire(self.locks.graph_lock()):
+            for branch in branches:
+                migrate(self.manifest.state(branch).table)
+
+    def _check_place(self, recorded: str) -> None:
+        """Lance branches hold absolute paths: a graph with branches must lie where it was made."""
+        if recorded != self.uri and self.manifest.branches():
+            raise GraphMoved(
+                f"the graph at {self.uri} has branches and was made at {recorded}; move it back, or "
+                "copy it by export and load",
+                recorded=recorded,
+                actual=self.uri,
+            )
+
+    def ensure_open(self) -> None:
+        """Refuse the call on a closed handle."""
+        if self._closed:
+            raise BadRequest("this graph handle is closed; open the graph again")
+
+    def ensure_writable(self) -> None:
+        """Refuse the call on a closed or read-only handle."""
+        self.ensure_open()
+        if self.mode != "rw":
+            raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
+
+    def snapshot(
+        self,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Snapshot:
+        """The pinned state of a branch head, a commit id, or a version of a branch."""
+        self.ensure_open()
+        return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
+
+    def status(self) -> dict[str, Any]:
+        """Branches, head, and for each table of `main` its versions, fragments and index coverage."""
+        self.ensure_open()
+        state = self.manifest.state(MAIN)
+        return {
+            "uri": self.uri,
+            "graph_id": state.head.graph_id,
+            "omnigraph": omnigraph.__version__,
+            "internal_schema_version": stamp_of(state.table),
+            "branches": self.branches.list(),
+            "head": state.head.commit.to_json(),
+            "manifest": {
+                "version": state.table.version,
+                "fragments": len(state.table.fragments()),
+            },
+            "pending_recoveries": len(self.store.list(layout.RECOVERY_DIR)),
+            "tables": [self._table_status(key) for key in sorted(state.head.tables)],
+        }
+
+    def _table_status(self, table_key: str) -> dict[str, Any]:
+        pinned = self.manifest.state(MAIN).head.tables[table_key]
+        ref = TableRef(self.root.child(pinned.location), storage_options=self.root.lance_options())
+        table = open_table(ref.on(pinned.table_branch, pinned.table_version))
+        return {
+            **pinned.to_json(),
+            "head_version": table.head_version(),
+            "versions": len(table.versions()),
+            "fragments": len(table.fragments()),
+        }
+
+
+class Branches:
+    """`graph.branches`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def create(
+        self,
+        name: str,
+        from_: str | Target = MAIN,
+        actor: str | None = None,  # noqa: ARG002 - part of the fixed signature
+    ) -> refs.BranchCreated:
+        """Make a branch at the head of another one. No data is copied and no commit is made.
+
+        ``actor`` is who asks; a branch records nobody, since it makes no commit.
+        """
+        self._graph.ensure_writable()
+        locks = self._graph.locks
+        with locks.acquire(locks.graph_lock()):
+            return refs.create_ref(self._graph.manifest, name, from_)
+
+    def list(self) -> list[str]:
+        """`main` first, then the others in code-point order."""
+        self._graph.ensure_open()
+        return refs.list_refs(self._graph.manifest)
+
+    def delete(
+        self,
+        name: str,
+        actor: str | None = None,  # noqa: ARG002 - part of the fixed signature
+    ) -> None:
+        """Remove a branch and its commits; not undoable."""
+        self._graph.ensure_writable()
+        locks = self._graph.locks
+        with locks.acquire(locks.graph_lock()):
+            refs.delete_ref(self._graph.manifest, name)
+
+
+class Commits:
+    """`graph.commits`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def list(
+        self,
+        branch: str = MAIN,
+        filter: str | Iterable[str] | None = None,
+        limit: int | None = None,
+    ) -> list[GraphCommit]:
+        """The first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
+        self._graph.ensure_open()
+        filters = [filter] if isinstance(filter, str) else filter
+        return commits.list_commits(self._graph.manifest, trimmed(branch), filters, limit)
+
+    def show(self, graph_commit_id: str) -> GraphCommit:
+        """One commit, whichever live branch holds it."""
+        self._graph.ensure_open()
+        return commits.find_commit(self._graph.manifest, graph_commit_id)
+
+
+class Schema:
+    """`graph.schema`: the accepted schema of the newest commit."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._lock = threading.Lock()
+        self._known: tuple[str, SchemaRow, Catalog] | None = None
+
+    def row(self) -> SchemaRow:
+        """The accepted schema as the manifest keeps it."""
+        return self._current()[1]
+
+    @property
+    def source(self) -> str:
+        """The accepted source text."""
+        return self._current()[1].source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted types."""
+        return self._current()[2]
+
+    def _current(self) -> tuple[str, SchemaRow, Catalog]:
+        self._graph.ensure_open()
+        state = self._graph.manifest.state(MAIN)
+        with self._lock:
+            if self._known is None or self._known[0] != state.head.ir_hash:
+                row = self._graph.manifest.schema(state)
+                self._known = (state.head.ir_hash, row, read_catalog(row))
+            return self._known

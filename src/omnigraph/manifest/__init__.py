@@ -1,0 +1,1 @@
+"""The manifest: which version of which table belongs to the graph, and how that came to be."""

@@ -1,0 +1,112 @@
+"""The commit graph: first-parent chains, single commits, and the snapshots they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from omnigraph.errors import BadRequest, CommitNotFound, HistoryReclaimed, VersionNotFound
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.rows import GraphCommit, Head
+from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.storage.table_errors import TableMissing, VersionMissing
+
+Test = Callable[[GraphCommit], bool]
+
+
+def list_commits(
+    manifest: Manifest,
+    branch: str = MAIN,
+    filters: Iterable[str] | None = None,
+    limit: int | None = None,
+) -> list[GraphCommit]:
+    """The first-parent chain of a branch, newest first; `limit` applies after filtering."""
+    if limit is not None and (isinstance(limit, bool) or limit < 1):
+        raise BadRequest(f"limit is {limit}; it must be at least 1")
+    tests = [_test(text) for text in filters or ()]
+    state = manifest.state(branch)
+    records = manifest.commits(state)
+    found: list[GraphCommit] = []
+    for commit in _chain(records, state.head.commit):
+        if all(test(commit) for test in tests):
+            found.append(commit)
+            if limit is not None and len(found) == limit:
+                break
+    return found
+
+
+def _chain(records: dict[str, GraphCommit], head: GraphCommit) -> Iterator[GraphCommit]:
+    commit: GraphCommit | None = head
+    while commit is not None:
+        yield commit
+        parent = commit.parent_commit_id
+        commit = records.get(parent) if parent is not None else None
+
+
+def _test(text: str) -> Test:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise BadRequest(f"the filter `{text}` has no `=`; write actor=<id> or branch=<name>")
+    if key == "actor":
+        return lambda commit: (commit.actor_id or "") == value
+    if key == "branch":
+        return lambda commit: (commit.branch or MAIN) == value
+    raise BadRequest(f"commits cannot be filtered by `{key}`; the keys are actor and branch")
+
+
+def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
+    """The record of a commit, whichever live branch knows it."""
+    for branch in (MAIN, *manifest.branches()):
+        found = manifest.commit(manifest.state(branch), graph_commit_id)
+        if found is not None:
+            return found
+    raise CommitNotFound(
+        f"no live branch holds the commit `{graph_commit_id}`", graph_commit_id=graph_commit_id
+    )
+
+
+def resolve(manifest: Manifest, target: Target) -> Snapshot:
+    """The snapshot a target names."""
+    if target.snapshot is not None:
+        return _at_commit(manifest, target.snapshot)
+    branch = target.branch or MAIN
+    state = manifest.state(branch)
+    if target.version is None:
+        return Snapshot.of(branch, state.head)
+    newest = state.head.commit.manifest_version
+    if not state.fork_version <= target.version <= max(newest, state.fork_version):
+        raise VersionNotFound(
+            f"branch `{branch}` has no version {target.version}; its versions are "
+            f"{state.fork_version} to {newest}",
+            branch=branch,
+            version=target.version,
+        )
+    return Snapshot.of(branch, _head_at(manifest, branch, target.version))
+
+
+def _at_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
+    commit = find_commit(manifest, graph_commit_id)
+    branch = commit.branch or MAIN
+    reclaimed = HistoryReclaimed(
+        f"the data of commit `{graph_commit_id}` is gone with its branch `{branch}`",
+        table_key="__manifest",
+        version=commit.manifest_version,
+    )
+    if branch != MAIN and branch not in manifest.branches():
+        raise reclaimed
+    head = _head_at(manifest, branch, commit.manifest_version)
+    if head.commit.graph_commit_id != graph_commit_id:
+        # The name was used again: another incarnation has that version.
+        raise reclaimed
+    return Snapshot.of(branch, head)
+
+
+def _head_at(manifest: Manifest, branch: str, version: int) -> Head:
+    try:
+        return manifest.at_version(branch, version)
+    except (VersionMissing, TableMissing):
+        raise HistoryReclaimed(
+            f"version {version} of branch `{branch}` was removed by cleanup",
+            table_key="__manifest",
+            version=version,
+        ) from None

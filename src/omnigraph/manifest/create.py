@@ -1,0 +1,124 @@
+"""Making a graph: empty tables, then the manifest with its genesis commit in one write."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from ulid import ULID
+
+import omnigraph
+from omnigraph import failpoints
+from omnigraph.errors import AlreadyInitialised, StorageError
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.manifest import rows
+from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
+from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
+from omnigraph.storage import layout
+from omnigraph.storage.handles import TableRef, create_table, open_table, table_exists
+from omnigraph.storage.uris import Root
+
+AFTER_TABLES = failpoints.declare("init.after_tables")
+AFTER_MANIFEST = failpoints.declare("init.after_manifest")
+
+
+def new_commit_id() -> str:
+    """A fresh ULID."""
+    return str(ULID())
+
+
+def now_us() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to be made."""
+
+    table_key: str
+    incarnation: int
+    location: str
+    arrow: pa.Schema
+
+
+def first_tables(catalog: Catalog) -> list[NewTable]:
+    """The tables of a new graph: no name was used before."""
+    kinds: tuple[tuple[layout.TableKind, Mapping[str, NodeType | EdgeType]], ...] = (
+        ("node", catalog.nodes),
+        ("edge", catalog.edges),
+    )
+    return [
+        NewTable(
+            entity.table_key,
+            entity.table_incarnation_id,
+            layout.table_location(
+                kind, entity.name, str(entity.table_incarnation_id), used_before=False
+            ),
+            entity.arrow_schema(),
+        )
+        for kind, entities in kinds
+        for entity in entities.values()
+    ]
+
+
+def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -> Head:
+    """Create the tables and then the manifest.
+
+    The manifest comes last and in one write, so a graph exists whole or not at all. Empty tables
+    that an interrupted create left behind are taken over; anything else in the way is refused.
+    """
+    states = {}
+    for new in tables:
+        version = _empty_table(root, new.location, new.arrow)
+        states[new.table_key] = TableState(
+            new.table_key, new.incarnation, new.location, version, None, 0
+        )
+    failpoints.hit(AFTER_TABLES)
+    commit = GraphCommit(new_commit_id(), None, 1, None, None, None, now_us(), "init")
+    head = Head(
+        graph_id=str(uuid.uuid4()),
+        root=root.canonical,
+        product=omnigraph.__version__,
+        ir_hash=schema.ir_hash,
+        commit=commit,
+        tables=dict(sorted(states.items())),
+    )
+    shape = rows.arrow_schema(INTERNAL_SCHEMA_VERSION)
+    first = [rows.table_row(state) for state in states.values()]
+    first += [rows.version_row(state) for state in states.values()]
+    first += [rows.schema_row(schema), rows.commit_row(commit), rows.head_row(head)]
+    ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
+    try:
+        create_table(ref, shape, rows.to_table(first, shape))
+    except StorageError:
+        if table_exists(ref):
+            raise already_initialised(root) from None
+        raise
+    failpoints.hit(AFTER_MANIFEST)
+    return head
+
+
+def _empty_table(root: Root, location: str, arrow: pa.Schema) -> int:
+    ref = TableRef(root.child(location), storage_options=root.lance_options())
+    if table_exists(ref):
+        left = open_table(ref)
+        if left.version == 1 and left.count_rows() == 0 and left.schema.equals(arrow):
+            return 1
+        raise AlreadyInitialised(
+            f"there is foreign data at {location} under {root.canonical}; choose another root",
+            root=root.canonical,
+            location=location,
+        )
+    return create_table(ref, arrow).version
+
+
+def already_initialised(root: Root) -> AlreadyInitialised:
+    """The error for a root that holds a graph, or parts of one."""
+    return AlreadyInitialised(
+        f"there is a graph at {root.canonical} already; open it with omnigraph.open",
+        root=root.canonical,
+    )

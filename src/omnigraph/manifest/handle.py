@@ -1,0 +1,202 @@
+"""Reading `__manifest`: warm handles per branch that notice other processes' publishes.
+
+A handle remembers a branch by its Lance branch identifier and version. Whether something newer was
+published is one existence check for version n + 1; the new state is one row.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
+from omnigraph.manifest import rows
+from omnigraph.manifest.branch_names import MAIN, is_internal
+from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
+from omnigraph.storage import layout
+from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table_branches import TableBranch, list_branches, read_branch
+from omnigraph.storage.table_errors import TableMissing
+from omnigraph.storage.uris import Root
+
+PROBE_AHEAD = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """One branch of the manifest at one version. `identifier` is None for `main`."""
+
+    name: str
+    identifier: str | None
+    fork_version: int
+    table: Table
+    head: Head
+
+
+class Manifest:
+    """The manifest of one graph, all branches; safe to share between threads."""
+
+    def __init__(self, root: Root, store: ObjectStore | None = None) -> None:
+        self.root = root
+        self._store = ObjectStore.open(root) if store is None else store
+        self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
+        self._states: dict[str, BranchState] = {}
+        self._lock = threading.Lock()
+
+    # -- branches
+
+    def branches(self) -> dict[str, TableBranch]:
+        """The live branches besides `main`, internal ones left out."""
+        try:
+            listed = list_branches(self.ref)
+        except TableMissing:
+            raise self._no_graph() from None
+        return {name: listed[name] for name in sorted(listed) if not is_internal(name)}
+
+    def state(self, branch: str) -> BranchState:
+        """The newest state of a branch, whoever published it."""
+        known = self._states.get(branch)
+        ref = self._branch_ref(branch)
+        if known is not None and known.identifier == ref.identifier:
+            table = self._newest_after(known.table)
+            if table is None:
+                return known
+        else:
+            table = self._open(branch)
+        state = BranchState(branch, ref.identifier, ref.parent_version, table, read_head_row(table))
+        return self._remember(state)
+
+    def advanced(self, state: BranchState, table: Table) -> BranchState:
+        """The state after this process published `table` itself."""
+        return self._remember(
+            BranchState(
+                state.name, state.identifier, state.fork_version, table, read_head_row(table)
+            )
+        )
+
+    def forget(self, branch: str | None = None) -> None:
+        """Drop what is remembered of one branch, or of all."""
+        with self._lock:
+            if branch is None:
+                self._states.clear()
+            else:
+                self._states.pop(branch, None)
+
+    def at_version(self, branch: str, version: int) -> Head:
+        """The head row of a branch as it was at one Lance version."""
+        return read_head_row(open_table(self._table_ref(branch).at(version)))
+
+    def _remember(self, state: BranchState) -> BranchState:
+        with self._lock:
+            known = self._states.get(state.name)
+            stale = (
+                known is not None
+                and known.identifier == state.identifier
+                and known.table.version > state.table.version
+            )
+            if not stale:
+                self._states[state.name] = state
+        return state
+
+    def _branch_ref(self, branch: str) -> _Ref:
+        if branch == MAIN:
+            return _Ref(None, 1)
+        found = read_branch(self._store, layout.MANIFEST, branch)
+        if found is None:
+            self.forget(branch)
+            raise branch_not_found(branch)
+        return _Ref(found.identifier, found.parent_version)
+
+    def _table_ref(self, branch: str) -> TableRef:
+        return self.ref if branch == MAIN else self.ref.on(branch)
+
+    def _open(self, branch: str) -> Table:
+        try:
+            return open_table(self._table_ref(branch))
+        except TableMissing:
+            if branch == MAIN:
+                raise self._no_graph() from None
+            raise branch_not_found(branch) from None
+
+    def _no_graph(self) -> NotAGraph:
+        return NotAGraph(
+            f"there is no graph at {self.root.canonical}; create one with omnigraph.init",
+            root=self.root.canonical,
+        )
+
+    def _newest_after(self, table: Table) -> Table | None:
+        version = table.version
+        if not table.has_version(version + 1):
+            return None
+        version += 1
+        for _ in range(PROBE_AHEAD):
+            if not table.has_version(version + 1):
+                return open_table(table.ref.at(version))
+            version += 1
+        return open_table(table.ref.at(None))
+
+    # -- rows
+
+    def commit(self, state: BranchState, graph_commit_id: str) -> GraphCommit | None:
+        """The record of a commit as this branch knows it, inherited and taken-over ones included."""
+        if state.head.commit.graph_commit_id == graph_commit_id:
+            return state.head.commit
+        found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
+        return rows.read_commit(found[0]) if found else None
+
+    def commits(self, state: BranchState) -> dict[str, GraphCommit]:
+        """Every commit record of a branch by id."""
+        found = _metadata(state.table, "object_type", rows.GRAPH_COMMIT)
+        records = (rows.read_commit(metadata) for metadata in found)
+        return {record.graph_commit_id: record for record in records}
+
+    def schema(self, state: BranchState) -> SchemaRow:
+        """The accepted schema."""
+        found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
+        if not found:
+            raise StorageError(f"the manifest of {self.root.canonical} has no schema row")
+        return rows.read_schema(found[0])
+
+    def table_rows(self, state: BranchState) -> list[Row]:
+        """All rows about tables: registrations, published versions, tombstones."""
+        kinds = [rows.TABLE, rows.TABLE_VERSION, rows.TABLE_TOMBSTONE]
+        where = filter_expression(state.table.schema, [Condition("object_type", "in", kinds)])
+        read = state.table.read(None, where)
+        return [
+            Row(**{**record, "base_objects": tuple(record["base_objects"] or ())})
+            for record in read.to_pylist()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ref:
+    identifier: str | None
+    parent_version: int
+
+
+def branch_not_found(branch: str) -> BranchNotFound:
+    """The error for a branch that is not there."""
+    return BranchNotFound(f"there is no branch `{branch}`", branch=branch)
+
+
+def read_head_row(table: Table) -> Head:
+    """The head row: the newest fragment holds it, since every publish writes it anew."""
+    fragments = table.fragments()
+    places: Iterator[list[int] | None] = iter([[fragments[-1].id], None] if fragments else [None])
+    for fragment_ids in places:
+        found = _metadata(table, "object_id", rows.HEAD_ID, fragment_ids)
+        if found:
+            return rows.read_head(found[0])
+    raise StorageError(f"{table.ref} has no head row; it is no manifest of a graph")
+
+
+def _metadata(
+    table: Table, column: str, value: str, fragment_ids: list[int] | None = None
+) -> list[str]:
+    where = filter_expression(table.schema, [Condition(column, "=", value)])
+    options = {} if fragment_ids is None else {"fragment_ids": fragment_ids}
+    found: list[str] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
+    return found

@@ -1,0 +1,60 @@
+"""The internal schema version: the shape of what is on disk, and the steps that raise it.
+
+One constant, one dispatcher, one step function per version. A step is idempotent and survives a
+crash between its writes; the stamp is raised last, so a half-done step simply runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from omnigraph.errors import NewerFormat, StorageError
+from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
+from omnigraph.storage.handles import Table
+from omnigraph.storage.inline_residual import set_field_metadata, set_schema_metadata
+
+INTERNAL_SCHEMA_VERSION = 1
+
+
+def stamp_of(table: Table) -> int:
+    """The internal schema version a manifest was written with; 0 when it carries none."""
+    metadata = table.schema.metadata or {}
+    text = metadata.get(INTERNAL_VERSION_KEY.encode(), b"0").decode()
+    if not text.isascii() or not text.isdigit():
+        raise StorageError(
+            f"the manifest's internal schema version is {text!r}, which is no number; "
+            "restore the graph from a copy"
+        )
+    return int(text)
+
+
+def refuse_newer(table: Table) -> None:
+    """Refuse to write what a newer product made."""
+    stamp = stamp_of(table)
+    if stamp > INTERNAL_SCHEMA_VERSION:
+        raise NewerFormat(
+            f"the graph has internal schema version {stamp} and this omnigraph knows "
+            f"{INTERNAL_SCHEMA_VERSION}: upgrade omnigraph first",
+            found=stamp,
+            known=INTERNAL_SCHEMA_VERSION,
+        )
+
+
+def migrate(table: Table) -> Table:
+    """Raise a manifest to the current version, one step at a time; a current one is untouched."""
+    refuse_newer(table)
+    while (stamp := stamp_of(table)) < INTERNAL_SCHEMA_VERSION:
+        table = STEPS[stamp](table)
+        table = set_schema_metadata(table, {INTERNAL_VERSION_KEY: str(stamp + 1)})
+    return table
+
+
+def _annotate_primary_key(table: Table) -> Table:
+    """0 to 1: `object_id` becomes the unenforced primary key, which row-level CAS rests on."""
+    known = table.schema.field("object_id").metadata or {}
+    if known.get(b"lance-schema:unenforced-primary-key") == b"true":
+        return table
+    return set_field_metadata(table, "object_id", {"lance-schema:unenforced-primary-key": "true"})
+
+
+STEPS: Mapping[int, Callable[[Table], Table]] = {0: _annotate_primary_key}

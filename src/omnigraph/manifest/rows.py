@@ -1,0 +1,315 @@
+"""The rows of `__manifest` and the values they stand for.
+
+One dataset holds six kinds of rows (`object_type`). The head row of a branch carries, besides the
+branch's newest commit, the pins of the whole snapshot: opening a snapshot reads one row however
+long the history is. The `table_version` rows say the same, one published version at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HEAD_ID = "head"
+SCHEMA_ID = "schema"
+
+TABLE = "table"
+TABLE_VERSION = "table_version"
+TABLE_TOMBSTONE = "table_tombstone"
+GRAPH_COMMIT = "graph_commit"
+GRAPH_HEAD = "graph_head"
+SCHEMA = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """What a snapshot pins for one table: a version of one incarnation on one table branch."""
+
+    table_key: str
+    incarnation: int
+    location: str
+    table_version: int
+    table_branch: str | None
+    row_count: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The public fields (surfaces: `snapshot`)."""
+        return {
+            "table_key": self.table_key,
+            "table_path": self.location,
+            "table_version": self.table_version,
+            "table_branch": self.table_branch,
+            "row_count": self.row_count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCommit:
+    """One publish. `branch` is None for commits made on `main`."""
+
+    graph_commit_id: str
+    branch: str | None
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+    operation: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The public record; recovery facts appear only where there are some."""
+        record: dict[str, Any] = {
+            "graph_commit_id": self.graph_commit_id,
+            "branch": self.branch,
+            "manifest_version": self.manifest_version,
+            "parent_commit_id": self.parent_commit_id,
+            "merged_parent_commit_id": self.merged_parent_commit_id,
+            "actor_id": self.actor_id,
+            "created_at": self.created_at,
+            "operation": self.operation,
+        }
+        if "recovery" in self.facts:
+            record["recovery"] = self.facts["recovery"]
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head row of one branch: its newest commit and everything a snapshot needs.
+
+    ``root`` is where the graph lay, and ``product`` the version that wrote, at the last publish.
+    """
+
+    graph_id: str
+    root: str
+    product: str
+    ir_hash: str
+    commit: GraphCommit
+    tables: Mapping[str, TableState]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRow:
+    """The accepted schema: source text, IR document and both hashes."""
+
+    source: str
+    ir: Mapping[str, Any]
+    shape_hash: str
+    ir_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of `__manifest`, columns by name."""
+
+    object_id: str
+    object_type: str
+    location: str | None = None
+    metadata: str | None = None
+    base_objects: tuple[str, ...] = ()
+    table_key: str | None = None
+    table_version: int | None = None
+    table_branch: str | None = None
+    row_count: int | None = None
+
+
+def arrow_schema(internal_version: int) -> pa.Schema:
+    """The schema of `__manifest`, stamped with the internal schema version."""
+    import pyarrow as pa
+
+    primary_key = {"lance-schema:unenforced-primary-key": "true"}
+    fields = [
+        pa.field("object_id", pa.string(), nullable=False, metadata=primary_key),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.string())),
+        pa.field("table_key", pa.string()),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.uint64()),
+    ]
+    return pa.schema(fields, metadata={INTERNAL_VERSION_KEY: str(internal_version)})
+
+
+INTERNAL_VERSION_KEY = "omnigraph:internal_schema_version"
+
+
+def to_table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
+    """Rows as an Arrow table of the manifest's schema."""
+    import pyarrow as pa
+
+    listed = list(rows)
+    columns = {
+        name: [getattr(row, name) for row in listed]
+        for name in Row.__slots__
+        if name != "base_objects"
+    }
+    columns["base_objects"] = [list(row.base_objects) for row in listed]
+    arrays = [pa.array(columns[f.name], f.type) for f in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+# ------------------------------------------------------------------ encoding
+
+
+def table_row(state: TableState) -> Row:
+    """The registration of a table incarnation under its current key."""
+    return Row(
+        f"table:{state.incarnation}",
+        TABLE,
+        location=state.location,
+        table_key=state.table_key,
+        metadata=_dump({"incarnation": state.incarnation}),
+    )
+
+
+def version_row(state: TableState) -> Row:
+    """One published version of a table."""
+    return Row(
+        f"version:{state.incarnation}@{state.table_branch or ''}@v={state.table_version}",
+        TABLE_VERSION,
+        location=state.location,
+        base_objects=(f"table:{state.incarnation}",),
+        table_key=state.table_key,
+        table_version=state.table_version,
+        table_branch=state.table_branch,
+        row_count=state.row_count,
+        metadata=_dump({"incarnation": state.incarnation}),
+    )
+
+
+def tombstone_row(state: TableState) -> Row:
+    """The logical delete of a table; it hides versions up to the pinned one."""
+    return Row(
+        f"tombstone:{state.incarnation}",
+        TABLE_TOMBSTONE,
+        location=state.location,
+        base_objects=(f"table:{state.incarnation}",),
+        table_key=state.table_key,
+        table_version=state.table_version,
+        table_branch=state.table_branch,
+        metadata=_dump({"incarnation": state.incarnation}),
+    )
+
+
+def commit_row(commit: GraphCommit) -> Row:
+    """The record of a publish; its parents are the objects it is based on."""
+    parents = (commit.parent_commit_id, commit.merged_parent_commit_id)
+    return Row(
+        f"commit:{commit.graph_commit_id}",
+        GRAPH_COMMIT,
+        base_objects=tuple(f"commit:{parent}" for parent in parents if parent is not None),
+        metadata=_dump(_commit_document(commit)),
+    )
+
+
+def head_row(head: Head) -> Row:
+    """The head of a branch."""
+    tables = [
+        [s.table_key, s.incarnation, s.location, s.table_version, s.table_branch, s.row_count]
+        for s in head.tables.values()
+    ]
+    document = {
+        "graph_id": head.graph_id,
+        "root": head.root,
+        "product": head.product,
+        "ir_hash": head.ir_hash,
+        "commit": _commit_document(head.commit),
+        "tables": tables,
+    }
+    commit_id = f"commit:{head.commit.graph_commit_id}"
+    return Row(HEAD_ID, GRAPH_HEAD, base_objects=(commit_id,), metadata=_dump(document))
+
+
+def schema_row(schema: SchemaRow) -> Row:
+    """The accepted schema."""
+    document = {
+        "source": schema.source,
+        "ir": schema.ir,
+        "shape_hash": schema.shape_hash,
+        "ir_hash": schema.ir_hash,
+    }
+    return Row(SCHEMA_ID, SCHEMA, metadata=_dump(document))
+
+
+def _commit_document(commit: GraphCommit) -> dict[str, Any]:
+    document: dict[str, Any] = {name: getattr(commit, name) for name in GraphCommit.__slots__}
+    document["facts"] = dict(commit.facts)
+    return document
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+# ------------------------------------------------------------------ decoding
+
+
+def read_commit(metadata: str) -> GraphCommit:
+    """The commit a `graph_commit` row records."""
+    return GraphCommit(**json.loads(metadata))
+
+
+def read_head(metadata: str) -> Head:
+    """The head a `graph_head` row records."""
+    document = json.loads(metadata)
+    states = (TableState(*fields) for fields in document["tables"])
+    return Head(
+        graph_id=document["graph_id"],
+        root=document["root"],
+        product=document["product"],
+        ir_hash=document["ir_hash"],
+        commit=GraphCommit(**document["commit"]),
+        tables={state.table_key: state for state in sorted(states, key=lambda s: s.table_key)},
+    )
+
+
+def read_schema(metadata: str) -> SchemaRow:
+    """The accepted schema a `schema` row records."""
+    return SchemaRow(**json.loads(metadata))
+
+
+def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
+    """The snapshot the `table`, `table_version` and `table_tombstone` rows describe.
+
+    For each registered table: the newest version no tombstone hides. This is what every head row
+    must agree with; recovery checks and tests hold the two against each other.
+    """
+    keys: dict[int, tuple[str, str]] = {}
+    newest: dict[int, Row] = {}
+    hidden: dict[int, int] = {}
+    for row in rows:
+        if row.object_type not in (TABLE, TABLE_VERSION, TABLE_TOMBSTONE):
+            continue
+        incarnation = int(json.loads(row.metadata or "{}")["incarnation"])
+        if row.object_type == TABLE:
+            keys[incarnation] = (row.table_key or "", row.location or "")
+        elif row.object_type == TABLE_TOMBSTONE:
+            hidden[incarnation] = row.table_version or 0
+        elif incarnation not in newest or _version(newest[incarnation]) < _version(row):
+            newest[incarnation] = row
+    states = {}
+    for incarnation, (table_key, location) in keys.items():
+        pinned = newest.get(incarnation)
+        if pinned is None or _version(pinned) <= hidden.get(incarnation, -1):
+            continue
+        states[table_key] = TableState(
+            table_key,
+            incarnation,
+            location,
+            _version(pinned),
+            pinned.table_branch,
+            pinned.row_count or 0,
+        )
+    return dict(sorted(states.items()))
+
+
+def _version(row: Row) -> int:
+    return row.table_version or 0

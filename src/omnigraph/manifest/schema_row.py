@@ -1,0 +1,116 @@
+"""The accepted schema: the manifest's `schema` row is the authority, three files mirror it.
+
+The files are for people and tools. They are written after the publish that accepts a schema, so a
+crash can leave them one schema behind; the state file says which schema they mirror, and that tells
+a stale mirror (rewritten) from an edited one (refused).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from omnigraph.errors import OmniGraphError, SchemaConflict, StorageError
+from omnigraph.lang.schema import Compiled, compile_schema
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.identity import create
+from omnigraph.lang.schema.ir import Ir
+from omnigraph.manifest.rows import SchemaRow
+from omnigraph.storage import layout
+from omnigraph.storage.faults import NotFound
+from omnigraph.storage.objects import ObjectStore
+
+STATE_FORMAT = 1
+
+
+def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
+    """The row and the identities of a schema accepted at graph creation."""
+    ir = create(compiled.shape)
+    row = SchemaRow(source, ir.to_json(), compiled.shape.shape_hash, ir.ir_hash)
+    return row, ir
+
+
+def read_ir(row: SchemaRow) -> Ir:
+    """The identities of an accepted schema, validated."""
+    return Ir.from_json(row.ir)
+
+
+def read_catalog(row: SchemaRow) -> Catalog:
+    """The catalog of an accepted schema."""
+    return Catalog.of(read_ir(row))
+
+
+# ------------------------------------------------------------------ mirrors
+
+
+def write_mirrors(store: ObjectStore, row: SchemaRow, *, source: bool = True) -> None:
+    """Write the mirror files, the state last; `source` says whether the text is among them."""
+    if source:
+        store.write_text(layout.SCHEMA_SOURCE, row.source)
+    store.write_text(layout.SCHEMA_IR, json.dumps(row.ir, ensure_ascii=False, indent=2) + "\n")
+    store.write_text(layout.SCHEMA_STATE, json.dumps(_state(row), indent=2) + "\n")
+
+
+def _state(row: SchemaRow) -> dict[str, Any]:
+    return {
+        "format": STATE_FORMAT,
+        "ir_version": row.ir["ir_version"],
+        "schema_identity_domain": row.ir["schema_identity_domain"],
+        "shape_hash": row.shape_hash,
+        "ir_hash": row.ir_hash,
+    }
+
+
+def verify_mirrors(store: ObjectStore, row: SchemaRow) -> None:
+    """Bring stale mirrors up to date; an edit that changes the meaning is `SchemaConflict`."""
+    text = _read(store, layout.SCHEMA_SOURCE)
+    state = _read_state(store)
+    mirrored = None if text is None else _shape_hash(text)
+    if mirrored == row.shape_hash:
+        if state != _state(row) or _read_ir_hash(store) != row.ir_hash:
+            write_mirrors(store, row, source=False)
+        return
+    stale = state is not None and mirrored is not None and mirrored == state.get("shape_hash")
+    if text is None or stale:
+        write_mirrors(store, row)
+        return
+    raise SchemaConflict(
+        f"{layout.SCHEMA_SOURCE} was edited and no longer means the accepted schema; undo the edit, "
+        "or apply the new text with schema apply",
+        file=layout.SCHEMA_SOURCE,
+    )
+
+
+def _read(store: ObjectStore, name: str) -> str | None:
+    try:
+        return store.read_text(name)
+    except NotFound:
+        return None
+
+
+def _read_state(store: ObjectStore) -> dict[str, Any] | None:
+    text = _read(store, layout.SCHEMA_STATE)
+    try:
+        state = json.loads(text) if text is not None else None
+    except json.JSONDecodeError:
+        return None
+    return state if isinstance(state, dict) else None
+
+
+def _read_ir_hash(store: ObjectStore) -> str | None:
+    text = _read(store, layout.SCHEMA_IR)
+    if text is None:
+        return None
+    try:
+        return Ir.from_json(json.loads(text)).ir_hash
+    except (json.JSONDecodeError, OmniGraphError):
+        return None
+
+
+def _shape_hash(text: str) -> str | None:
+    try:
+        return compile_schema(text).shape.shape_hash
+    except StorageError:
+        raise
+    except OmniGraphError:
+        return None

@@ -1,0 +1,195 @@
+"""The commit graph and time travel."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound, VersionNotFound
+from omnigraph.graph import open as open_graph
+from omnigraph.manifest import publisher
+from omnigraph.manifest.publisher import Changes, publish
+from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path) as graph:
+        yield graph
+
+
+def test_genesis_has_no_parent_and_no_actor(graph):
+    (genesis,) = graph.commits.list()
+    assert genesis.to_json() == {
+        "graph_commit_id": genesis.graph_commit_id,
+        "branch": None,
+        "manifest_version": 1,
+        "parent_commit_id": None,
+        "merged_parent_commit_id": None,
+        "actor_id": None,
+        "created_at": genesis.created_at,
+        "operation": "init",
+    }
+    assert len(genesis.graph_commit_id) == 26
+    assert 1_600_000_000_000_000 < genesis.created_at < 10_000_000_000_000_000
+
+
+def test_the_list_is_the_first_parent_chain_newest_first(graph):
+    made = [advance(graph.manifest, PERSON) for _ in range(4)]
+    listed = graph.commits.list()
+    assert listed[:4] == made[::-1]
+    assert listed[4].parent_commit_id is None
+    for child, parent in itertools.pairwise(listed):
+        assert child.parent_commit_id == parent.graph_commit_id
+        assert child.manifest_version > parent.manifest_version
+
+
+def test_adopted_commits_are_shown_but_not_listed(graph):
+    graph.branches.create("a")
+    theirs = advance(graph.manifest, PERSON, branch="a")
+    merge = publish(
+        graph.manifest,
+        "main",
+        Changes(adopted=(theirs,)),
+        {PERSON: 1},
+        type(intent())("M" * 26, "merge", 1, None, theirs.graph_commit_id),
+    )
+    assert merge.merged_parent_commit_id == theirs.graph_commit_id
+    listed = [commit.graph_commit_id for commit in graph.commits.list()]
+    assert theirs.graph_commit_id not in listed
+    graph.branches.delete("a")
+    assert graph.commits.show(theirs.graph_commit_id) == theirs
+
+
+def test_filters_and_limit(graph):
+    graph.branches.create("x")
+    ada = advance(graph.manifest, PERSON, branch="x", actor="ada")
+    bob = advance(graph.manifest, PERSON, branch="x", actor="bob")
+    again = advance(graph.manifest, PERSON, branch="x", actor="ada")
+    (genesis,) = graph.commits.list()
+    listed = graph.commits.list
+    assert listed("x", filter="actor=ada") == [again, ada]
+    assert listed("x", filter=["actor=ada", "branch=x"], limit=1) == [again]
+    assert listed("x", filter="actor=") == [genesis]
+    assert listed("x", filter="branch=main") == [genesis]
+    assert listed("x", filter="branch=x") == [again, bob, ada]
+    assert listed(" x ", limit=2) == [again, bob]
+
+
+@pytest.mark.parametrize("bad", ["actor", "colour=red", "=x"])
+def test_bad_filters(graph, bad):
+    with pytest.raises(BadRequest):
+        graph.commits.list(filter=bad)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True])
+def test_bad_limits(graph, limit):
+    with pytest.raises(BadRequest):
+        graph.commits.list(limit=limit)
+
+
+def test_unknown_things(graph):
+    with pytest.raises(BranchNotFound) as caught:
+        graph.commits.list("ghost")
+    assert caught.value.details == {"branch": "ghost"}
+    for unknown in ("0" * 26, "", "not a ulid", "x' or '1'='1"):
+        with pytest.raises(CommitNotFound):
+            graph.commits.show(unknown)
+        with pytest.raises(CommitNotFound):
+            graph.snapshot(snapshot=unknown)
+
+
+def test_a_commit_is_shown_from_any_handle(graph):
+    graph.branches.create("x")
+    commit = advance(graph.manifest, PERSON, branch="x", actor="ada")
+    with open_graph(graph.uri, mode="r") as other:
+        assert other.commits.show(commit.graph_commit_id) == commit
+
+
+def test_every_past_state_can_be_read_by_commit_and_by_version(graph):
+    genesis = graph.snapshot()
+    made = [advance(graph.manifest, key) for key in (PERSON, TEAM, PERSON)]
+    versions = [
+        (1, 1, genesis.commit),
+        (2, 1, made[0]),
+        (2, 2, made[1]),
+        (3, 2, made[2]),
+    ]
+    for person, team, commit in versions:
+        by_id = graph.snapshot(snapshot=commit.graph_commit_id)
+        by_version = graph.snapshot(version=commit.manifest_version)
+        assert by_id == by_version
+        assert by_id.commit == commit
+        assert by_id.tables[PERSON].table_version == person
+        assert by_id.tables[TEAM].table_version == team
+
+
+def test_a_snapshot_never_moves(graph):
+    held = graph.snapshot()
+    before = held.to_json()
+    advance(graph.manifest, PERSON, TEAM)
+    assert held.to_json() == before
+
+
+def test_versions_of_a_branch_start_at_its_fork(graph):
+    advance(graph.manifest, PERSON)
+    fork = advance(graph.manifest, PERSON)
+    graph.branches.create("x")
+    on_main = advance(graph.manifest, TEAM)
+    on_x = advance(graph.manifest, PERSON, branch="x")
+    assert on_main.manifest_version == on_x.manifest_version
+    assert graph.snapshot(branch="x", version=on_x.manifest_version).commit == on_x
+    assert graph.snapshot(branch="x", version=fork.manifest_version).commit == fork
+    assert graph.snapshot(branch="main", version=on_x.manifest_version).commit == on_main
+    for version in (fork.manifest_version - 1, on_x.manifest_version + 1, 0, -3):
+        with pytest.raises(VersionNotFound) as caught:
+            graph.snapshot(branch="x", version=version)
+        assert caught.value.details == {"branch": "x", "version": version}
+
+
+def test_a_version_between_two_commits_is_the_older_one(graph, monkeypatch):
+    """Compaction makes versions of its own, which no commit has."""
+    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 2)
+    first = advance(graph.manifest, PERSON)
+    second = advance(graph.manifest, PERSON)
+    third = advance(graph.manifest, PERSON)
+    commits = {commit.manifest_version: commit for commit in (first, second, third)}
+    gaps = set(range(first.manifest_version, third.manifest_version)) - set(commits)
+    assert gaps, "the compaction should have made a version of its own"
+    for gap in gaps:
+        older = max(version for version in commits if version < gap)
+        assert graph.snapshot(version=gap).commit == commits[older]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"branch": "main", "snapshot": "x"},
+        {"snapshot": "x", "version": 1},
+        {"version": "1"},
+        {"version": True},
+        {"branch": ""},
+        {"branch": 3},
+        {"snapshot": 3},
+    ],
+)
+def test_bad_targets(graph, target):
+    with pytest.raises(BadRequest):
+        graph.snapshot(**target)
+
+
+def test_the_public_form_of_a_snapshot(graph):
+    commit = advance(graph.manifest, PERSON)
+    document = graph.snapshot(branch=" main ").to_json()
+    assert document["graph_commit_id"] == commit.graph_commit_id
+    assert document["branch"] == "main"
+    assert document["manifest_version"] == commit.manifest_version
+    assert [table["table_key"] for table in document["tables"]] == [
+        "edge:MemberOf",
+        "node:Person",
+        "node:Team",
+    ]
+    assert document["tables"][1]["table_version"] == 2
+    assert document["tables"][1]["table_branch"] is None
+    assert document["tables"][1]["row_count"] == 0

@@ -1,0 +1,210 @@
+"""One publish: what it makes visible, what it refuses, and that rows and head row agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
+from omnigraph.manifest import publisher
+from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.rows import TableState, read_table_states
+from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, advance, intent, new_graph
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path) as graph:
+        yield graph
+
+
+@pytest.fixture
+def manifest(graph):
+    return graph.manifest
+
+
+def test_a_publish_moves_the_named_tables_and_the_head(manifest):
+    before = manifest.state("main").head
+    commit = advance(manifest, PERSON, MEMBER_OF, actor="ada")
+    after = manifest.state("main").head
+    assert after.commit == commit
+    assert commit.parent_commit_id == before.commit.graph_commit_id
+    assert commit.actor_id == "ada"
+    assert commit.branch is None
+    assert after.tables[PERSON].table_version == before.tables[PERSON].table_version + 1
+    assert after.tables[TEAM] == before.tables[TEAM]
+
+
+def test_the_recorded_manifest_version_is_the_one_lance_made(manifest):
+    for _ in range(3):
+        commit = advance(manifest, PERSON)
+        assert manifest.state("main").table.version == commit.manifest_version
+        assert manifest.at_version("main", commit.manifest_version).commit == commit
+
+
+def test_another_handle_sees_a_publish_without_refresh(graph):
+    other = Manifest(graph.root)
+    assert other.state("main").head == graph.manifest.state("main").head
+    commit = advance(graph.manifest, PERSON)
+    assert other.state("main").head.commit == commit
+
+
+def test_a_handle_far_behind_catches_up(graph):
+    other = Manifest(graph.root)
+    other.state("main")
+    commits = [advance(graph.manifest, PERSON) for _ in range(40)]
+    assert other.state("main").head.commit == commits[-1]
+
+
+@pytest.mark.parametrize("stale", [PERSON, TEAM])
+def test_a_moved_table_is_refused_whether_written_or_only_relied_on(graph, stale):
+    slow = Manifest(graph.root)
+    tables = slow.state("main").head.tables
+    advance(graph.manifest, stale)
+    head = graph.manifest.state("main").head
+    moved = replace(tables[PERSON], table_version=tables[PERSON].table_version + 1)
+    expected = {PERSON: tables[PERSON].table_version, TEAM: tables[TEAM].table_version}
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        publish(slow, "main", Changes(tables=(moved,)), expected, intent())
+    assert caught.value.details == {"table_key": stale, "expected": 1, "actual": 2}
+    assert graph.manifest.state("main").head == head
+
+
+def test_the_first_mismatch_in_key_order_is_reported(graph):
+    slow = Manifest(graph.root)
+    slow.state("main")
+    advance(graph.manifest, PERSON, TEAM, MEMBER_OF)
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        publish(slow, "main", Changes(), {TEAM: 1, PERSON: 1, MEMBER_OF: 1}, intent())
+    assert caught.value.details["table_key"] == MEMBER_OF
+
+
+def test_a_table_that_is_gone_has_version_zero(manifest):
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        publish(manifest, "main", Changes(), {"node:Ghost": 4}, intent())
+    assert caught.value.details == {"table_key": "node:Ghost", "expected": 4, "actual": 0}
+
+
+def test_the_manifest_itself_can_be_relied_on(manifest):
+    version = manifest.state("main").head.commit.manifest_version
+    publish(manifest, "main", Changes(), {"__manifest": version}, intent())
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        publish(manifest, "main", Changes(), {"__manifest": version}, intent())
+    assert caught.value.details["table_key"] == "__manifest"
+
+
+def test_a_publish_that_expects_nothing_must_say_so(manifest):
+    with pytest.raises(ValueError, match="unchecked"):
+        publish(manifest, "main", Changes(), {}, intent())
+    publish(manifest, "main", Changes(), {}, intent(), unchecked=True)
+
+
+def test_registering_renaming_and_dropping(manifest):
+    head = manifest.state("main").head
+    port = TableState("node:Port", 77, "nodes/port", 1, None, 0)
+    publish(manifest, "main", Changes(registered=(port,)), {"__manifest": 1}, intent())
+    assert manifest.state("main").head.tables["node:Port"] == port
+    incarnation = head.tables[TEAM].incarnation
+    changes = Changes(renamed={incarnation: "node:Crew"}, dropped=(77,))
+    publish(manifest, "main", changes, {TEAM: 1}, intent())
+    tables = manifest.state("main").head.tables
+    assert "node:Port" not in tables
+    assert TEAM not in tables
+    assert tables["node:Crew"] == replace(head.tables[TEAM], table_key="node:Crew")
+
+
+def test_head_and_rows_describe_the_same_snapshot(manifest):
+    port = TableState("node:Port", 77, "nodes/port", 1, None, 0)
+    publish(manifest, "main", Changes(registered=(port,)), {"__manifest": 1}, intent())
+    for keys in ([PERSON], [PERSON, TEAM], ["node:Port"], [MEMBER_OF, "node:Port"], [TEAM]):
+        advance(manifest, *keys)
+    team = manifest.state("main").head.tables[TEAM].incarnation
+    changes = Changes(dropped=(77,), renamed={team: "node:Crew"})
+    publish(manifest, "main", changes, {PERSON: 3}, intent())
+    state = manifest.state("main")
+    assert read_table_states(manifest.table_rows(state)) == dict(state.head.tables)
+
+
+def test_fragments_do_not_pile_up_and_nothing_is_lost(graph):
+    commits = [advance(graph.manifest, PERSON) for _ in range(80)]
+    state = graph.manifest.state("main")
+    assert len(state.table.fragments()) <= publisher.COMPACT_AT_FRAGMENTS
+    records = graph.manifest.commits(state)
+    assert [records[commit.graph_commit_id] for commit in commits] == commits
+    assert state.head.commit == commits[-1]
+    for commit in (commits[0], commits[31], commits[32], commits[-1]):
+        assert graph.snapshot(snapshot=commit.graph_commit_id).commit == commit
+    fresh = Manifest(graph.root)
+    assert fresh.state("main").head == state.head
+
+
+def test_a_failing_compaction_does_not_fail_the_publish(manifest, monkeypatch):
+    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 1)
+    with failpoints.arm("publish.before_compact") as point:
+        commit = advance(manifest, PERSON)
+    assert point.fired == 1
+    assert manifest.state("main").head.commit == commit
+
+
+def test_a_publish_stopped_before_its_write_changes_nothing(graph):
+    head = graph.manifest.state("main").head
+    with failpoints.arm("publish.before_write", RuntimeError("stop")), pytest.raises(RuntimeError):
+        advance(graph.manifest, PERSON)
+    assert Manifest(graph.root).state("main").head == head
+
+
+def test_a_store_that_fails_after_the_write_landed_is_no_failure(graph):
+    lost = StorageError("the answer was lost")
+    with failpoints.arm("publish.after_write", lost) as point:
+        commit = advance(graph.manifest, PERSON)
+    assert point.fired == 1
+    assert Manifest(graph.root).state("main").head.commit == commit
+
+
+def test_a_store_that_fails_before_the_write_is_a_failure(graph):
+    head = graph.manifest.state("main").head
+    with failpoints.arm("publish.before_write"), pytest.raises(StorageError):
+        advance(graph.manifest, PERSON)
+    assert Manifest(graph.root).state("main").head == head
+
+
+def test_a_publisher_that_always_loses_gives_up(graph):
+    rival = Manifest(graph.root)
+    rivals = []
+
+    def overtake(_name: str) -> None:
+        point.disarm()
+        rivals.append(advance(rival, TEAM))
+        rearm()
+
+    def rearm() -> None:
+        nonlocal point
+        point = failpoints.arm("publish.before_write", overtake)
+
+    point = failpoints.arm("publish.before_write", overtake)
+    try:
+        with pytest.raises(Contention) as caught:
+            advance(graph.manifest, PERSON)
+    finally:
+        failpoints.disarm_all()
+    assert caught.value.details["attempts"] == 5
+    assert len(rivals) == 5
+    assert Manifest(graph.root).state("main").head.commit == rivals[-1]
+
+
+def test_a_loser_retries_with_the_winner_as_its_parent(graph):
+    rival = Manifest(graph.root)
+    won = []
+
+    def overtake(_name: str) -> None:
+        point.disarm()
+        won.append(advance(rival, TEAM))
+
+    point = failpoints.arm("publish.before_write", overtake)
+    commit = advance(graph.manifest, PERSON)
+    assert commit.parent_commit_id == won[0].graph_commit_id
+    tables = graph.manifest.state("main").head.tables
+    assert (tables[PERSON].table_version, tables[TEAM].table_version) == (2, 2)
