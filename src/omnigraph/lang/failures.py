@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from lark import Lark
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from omnigraph.errors import ParseError, Span
+from omnigraph.errors import ParseError
 from omnigraph.lang.source import Source, one_of, unescape
 
 END = "$END"
@@ -43,22 +43,24 @@ def run(
         return steps.feed_eof(tokens[-1] if tokens else None)
     except UnexpectedInput as error:
         # lark's own `expected` also lists terminals that only fit after another beginning.
-        raise translate(source, error, names, advise, frozenset(steps.accepts())) from None
+        expected = frozenset(steps.accepts())
+        raise translate(source, error, expected, names, advise) from None
 
 
 def translate(
     source: Source,
     error: UnexpectedInput,
+    expected: frozenset[str],
     names: Mapping[str, str],
     advise: Advise | None = None,
-    accepts: frozenset[str] | None = None,
 ) -> ParseError:
     """The ParseError for a lark failure; `names` gives the words for each terminal."""
-    expected = accepts or _expected(error)
-    if _at_end(error):
-        found, span = "", _last_token(source, error)
+    if isinstance(error, UnexpectedToken) and error.token.type == END:
+        # lark places the end where the last token stands.
+        start = error.token.start_pos or 0
+        found, span = "", source.span(start, error.token.end_pos or start + 1)
     else:
-        start: int = getattr(error, "pos_in_stream", 0)  # lark types it as None
+        start = cast("int", error.pos_in_stream)
         lexical = _lexical(source, start)
         if lexical is not None:
             return lexical
@@ -90,32 +92,10 @@ def _check_encoding(source: Source) -> None:
         source.fail("the source is not valid Unicode text: a lone surrogate", span)
 
 
-def _at_end(error: UnexpectedInput) -> bool:
-    if isinstance(error, UnexpectedToken):
-        return bool(error.token.type == END)
-    return isinstance(error, UnexpectedEOF)
-
-
-def _expected(error: UnexpectedInput) -> frozenset[str]:
-    if isinstance(error, UnexpectedToken):
-        return frozenset(error.accepts or error.expected)
-    if isinstance(error, UnexpectedCharacters):
-        return frozenset(error.allowed)
-    return frozenset(getattr(error, "expected", ()))
-
-
 def _listed(expected: frozenset[str]) -> frozenset[str]:
     """Where anything else may follow, that the text may end there helps nobody."""
     rest = expected - {END}
     return rest or expected
-
-
-def _last_token(source: Source, error: UnexpectedInput) -> Span:
-    token = getattr(error, "token", None)
-    start, end = getattr(token, "start_pos", None), getattr(token, "end_pos", None)
-    if start is None or end is None:
-        return source.span(len(source.text) - 1, len(source.text))
-    return source.span(start, end)
 
 
 def _lexical(source: Source, at: int) -> ParseError | None:

@@ -55,6 +55,7 @@ def test_a_reason_without_code_has_no_label():
         found.require_supported()
     assert str(caught.value) == "`@unique` cannot be added to `A.x`"
     assert caught.value.details == {"code": None, "entity": "node:A.x"}
+    assert found.steps[0].describe() == f"unsupported, node:A.x: {caught.value}"
 
 
 def test_a_supported_plan_is_not_refused():

@@ -6,7 +6,6 @@ from typing import Final
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.failures import Advice, quoted
-from omnigraph.lang.schema.ast import CONSTRAINT_WORDS
 from omnigraph.types import Scalar
 
 NAMES: Final[dict[str, str]] = {
@@ -17,9 +16,9 @@ NAMES: Final[dict[str, str]] = {
     "PROPERTY": "a property name",
     "MEMBER": "a property name",
     "ANNOTATION": "the name of an annotation",
-    "CONSTRAINT": "`key`, `unique`, `index`",
-    "RANGE": "`range`",
-    "CHECK": "`check`",
+    "CONSTRAINT": "the name of an annotation",
+    "RANGE": "the name of an annotation",
+    "CHECK": "the name of an annotation",
     "KEYWORD": "a keyword such as `model`",
     "WORD": "a word",
     "ENUM_WORD": "an enum value",
@@ -110,15 +109,12 @@ def _misnamed(found: str, expected: frozenset[str]) -> Advice:
         return None, "property names start with a lower-case letter or `_`"
     if "ANNOTATION" in expected:
         return None, "annotation names start with a lower-case letter or `_`"
-    if "CONSTRAINT" in expected:
-        words = ", ".join(f"`@{word}`" for word in CONSTRAINT_WORDS)
-        return None, f"only a constraint can stand here: {words}"
+    if "_LBRACE" in expected and found == "implements":
+        return None, "only nodes implement interfaces, and annotations come before `implements`"
     if "_NODE" in expected:
         if found == "enum":
             return None, "there are no named enums: write `enum(a, b)` as the type of a property"
         return None, did_you_mean(found, ("node", "edge", "interface"))
-    if "_LBRACE" in expected and found == "implements":
-        return None, "only nodes implement interfaces, and annotations come before `implements`"
     return None, None
 
 
