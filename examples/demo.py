@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def main() -> None:
     show("The queries of examples/social/queries.gq", lint_lines(schema))
     show("A misspelled property", misspelled(schema))
     show("From schema.pg to schema-next.pg", migration(schema))
+    show("A graph with that schema, and a branch of it", branching())
 
 
 def show(title: str, lines: Sequence[str] | Iterator[str]) -> None:
@@ -105,6 +107,20 @@ def migration(schema: Compiled) -> Iterator[str]:
     """The steps between two versions of the schema."""
     steps = plan(create(schema.shape), og.parse_schema(SOCIAL / "schema-next.pg").shape).steps
     yield from (f"{number}. {step.describe()}" for number, step in enumerate(steps, 1))
+
+
+def branching() -> Iterator[str]:
+    """A new graph: its tables, its first commit, and a branch that copies nothing."""
+    with tempfile.TemporaryDirectory() as place, og.init(place, SOCIAL / "schema.pg") as graph:
+        graph.branches.create("experiment")
+        yield f"branches: {', '.join(graph.branches.list())}"
+        yield f"commits:  {', '.join(commit.operation for commit in graph.commits.list())}"
+        snapshot = graph.snapshot(branch="experiment")
+        rows = [
+            (key, f"version {pinned.table_version}", f"{pinned.row_count} rows")
+            for key, pinned in sorted(snapshot.tables.items())
+        ]
+        yield from table(rows)
 
 
 if __name__ == "__main__":
