@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable
@@ -23,13 +24,15 @@ Fault = Callable[[Environ], tuple[str, bytes] | None]
 
 BUCKET = "graphs"
 ACCESS_KEY = "test-access-key"
-SECRET_KEY = "test-secret-key"  # noqa: S105
+SECRET_KEY = "test-secret-key"
 
 
 class S3Server:
     """One server with one bucket."""
 
     def __init__(self) -> None:
+        # Small pages, so that every longer listing goes over more than one.
+        os.environ["MOTO_S3_DEFAULT_MAX_KEYS"] = "50"
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._store: App = DomainDispatcherApplication(create_backend_app)
         self._one_at_a_time = threading.Lock()

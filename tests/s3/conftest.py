@@ -1,8 +1,8 @@
 from uuid import uuid4
 
 import pytest
-from omnigraph.storage.uris import Root
 
+from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
 
 

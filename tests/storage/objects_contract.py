@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.storage.objects import (
     AlreadyExists,
@@ -18,7 +19,6 @@ from omnigraph.storage.objects import (
     PreconditionFailed,
     Unavailable,
 )
-
 from tests.storage import object_workers
 from tests.storage.processes import run_processes
 

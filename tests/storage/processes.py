@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -39,3 +40,20 @@ def run_processes(worker: Callable[..., Any], calls: Sequence[Sequence[Any]]) ->
         assert process.exitcode == 0
         results.append(result)
     return results
+
+
+@contextmanager
+def talk_to(
+    worker: Callable[..., Any], arguments: Sequence[Any]
+) -> Iterator[tuple[Any, Connection]]:
+    """A process that runs the worker with a pipe to us as its first argument; killed at the end."""
+    mine, theirs = context.Pipe()
+    process = context.Process(target=worker, args=(theirs, *arguments), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield process, mine
+    finally:
+        process.kill()
+        process.join()
+        mine.close()

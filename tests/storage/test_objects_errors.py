@@ -4,8 +4,9 @@ import errno
 
 import pytest
 from obstore import exceptions as faults
+
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
-from omnigraph.storage.objects import (
+from omnigraph.storage.faults import (
     AlreadyExists,
     NotFound,
     PermissionDenied,

@@ -6,11 +6,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
 from omnigraph.errors import BadRequest
 from omnigraph.storage.local_objects import LocalObjectStore
 from omnigraph.storage.objects import AlreadyExists, InvalidText, NotFound, ObjectStore
 from omnigraph.storage.uris import Root
-
 from tests.storage.objects_contract import ODD_NAMES, ObjectsContract, SharedContract
 
 
@@ -132,14 +132,16 @@ def test_an_unlocked_change_of_the_file_is_seen_by_compare_and_set(store, direct
     assert store.read_versioned("object").version != token
 
 
-def test_a_write_is_on_disk_before_it_is_visible_and_before_it_returns(store, directory, monkeypatch):
+def test_a_write_is_on_disk_before_it_is_visible_and_before_it_returns(
+    store, directory, monkeypatch
+):
     """Every file and directory the write makes is synced, the file before its name is taken."""
     events = []
     real_fsync = os.fsync
 
     def fsync(descriptor):
         status = os.fstat(descriptor)
-        target = os.readlink(f"/proc/self/fd/{descriptor}")
+        target = Path(f"/proc/self/fd/{descriptor}").readlink()
         visible = (directory / "new/dir/object").exists()
         events.append((stat.S_ISDIR(status.st_mode), os.path.relpath(target, directory), visible))
         real_fsync(descriptor)

@@ -99,7 +99,7 @@ def lock(path: str, timeout: float) -> FileLock:
     while (held := try_lock(path)) is None:
         if time.monotonic() >= deadline:
             raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock", path)
-        time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads waiters, keeps no secret
+        time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 2, _LONGEST_PAUSE)
     return held
 

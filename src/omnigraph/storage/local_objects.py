@@ -16,12 +16,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import obstore
-from obstore import exceptions as faults
+from obstore import exceptions
 from obstore.store import LocalStore
 
 from omnigraph.storage import flock
+from omnigraph.storage.faults import PreconditionFailed
 from omnigraph.storage.layout import LOCKS_DIR
-from omnigraph.storage.objects import RESERVED, ObjectStore, PreconditionFailed
+from omnigraph.storage.objects import RESERVED, ObjectStore
 
 _CHANGES = f"{RESERVED}changes"
 _CHANGES_TIMEOUT = 30.0
@@ -81,7 +82,7 @@ class LocalObjectStore(ObjectStore):
         staged = f"{parent}{slash}{RESERVED}{uuid4().hex}"
         for attempt in range(_ATTEMPTS):
             try:
-                _make_directory(self._path(name).parent)
+                make_directory(self._path(name).parent)
                 obstore.put(self._backend, staged, data, use_multipart=False)
                 _sync(self._path(staged))
                 break
@@ -93,7 +94,7 @@ class LocalObjectStore(ObjectStore):
     def _move(self, source: str, target: str, *, overwrite: bool) -> None:
         try:
             obstore.rename(self._backend, source, target, overwrite=overwrite)
-        except (OSError, faults.BaseError):
+        except (OSError, exceptions.BaseError):
             # An empty directory is no object and must not be in the way of one.
             path = self._path(target)
             if not path.is_dir() or not _remove_empty_tree(path):
@@ -119,7 +120,7 @@ class LocalObjectStore(ObjectStore):
 
     def _rename(self, source: str, target: str) -> None:
         self._head(source)
-        _make_directory(self._path(target).parent)
+        make_directory(self._path(target).parent)
         with self._changing():
             self._move(source, target, overwrite=True)
         _sync(self._path(target).parent)
@@ -155,7 +156,7 @@ class LocalObjectStore(ObjectStore):
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         directory = self._root / LOCKS_DIR
-        _make_directory(directory)
+        make_directory(directory)
         held = flock.lock(str(directory / _CHANGES), _CHANGES_TIMEOUT)
         try:
             yield
@@ -179,11 +180,11 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _make_directory(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """Make a directory and its parents, each one durable before the next."""
     if path.is_dir():
         return
-    _make_directory(path.parent)
+    make_directory(path.parent)
     path.mkdir(exist_ok=True)
     _sync(path.parent)
 

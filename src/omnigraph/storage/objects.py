@@ -1,65 +1,61 @@
 """Control objects: the small text files of a graph, on a disk, in S3 or in memory.
 
 One adapter over obstore. A name is `/`-separated and relative to the root. Every write says what it
-expects to find, and every failure is one of the classes below; nothing of obstore's leaks.
+expects to find, and every failure is one of the classes of ``faults``; nothing of obstore's leaks.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
-import errno
+import itertools
 import os
 import re
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
 import obstore
-from obstore import exceptions as faults
+from obstore import exceptions
 from obstore.store import MemoryStore, S3Store
 
-from omnigraph.errors import BadRequest, OmniGraphError, StorageError
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.storage.faults import (
+    AlreadyExists,
+    InvalidText,
+    NotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    Unavailable,
+    translate,
+)
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
     from obstore import PutMode
     from obstore.store import ObjectStore as Backend
 
+__all__ = [
+    "AlreadyExists",
+    "InvalidText",
+    "NotFound",
+    "ObjectStore",
+    "PermissionDenied",
+    "PreconditionFailed",
+    "Unavailable",
+    "Versioned",
+]
+
 #: Path segments that begin with this are the adapter's own and show in no listing.
 RESERVED: Final = ".omnigraph-"
 
 _RECEIPT = "omnigraph-receipt"
+_CLAIM_ATTEMPTS: Final = 3
 # What obstore's local store cannot keep: it hides names like its own temporary files (`x#1`) and
 # takes a last segment ending in a letter and `:` or `|` for a drive letter.
 _UNSTORABLE = re.compile(r"#[0-9]+\Z|[A-Za-z][:|]\Z")
-_HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
-_OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
-
-
-class NotFound(StorageError):
-    """There is no object of that name."""
-
-
-class AlreadyExists(StorageError):
-    """The name is taken; what is there was left untouched."""
-
-
-class PreconditionFailed(StorageError):
-    """The object is not the version the caller read: a lost race."""
-
-
-class PermissionDenied(StorageError):
-    """The store knows us not, or does not let us."""
-
-
-class Unavailable(StorageError):
-    """The store did not answer, or not in a way that can be used; a write may have happened."""
-
-
-class InvalidText(StorageError):
-    """The object is there and is not UTF-8 text."""
 
 
 class Versioned(NamedTuple):
@@ -182,33 +178,46 @@ class ObjectStore:
         return self._conditional_put(name, data, {"e_tag": version})
 
     def _conditional_put(self, name: str, data: bytes, mode: PutMode) -> str:
-        # A request that landed but whose answer was lost is sent again by obstore and then loses
-        # against itself. The receipt tells that apart from a real loss.
-        receipt = uuid4().hex
-        try:
-            result = obstore.put(
-                self._backend,
-                name,
-                data,
-                mode=mode,
-                use_multipart=False,
-                attributes={_RECEIPT: receipt},
-            )
-        except (faults.AlreadyExistsError, faults.PreconditionError, faults.NotModifiedError):
-            version = self._version_with_receipt(name, receipt)
-            if version is None:
-                raise
-            return version
-        return self._token(name, result["e_tag"])
+        for attempt in itertools.count(1):
+            receipt = uuid4().hex
+            try:
+                result = obstore.put(
+                    self._backend,
+                    name,
+                    data,
+                    mode=mode,
+                    use_multipart=False,
+                    attributes={_RECEIPT: receipt},
+                )
+                return self._token(name, result["e_tag"])
+            except (
+                exceptions.AlreadyExistsError,
+                exceptions.PreconditionError,
+                exceptions.NotModifiedError,
+            ):
+                found = self._version_and_receipt(name)
+                # A request that landed but whose answer was lost is sent again by obstore and then
+                # loses against itself. The receipt tells that apart from a real loss.
+                if found is not None and found[1] == receipt:
+                    return found[0]
+                if found is not None or mode != "create":
+                    raise
+                # S3 also refuses a claim because another request is in flight, which may yet fail.
+                if attempt == _CLAIM_ATTEMPTS:
+                    raise Unavailable(
+                        f'claims of "{name}" under {self.address} keep colliding with requests that '
+                        "leave nothing behind; try again",
+                        object=name,
+                    ) from None
+                time.sleep(0.05 * attempt)
+        raise AssertionError
 
-    def _version_with_receipt(self, name: str, receipt: str) -> str | None:
+    def _version_and_receipt(self, name: str) -> tuple[str, str | None] | None:
         try:
             found = obstore.get(self._backend, name, options={"head": True})
         except FileNotFoundError:
             return None
-        if found.attributes.get(_RECEIPT) != receipt:
-            return None
-        return self._token(name, found.meta["e_tag"])
+        return self._token(name, found.meta["e_tag"]), found.attributes.get(_RECEIPT)
 
     def _token(self, name: str, e_tag: str | None) -> str:
         if e_tag is None:
@@ -250,7 +259,7 @@ class ObjectStore:
             yield
         except OmniGraphError:
             raise
-        except (OSError, ValueError, RuntimeError, faults.BaseError) as error:
+        except (OSError, ValueError, RuntimeError, exceptions.BaseError) as error:
             raise translate(error, verb, name, self.address) from error
 
 
@@ -289,80 +298,6 @@ def _encoded(name: str, text: str) -> bytes:
         ) from None
 
 
-def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:
-    """The class that a failure of obstore or of the system stands for."""
-    cause = str(error).split("\n", 1)[0].split(": <?xml", 1)[0].strip()
-    what = f'cannot {verb} "{name}" under {address}'
-    if _error_number(error) == errno.ENAMETOOLONG:
-        return BadRequest(f"{what}: the name is too long for this disk; shorten it")
-    kind = _kind(error, verb)
-    if kind is NotFound:
-        return NotFound(f'there is no "{name}" under {address}', object=name)
-    if kind is AlreadyExists:
-        return AlreadyExists(f'"{name}" under {address} exists already', object=name)
-    if kind is PreconditionFailed:
-        return PreconditionFailed(
-            f'"{name}" under {address} changed since it was read; read it again', object=name
-        )
-    if kind is PermissionDenied:
-        return PermissionDenied(
-            f"{what}: permission denied; check the credentials or the file permissions",
-            object=name,
-            cause=cause,
-        )
-    return kind(f"{what}: {cause}; check that the store is there and try again", object=name)
-
-
-_KINDS: Final[dict[type[Exception], type[StorageError]]] = {
-    FileNotFoundError: NotFound,
-    FileExistsError: AlreadyExists,
-    IsADirectoryError: AlreadyExists,
-    PermissionError: PermissionDenied,
-    faults.NotFoundError: NotFound,
-    faults.AlreadyExistsError: AlreadyExists,
-    faults.PreconditionError: PreconditionFailed,
-    faults.NotModifiedError: PreconditionFailed,
-    faults.PermissionDeniedError: PermissionDenied,
-    faults.UnauthenticatedError: PermissionDenied,
-}
-_ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
-    errno.ENOENT: NotFound,
-    errno.EEXIST: AlreadyExists,
-    errno.EISDIR: AlreadyExists,
-    errno.ENOTEMPTY: AlreadyExists,
-    errno.EACCES: PermissionDenied,
-    errno.EPERM: PermissionDenied,
-    errno.EROFS: PermissionDenied,
-}
-
-
-def _kind(error: Exception, verb: str) -> type[StorageError]:
-    number = _error_number(error)
-    if "NoSuchBucket" in str(error):
-        return Unavailable  # a missing bucket is no missing object
-    if _HTTP_REFUSAL.search(str(error)):
-        return PermissionDenied  # listings come as "generic" failures
-    if number == errno.ENOENT and verb in {"write", "claim"}:
-        return Unavailable
-    if number == errno.ENOTDIR:
-        # An object lies where the name needs a directory: nothing to read, no room to write.
-        return NotFound if verb in {"read", "look for", "list", "delete"} else AlreadyExists
-    if number in _ERRNO_KINDS:
-        return _ERRNO_KINDS[number]
-    for kind, ours in _KINDS.items():
-        if isinstance(error, kind):
-            return ours
-    return Unavailable
-
-
-def _error_number(error: Exception) -> int | None:
-    if isinstance(error, OSError) and error.errno is not None:
-        return error.errno
-    # obstore types only the commonest failures of the local store; the rest are "generic".
-    match = _OS_ERROR.search(str(error))
-    return int(match[1]) if match else None
-
-
 def _s3_backend(root: Root, request_timeout: float, request_retries: int) -> S3Store:
     options = root.lance_options()
     allow_http = options.pop("allow_http", "false") == "true"
@@ -384,7 +319,7 @@ def _s3_backend(root: Root, request_timeout: float, request_retries: int) -> S3S
                 "retry_timeout": timedelta(seconds=request_timeout),
             },
         )
-    except (ValueError, faults.BaseError) as error:
+    except (ValueError, exceptions.BaseError) as error:
         raise translate(error, "open", root.path, f"s3://{root.bucket}") from error
 
 

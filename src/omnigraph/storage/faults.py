@@ -1,0 +1,126 @@
+"""What can go wrong in a store, and which of it a failure of obstore or of the system stands for."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import Final
+
+from obstore import exceptions
+
+from omnigraph.errors import BadRequest, Contention, OmniGraphError, StorageError
+
+_HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
+_LOOKING: Final = frozenset({"read", "look for", "list", "delete"})
+_OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
+
+
+class NotFound(StorageError):
+    """There is no object of that name."""
+
+
+class AlreadyExists(StorageError):
+    """The name is taken; what is there was left untouched."""
+
+
+class PreconditionFailed(StorageError):
+    """The object is not the version the caller read: a lost race."""
+
+
+class PermissionDenied(StorageError):
+    """The store knows us not, or does not let us."""
+
+
+class Unavailable(StorageError):
+    """The store did not answer, or not in a way that can be used; a write may have happened."""
+
+
+class InvalidText(StorageError):
+    """The object is there and is not UTF-8 text."""
+
+
+class LockLost(Contention):
+    """A lock that was held is held no more; the work it protected must stop."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f'the lock "{name}" was lost ({why}), so the operation stopped; run it again',
+            attempts=1,
+        )
+
+
+def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:
+    """The class that a failure of obstore or of the system stands for."""
+    cause = str(error).split("\n", 1)[0].split(": <?xml", 1)[0].strip()
+    what = f'cannot {verb} "{name}" under {address}'
+    if _error_number(error) == errno.ENAMETOOLONG:
+        return BadRequest(f"{what}: the name is too long for this disk; shorten it")
+    kind = _kind(error, verb)
+    if kind is NotFound:
+        return NotFound(f'there is no "{name}" under {address}', object=name)
+    if kind is AlreadyExists:
+        return AlreadyExists(f'"{name}" under {address} exists already', object=name)
+    if kind is PreconditionFailed:
+        return PreconditionFailed(
+            f'"{name}" under {address} changed since it was read; read it again', object=name
+        )
+    if kind is PermissionDenied:
+        return PermissionDenied(
+            f"{what}: permission denied; check the credentials or the file permissions",
+            object=name,
+            cause=cause,
+        )
+    return kind(f"{what}: {cause}; check that the store is there and try again", object=name)
+
+
+_KINDS: Final[dict[type[Exception], type[StorageError]]] = {
+    FileNotFoundError: NotFound,
+    FileExistsError: AlreadyExists,
+    IsADirectoryError: AlreadyExists,
+    PermissionError: PermissionDenied,
+    exceptions.NotFoundError: NotFound,
+    exceptions.AlreadyExistsError: AlreadyExists,
+    exceptions.PreconditionError: PreconditionFailed,
+    exceptions.NotModifiedError: PreconditionFailed,
+    exceptions.PermissionDeniedError: PermissionDenied,
+    exceptions.UnauthenticatedError: PermissionDenied,
+}
+_ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
+    errno.ENOENT: NotFound,
+    errno.EEXIST: AlreadyExists,
+    errno.EISDIR: AlreadyExists,
+    errno.ENOTEMPTY: AlreadyExists,
+    errno.EACCES: PermissionDenied,
+    errno.EPERM: PermissionDenied,
+    errno.EROFS: PermissionDenied,
+}
+
+
+def _kind(error: Exception, verb: str) -> type[StorageError]:
+    number = _error_number(error)
+    if "NoSuchBucket" in str(error):
+        return Unavailable  # a missing bucket is no missing object
+    if _HTTP_REFUSAL.search(str(error)):
+        return PermissionDenied  # listings come as "generic" failures
+    if number == errno.ENOTDIR:
+        # An object lies where the name needs a directory: nothing to read, no room to write.
+        return NotFound if verb in _LOOKING else AlreadyExists
+    kind = _ERRNO_KINDS.get(number or 0) or _listed_kind(error)
+    if verb in {"write", "claim"} and kind in {NotFound, PreconditionFailed}:
+        return Unavailable  # neither is an answer to what was asked
+    if isinstance(error, exceptions.AlreadyExistsError) and verb in {"write", "replace"}:
+        # Two requests for one key overlapped.
+        return PreconditionFailed if verb == "replace" else Unavailable
+    return kind
+
+
+def _listed_kind(error: Exception) -> type[StorageError]:
+    return next((ours for kind, ours in _KINDS.items() if isinstance(error, kind)), Unavailable)
+
+
+def _error_number(error: Exception) -> int | None:
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    # obstore types only the commonest failures of the local store; the rest are "generic".
+    match = _OS_ERROR.search(str(error))
+    return int(match[1]) if match else None

@@ -1,0 +1,198 @@
+"""Locks on an object store: one lease object per lock, claimed and renewed by conditional writes.
+
+Time is never compared between machines. A waiter takes a lease over only when it has seen the same
+version of the object for a whole lease period on its own clock; a holder stops by itself when a
+period has passed since it *began* its last successful renewal. The second happens before the first.
+
+A lease is given back by a conditional write too, and the object stays: a plain delete could remove
+the lease of whoever took over in the meantime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.faults import (
+    AlreadyExists,
+    InvalidText,
+    LockLost,
+    NotFound,
+    PreconditionFailed,
+)
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.owner import Owner
+
+
+def _boot_clock() -> Callable[[], float]:
+    # Unlike the monotonic clock of Linux, this one goes on while the machine sleeps.
+    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    if boottime is None:
+        return time.monotonic
+    return lambda: time.clock_gettime(boottime)
+
+
+clock = _boot_clock()
+
+
+class _Record(NamedTuple):
+    holder: str | None
+    owner: str
+    period: float
+
+
+class _Sighting(NamedTuple):
+    version: str
+    since: float
+
+
+class Lease:
+    """A lease held by this process."""
+
+    def __init__(
+        self, store: ObjectStore, name: str, holder: str, period: float, version: str, sent: float
+    ) -> None:
+        self.name = name
+        self._store = store
+        self._holder = holder
+        self._period = period
+        self._version = version
+        self._renewed = sent
+        self._over = False
+        self._pid = os.getpid()
+        self._busy = threading.Lock()
+
+    def renew(self) -> None:
+        """Prolong the lease, or find that it is lost; a store that fails is asked again later."""
+        with self._busy:
+            self._renew()
+
+    def check(self) -> None:
+        """Raise ``LockLost`` unless the lease is ours now; call before every effect it protects."""
+        if self._pid != os.getpid():
+            raise LockLost(self.name, "it belongs to the process this one was forked from")
+        # The clock before memory: after a pause nothing remembered is worth anything.
+        if clock() - self._renewed > self._period / 2:
+            self.renew()
+        if self._over or clock() - self._renewed > self._period:
+            self._over = True
+            raise LockLost(self.name, "it was not renewed in time or was taken over")
+
+    def release(self) -> None:
+        """Give the lease back; a lost one is left alone, an unreachable one expires."""
+        if self._pid != os.getpid():
+            return
+        with self._busy:
+            if not self._over:
+                self._over = True
+                with contextlib.suppress(StorageError):
+                    text = _text(None, self._period)
+                    self._store.write_text_if_match(self.name, text, self._version)
+
+    def _renew(self) -> None:
+        sent = clock()
+        if sent - self._renewed > self._period:
+            self._over = True
+        if self._over:
+            return
+        text = _text(self._holder, self._period)
+        try:
+            try:
+                version = self._store.write_text_if_match(self.name, text, self._version)
+            except PreconditionFailed:
+                # Perhaps our own earlier write, whose answer never came.
+                seen, found = self._store.read_versioned(self.name)
+                if _parsed(seen, self._period).holder != self._holder:
+                    self._over = True
+                    return
+                version = self._store.write_text_if_match(self.name, text, found)
+        except (PreconditionFailed, NotFound, InvalidText):
+            self._over = True
+        except StorageError:
+            return
+        else:
+            self._version, self._renewed = version, sent
+
+
+class Leases:
+    """Takes leases in one store."""
+
+    def __init__(self, store: ObjectStore, period: float) -> None:
+        self._store = store
+        self._period = period
+        self._sightings: dict[str, _Sighting] = {}
+
+    def attempt(self, name: str, holder: str) -> Lease | None:
+        """Take a lease if it is free, expired or already ``holder``'s; else None."""
+        sent = clock()
+        found = self._look(name)
+        if found is None:
+            return self._write(name, holder, None)
+        record, sighting = found
+        expired = sent - sighting.since >= record.period
+        if record.holder in {None, holder} or expired:
+            return self._write(name, holder, sighting.version)
+        return None
+
+    def watch(self, names: Iterable[str]) -> None:
+        """Look at leases that will be wanted next, so that their periods run side by side."""
+        for name in names:
+            with contextlib.suppress(StorageError):
+                self._look(name)
+
+    def owner_of(self, name: str) -> str | None:
+        """Who holds a lease, for people."""
+        try:
+            return _parsed(self._store.read_text(name), self._period).owner
+        except StorageError:
+            return None
+
+    def _look(self, name: str) -> tuple[_Record, _Sighting] | None:
+        try:
+            text, version = self._store.read_versioned(name)
+        except NotFound:
+            self._sightings.pop(name, None)
+            return None
+        seen = self._sightings.get(name)
+        if seen is None or seen.version != version:
+            seen = self._sightings[name] = _Sighting(version, clock())
+        return _parsed(text, self._period), seen
+
+    def _write(self, name: str, holder: str, version: str | None) -> Lease | None:
+        sent = clock()
+        text = _text(holder, self._period)
+        try:
+            if version is None:
+                written = self._store.write_text_if_absent(name, text)
+            else:
+                written = self._store.write_text_if_match(name, text, version)
+        except (AlreadyExists, PreconditionFailed):
+            return None
+        return Lease(self._store, name, holder, self._period, written, sent)
+
+
+def _text(holder: str | None, period: float) -> str:
+    record = {
+        "holder": holder,
+        "owner": str(Owner.current()),
+        "period_ms": round(period * 1000),
+        # An e-tag is often a content hash: no two writes may look the same.
+        "mark": uuid4().hex,
+    }
+    return json.dumps(record, indent=1)
+
+
+def _parsed(text: str, default_period: float) -> _Record:
+    try:
+        record: dict[str, Any] = json.loads(text)
+        return _Record(record["holder"], record["owner"], record["period_ms"] / 1000)
+    except (ValueError, KeyError, TypeError):
+        # Not ours to read, but it expires like any other when nobody renews it.
+        return _Record("", "unknown", default_period)

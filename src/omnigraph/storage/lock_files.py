@@ -1,0 +1,64 @@
+"""Locks on a local root: advisory locks on files that the kernel frees when a process dies."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from omnigraph.storage import flock
+from omnigraph.storage.faults import LockLost, translate
+from omnigraph.storage.local_objects import make_directory
+from omnigraph.storage.owner import Owner
+
+
+class LockFile:
+    """A lock file held by this process."""
+
+    def __init__(self, name: str, lock: flock.FileLock) -> None:
+        self.name = name
+        self._lock = lock
+
+    def renew(self) -> None:
+        """Nothing to do: the kernel keeps it."""
+
+    def check(self) -> None:
+        """Raise ``LockLost`` when the file was removed or this is a forked child."""
+        if not self._lock.is_current():
+            raise LockLost(self.name, "its file was removed, or this process was forked off")
+
+    def release(self) -> None:
+        """Free the lock; the file stays."""
+        self._lock.unlock()
+
+
+class LockFiles:
+    """Takes locks under one directory."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+
+    def attempt(self, name: str, holder: str) -> LockFile | None:
+        """Take a lock if nobody holds it; else None."""
+        path = self._directory / name
+        try:
+            if not path.parent.is_dir():
+                make_directory(path.parent)
+            lock = flock.try_lock(str(path))
+        except OSError as error:
+            raise translate(error, "lock", name, str(self._directory)) from error
+        if lock is None:
+            return None
+        with contextlib.suppress(OSError):  # a full disk must not keep a lock from being taken
+            lock.note(f"{Owner.current()} ({holder})\n")
+        return LockFile(name, lock)
+
+    def watch(self, names: Iterable[str]) -> None:
+        """Nothing to do: the kernel watches."""
+
+    def owner_of(self, name: str) -> str | None:
+        """Who holds a lock, for people."""
+        try:
+            return (self._directory / name).read_text().partition(" (")[0] or None
+        except (OSError, ValueError):
+            return None

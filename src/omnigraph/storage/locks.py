@@ -1,0 +1,268 @@
+"""Table locks and the graph lock: they keep the threads and processes of one graph apart.
+
+On a local root a lock is an advisory lock of the operating system on a file, on an object store a
+lease. Threads of one process queue here first and only the first of them asks the store.
+Correctness never rests on a lock alone: every commit is still checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import ClassVar, Final, Protocol, Self
+from uuid import uuid4
+
+from omnigraph import settings
+from omnigraph.errors import Contention, StorageError
+from omnigraph.storage.faults import LockLost
+from omnigraph.storage.layout import LOCKS_DIR
+from omnigraph.storage.leases import Leases
+from omnigraph.storage.lock_files import LockFiles
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.owner import Owner
+from omnigraph.storage.uris import Root
+
+__all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "Owner"]
+
+#: Seconds without renewal after which a lease may be taken over.
+LEASE_PERIOD: Final = 6.0
+
+
+class _Lock(Protocol):
+    """One held lock."""
+
+    def renew(self) -> None: ...
+    def check(self) -> None: ...
+    def release(self) -> None: ...
+
+
+class _Place(Protocol):
+    """Where locks are kept."""
+
+    def attempt(self, name: str, holder: str) -> _Lock | None: ...
+    def watch(self, names: Iterable[str]) -> None: ...
+    def owner_of(self, name: str) -> str | None: ...
+
+
+class LockManager:
+    """Takes locks of one graph. Keep one per open graph: it remembers which leases stand still."""
+
+    def __init__(self, place: Root | ObjectStore, *, lease_period: float = LEASE_PERIOD) -> None:
+        self._place: _Place
+        self._renew_every: float | None = None
+        self._pauses = (0.001, 0.02)
+        if isinstance(place, Root) and place.is_local:
+            self._realm = place.canonical
+            self._place = LockFiles(place.path)
+            return
+        if isinstance(place, Root):
+            # A renewal that hangs for a whole period would be as bad as none.
+            store = ObjectStore.open(place, request_timeout=lease_period / 3, request_retries=1)
+            self._realm = place.canonical
+        else:
+            store = place
+            self._realm = f"{place.address}#{id(place)}"
+        self._place = Leases(store, lease_period)
+        self._renew_every = lease_period / 3
+        self._pauses = (0.05, min(0.5, lease_period / 10))
+
+    @staticmethod
+    def table_lock(table: str, branch: str | None) -> str:
+        """The name of the lock of a table (its location) on a branch; None is main."""
+        return f"table {table} on {branch or 'main'}"
+
+    @staticmethod
+    def graph_lock() -> str:
+        """The name of the lock for branch changes, schema apply and cleanup."""
+        return "graph"
+
+    def acquire(self, names: str | Iterable[str], wait_ms: int | None = None) -> HeldLocks:
+        """Take all the locks or none, in sorted order; ``Contention`` when it takes too long."""
+        wait = settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms
+        deadline = time.monotonic() + wait / 1000
+        wanted = sorted({names} if isinstance(names, str) else set(names))
+        held = HeldLocks(wanted, self._renew_every)
+        try:
+            for position, name in enumerate(wanted):
+                self._take(held, name, wanted[position + 1 :], deadline)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def try_acquire(self, names: str | Iterable[str]) -> HeldLocks | None:
+        """Take all the locks now, or none and return None.
+
+        The lease of a dead process is refused until this manager has seen it stand still for its
+        whole period, so on an object store ask again later (or ``acquire`` with a wait).
+        """
+        try:
+            return self.acquire(names, wait_ms=0)
+        except Contention:
+            return None
+
+    def is_locked_by_other(self, name: str) -> bool:
+        """Whether somebody else than this thread holds the lock, or may still hold it."""
+        if _Turn.of(self._realm, name).is_mine():
+            return False
+        held = self.try_acquire(name)
+        if held is None:
+            return True
+        held.release()
+        return False
+
+    def _take(self, held: HeldLocks, name: str, later: Sequence[str], deadline: float) -> None:
+        turn = _Turn.of(self._realm, name)
+        if turn.is_mine():
+            raise StorageError(
+                f'this thread holds the lock "{name}" already; pass the held lock on instead of '
+                "taking it again"
+            )
+        if not turn.take(deadline - time.monotonic()):
+            raise _contention(name, 1, f"another thread of {Owner.current()}")
+        try:
+            lock = self._take_from_others(name, later, held.holder, deadline)
+        except BaseException:
+            turn.end()
+            raise
+        held.add(lock, turn)
+
+    def _take_from_others(
+        self, name: str, later: Sequence[str], holder: str, deadline: float
+    ) -> _Lock:
+        pause, longest = self._pauses
+        file = _object_name(name)
+        attempts = 1
+        while (lock := self._place.attempt(file, holder)) is None:
+            self._place.watch(_object_name(other) for other in later)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _contention(name, attempts, self._place.owner_of(file))
+            # Jitter, so that waiters do not march in step.
+            time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            pause = min(pause * 1.5, longest)
+            attempts += 1
+        return lock
+
+
+class HeldLocks:
+    """Locks held together. Call ``check`` before every effect they protect."""
+
+    def __init__(self, names: Sequence[str], renew_every: float | None) -> None:
+        self.names = tuple(names)
+        self.owner = Owner.current()
+        self.holder = uuid4().hex
+        self._locks: list[tuple[_Lock, _Turn]] = []
+        self._renew_every = renew_every
+        self._released = threading.Event()
+        self._pid = os.getpid()
+
+    @property
+    def name(self) -> str:
+        """All names in one text, for the owner record of a sidecar."""
+        return ", ".join(self.names)
+
+    def check(self) -> None:
+        """Raise ``LockLost`` unless every lock is still held by this process."""
+        if self._released.is_set():
+            raise LockLost(self.name, "it was released before")
+        for lock, _ in self._locks:
+            lock.check()
+
+    def release(self) -> None:
+        """Give all locks back, in reverse order; a second call does nothing."""
+        if self._released.is_set() or self._pid != os.getpid():
+            return
+        self._released.set()
+        for lock, turn in reversed(self._locks):
+            try:
+                lock.release()
+            finally:
+                turn.end()
+
+    def add(self, lock: _Lock, turn: _Turn) -> None:
+        """Take charge of one more lock; the first one starts the renewals."""
+        self._locks.append((lock, turn))
+        if self._renew_every is not None and len(self._locks) == 1:
+            threading.Thread(target=self._renew, name="lease renewal", daemon=True).start()
+
+    def _renew(self) -> None:
+        while not self._released.wait(self._renew_every):
+            for lock, _ in list(self._locks):
+                lock.renew()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+class _Turn:
+    """The queue for one lock inside this process."""
+
+    _all: ClassVar[weakref.WeakValueDictionary[tuple[str, str], _Turn]] = (
+        weakref.WeakValueDictionary()
+    )
+    _guard: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+
+    @classmethod
+    def of(cls, realm: str, name: str) -> _Turn:
+        with cls._guard:
+            return cls._all.setdefault((realm, name), _Turn())
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """In a forked child nobody holds anything, and the guard may be stuck."""
+        cls._guard = threading.Lock()
+        cls._all = weakref.WeakValueDictionary()
+
+    def is_mine(self) -> bool:
+        return self._thread == threading.get_ident()
+
+    def take(self, timeout: float) -> bool:
+        taken = self._lock.acquire(timeout=max(0.0, timeout))
+        if taken:
+            self._thread = threading.get_ident()
+        return taken
+
+    def end(self) -> None:
+        self._thread = None
+        self._lock.release()
+
+
+os.register_at_fork(after_in_child=_Turn.forget_all)
+
+
+def _object_name(name: str) -> str:
+    """A file name for any lock name: readable, bounded, and safe where case does not count."""
+    readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{LOCKS_DIR}/{readable}-{digest}.lock"
+
+
+def _contention(name: str, attempts: int, owner: str | None) -> Contention:
+    error = Contention(
+        f'the lock "{name}" stayed taken; another writer is at work, try again later',
+        attempts=attempts,
+        lock=name,
+    )
+    if owner is not None:
+        error.add_note(f"last taken by {owner}")
+    return error

@@ -1,0 +1,232 @@
+import contextlib
+import threading
+import time
+
+import pytest
+
+from omnigraph.errors import Contention
+from omnigraph.storage.locks import LockLost, LockManager
+from omnigraph.storage.objects import ObjectStore
+from tests.storage import lock_workers
+from tests.storage.locks_contract import LocksContract, pause, resume
+from tests.storage.processes import talk_to
+
+PERIOD = 1.0
+
+
+class TestContract(LocksContract):
+    counts = 4
+    recovery_ms = 20_000  # a dead process's lease is seen to stand still for its period
+
+    @pytest.fixture
+    def place(self, s3_root):
+        return s3_root.canonical
+
+    @pytest.fixture
+    def environment(self, s3):
+        return s3.environment()
+
+    @pytest.fixture
+    def lease_period(self):
+        return 2.0
+
+
+@pytest.fixture
+def locks(s3_root):
+    return LockManager(s3_root, lease_period=PERIOD)
+
+
+@pytest.fixture
+def other(s3_root):
+    return LockManager(ObjectStore.open(s3_root), lease_period=PERIOD)
+
+
+def until(condition):
+    """Wait for something that must come."""
+    for _ in range(1500):
+        if condition():
+            return
+        time.sleep(0.02)
+    pytest.fail("it did not come")
+
+
+def lease_object(root):
+    store = ObjectStore.open(root)
+    (name,) = store.list("__locks")
+    return store, name
+
+
+def test_a_paused_holder_stops_before_its_next_effect(s3, s3_root, tmp_path):
+    """SIGSTOP past the lease, somebody else takes over, and the sleeper wakes up."""
+    effects = tmp_path / "effects"
+    arguments = (s3_root.canonical, s3.environment(), PERIOD, str(effects))
+    with talk_to(lock_workers.check_at_once, arguments) as (process, pipe):
+        assert pipe.recv() == "held"
+        until(effects.exists)
+        until(lambda: effects.read_text().count("\n") >= 3)
+        pause(process)
+        with LockManager(s3_root, lease_period=PERIOD).acquire("table", wait_ms=30_000) as held:
+            before = effects.read_text()
+            resume(process)
+            assert pipe.poll(30)
+            state, message = pipe.recv()
+            assert state == "lost"
+            assert "run it again" in message
+            # At most the write it was in the middle of when it was stopped.
+            assert effects.read_text().count("\n") <= before.count("\n") + 1
+            held.check()
+
+
+def test_a_paused_holder_that_nobody_took_over_stops_too(s3, s3_root, tmp_path):
+    effects = tmp_path / "effects"
+    arguments = (s3_root.canonical, s3.environment(), PERIOD, str(effects))
+    with talk_to(lock_workers.check_at_once, arguments) as (process, pipe):
+        assert pipe.recv() == "held"
+        pause(process)
+        time.sleep(PERIOD * 1.5)
+        resume(process)
+        assert pipe.poll(30)
+        assert pipe.recv()[0] == "lost"
+
+
+def test_a_takeover_needs_a_whole_period_of_standing_still(s3, s3_root, locks):
+    """Waiters judge by what they saw themselves, not by a time written in the lease."""
+    with talk_to(lock_workers.hold, (s3_root.canonical, s3.environment(), PERIOD, ["table"])) as (
+        process,
+        pipe,
+    ):
+        assert pipe.recv()[0] == "held"
+        process.kill()
+        process.join()
+        time.sleep(PERIOD * 1.5)
+        assert locks.try_acquire("table") is None  # first sight
+        assert locks.is_locked_by_other("table")
+        time.sleep(PERIOD * 1.2)
+        taken = locks.try_acquire("table")
+        assert taken is not None
+        taken.release()
+
+
+def test_the_period_of_the_lease_counts_and_not_the_waiters(s3_root, locks):
+    long = LockManager(s3_root, lease_period=60)
+    with long.acquire("table"):
+        hasty = LockManager(ObjectStore.open(s3_root), lease_period=0.05)
+        with pytest.raises(Contention):
+            hasty.acquire("table", wait_ms=400)
+
+
+def test_a_holder_that_cannot_renew_stops_within_its_period(s3, locks):
+    with locks.acquire("table") as held:
+        held.check()
+        s3.before(lambda environ: ("503 Slow Down", b""))
+        until(lambda: raises_lock_lost(held))
+        s3.disarm()
+        assert raises_lock_lost(held)
+
+
+def test_a_short_outage_is_bridged(s3, locks):
+    with locks.acquire("table") as held:
+        s3.before(lambda environ: ("503 Slow Down", b""))
+        time.sleep(PERIOD / 4)
+        s3.disarm()
+        time.sleep(PERIOD * 2)
+        held.check()
+
+
+def test_a_lease_that_is_gone_is_found_out(s3_root, locks):
+    with locks.acquire("table") as held:
+        store, name = lease_object(s3_root)
+        store.delete(name)
+        until(lambda: raises_lock_lost(held))
+
+
+def test_a_lease_somebody_else_wrote_is_found_out_and_left_alone(s3_root, locks):
+    held = locks.acquire("table")
+    store, name = lease_object(s3_root)
+    store.write_text(name, '{"holder": "x", "owner": "someone", "period_ms": 60000, "mark": "m"}')
+    until(lambda: raises_lock_lost(held))
+    held.release()
+    assert '"x"' in store.read_text(name)
+
+
+def test_renewals_whose_answers_are_lost_do_not_lose_the_lease(s3, locks):
+    with locks.acquire("table") as held:
+        count = [0]
+
+        def drop_every_other_answer(environ):
+            if environ["REQUEST_METHOD"] != "PUT":
+                return None
+            count[0] += 1
+            return ("500 Internal Server Error", b"") if count[0] % 2 else None
+
+        s3.after(drop_every_other_answer)
+        time.sleep(PERIOD * 3)
+        held.check()
+        assert count[0] >= 4
+
+
+def test_a_renewal_that_landed_unheard_is_recognised_as_ours(s3, s3_root):
+    """Nothing is sent again here: the next renewal meets a version it never heard of."""
+    locks = LockManager(ObjectStore.open(s3_root, request_retries=0), lease_period=PERIOD)
+    with locks.acquire("table") as held:
+        unheard = []
+
+        def drop_one_answer(environ):
+            if environ["REQUEST_METHOD"] == "PUT" and not unheard:
+                unheard.append(environ["PATH_INFO"])
+                return "500 Internal Server Error", b""
+            return None
+
+        s3.after(drop_one_answer)
+        until(lambda: unheard)
+        time.sleep(PERIOD)
+        held.check()
+
+
+def test_an_unreadable_lease_expires_like_any_other(s3_root, locks):
+    with locks.acquire("table"):
+        pass
+    store, name = lease_object(s3_root)
+    store.write_text(name, "not a lease")
+    with pytest.raises(Contention):
+        locks.acquire("table", wait_ms=0)
+    with locks.acquire("table", wait_ms=30_000) as held:
+        held.check()
+
+
+def test_giving_back_reuses_the_object(s3_root, locks):
+    for _ in range(3):
+        with locks.acquire("table"):
+            pass
+    store, name = lease_object(s3_root)
+    assert '"holder": null' in store.read_text(name)
+    with locks.acquire("table", wait_ms=0):
+        assert '"holder": null' not in store.read_text(name)
+    assert store.list("__locks") == [name]
+
+
+def test_giving_back_on_a_dead_store_does_not_fail_the_work(s3, locks):
+    with locks.acquire("table"):
+        s3.before(lambda environ: ("503 Slow Down", b""))
+
+
+def test_the_renewal_thread_ends_with_the_lock(locks):
+    with locks.acquire("table"):
+        assert any(thread.name == "lease renewal" for thread in threading.enumerate())
+    until(lambda: all(thread.name != "lease renewal" for thread in threading.enumerate()))
+
+
+def test_two_managers_over_one_store_in_memory():
+    store = ObjectStore.in_memory()
+    one, two = LockManager(store), LockManager(store)
+    with one.acquire("table"):
+        assert LocksContract().try_elsewhere(two, "table") is None
+    with two.acquire("table", wait_ms=0) as held:
+        held.check()
+
+
+def raises_lock_lost(held):
+    with contextlib.suppress(LockLost):
+        held.check()
+        return False
+    return True

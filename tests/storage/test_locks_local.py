@@ -1,0 +1,125 @@
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from omnigraph.errors import Contention
+from omnigraph.storage.locks import LockLost, LockManager
+from omnigraph.storage.uris import Root
+from tests.storage.locks_contract import LocksContract
+
+
+class TestContract(LocksContract):
+    counts = 25
+    recovery_ms = 0  # the kernel frees a lock with its process
+
+    @pytest.fixture
+    def place(self, tmp_path):
+        return str(tmp_path / "a graph é")
+
+    @pytest.fixture
+    def environment(self):
+        return {}
+
+    @pytest.fixture
+    def lease_period(self):
+        return 0.4  # of no meaning here
+
+
+@pytest.fixture
+def locks(tmp_path):
+    return LockManager(Root.parse(tmp_path / "graph"))
+
+
+def test_aliases_of_a_root_share_their_locks(tmp_path, locks):
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "graph")
+    alias = LockManager(Root.parse(tmp_path / "link"))
+    with locks.acquire("a"):
+        assert not alias.is_locked_by_other("a")  # this thread's own
+        assert LocksContract().try_elsewhere(alias, "a") is None
+
+
+def test_lock_files_stay_and_say_who_held_them(tmp_path, locks):
+    with locks.acquire("Some Table"):
+        pass
+    (file,) = (tmp_path / "graph/__locks").iterdir()
+    assert file.name.startswith("some-table-")
+    assert f"process {os.getpid()} " in file.read_text()
+
+
+def test_a_contention_notes_who_holds_the_lock(tmp_path, locks):
+    child = fork_holder(locks)
+    with pytest.raises(Contention) as caught:
+        locks.acquire("a", wait_ms=0)
+    assert f"process {child} " in caught.value.__notes__[0]
+    end(child)
+
+
+def test_a_lock_file_that_was_removed_protects_nobody(tmp_path, locks):
+    held = locks.acquire("a")
+    for file in (tmp_path / "graph/__locks").iterdir():
+        file.unlink()
+    with pytest.raises(LockLost):
+        held.check()
+    held.release()
+    with locks.acquire("a", wait_ms=0) as again:
+        again.check()
+
+
+def test_a_child_does_not_keep_a_dead_parents_lock_alive(tmp_path, locks):
+    """The parent holds the lock, forks, and dies; the child lives on."""
+    reader, writer = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        held = locks.acquire("a")
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        held.check()
+        os.write(writer, str(child).encode())
+        os._exit(0)
+    os.waitpid(parent, 0)
+    grandchild = int(os.read(reader, 100))
+    os.close(reader)
+    os.close(writer)
+    try:
+        os.kill(grandchild, 0)
+        with locks.acquire("a", wait_ms=0):
+            pass
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+
+
+def test_a_lock_is_not_inherited_by_programs_that_are_started(tmp_path, locks):
+    held = locks.acquire("a")
+    inheritable = [
+        os.get_inheritable(int(entry.name))
+        for entry in Path("/proc/self/fd").iterdir()
+        if entry.is_symlink() and "__locks" in str(entry.readlink())
+    ]
+    assert inheritable == [False]
+    held.release()
+
+
+def fork_holder(locks):
+    """A child that takes lock `a` and sleeps."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        locks.acquire("a")
+        os.write(writer, b".")
+        time.sleep(60)
+        os._exit(0)
+    os.read(reader, 1)
+    os.close(reader)
+    os.close(writer)
+    return child
+
+
+def end(child):
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
