@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 from hypothesis import given, settings
-from tests.lang.query.query_trees import queries, query_files
 
 from omnigraph.errors import ParseError
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.query.printer import WIDTH, render
+from tests.lang.query.query_trees import queries, query_files
 
 CASES = Path(__file__).parents[2] / "conformance" / "cases" / "query.yaml"
 

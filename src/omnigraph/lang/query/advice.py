@@ -76,6 +76,8 @@ _GROUPS = (
 )
 
 _NOT_YET = "is not in the language yet"
+_ONE_KIND = "a query either reads or writes; make them two queries"
+_DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
 _SECTIONS = "the order is `match`, `return`, `order`, `limit`"
 
 # Words and signs of other query languages, met at the fault or, the words, right before it.
@@ -107,6 +109,7 @@ _SIGNS: Final[dict[str, str]] = {
 }
 _PAIRS: Final[dict[tuple[str, str], str]] = {
     ("(", "*"): "count the rows of the match with `count($x)`",
+    ("Vector", "("): "a list holds scalars, not vectors",
     ("enum", "("): "the parameter for an enum property is a `String`",
     ("=", "="): "equality is written with one `=`",
     ("<", ">"): "inequality is written `!=`",
@@ -162,7 +165,9 @@ def _section(at: _Fault) -> Advice | None:
     if "WHERE" in at.expected:
         return None, "`update` and `delete` take a `where` with one comparison"
     if at.found in {"match", "return"} and _between_statements(at):
-        return None, "a query either reads or writes; make them two queries"
+        return None, _ONE_KIND
+    if at.found in {"insert", "update", "delete"} and at.expected <= {"ORDER", "LIMIT", "RBRACE"}:
+        return None, _ONE_KIND
     return None
 
 
@@ -226,6 +231,8 @@ def _number(at: _Fault) -> Advice | None:
         return None, "a float has digits on both sides of the point"
     if re.fullmatch(r"e[0-9]*", at.before) and "COMPARE" in at.expected:
         return None, "numbers have no exponent"
+    if at.found in {"+", "-"} and at.expected in (_EXPRESSIONS, _VALUES, _LITERALS):
+        return None, "a number is its digits, with a `-` right before them when negative"
     return None
 
 
@@ -233,8 +240,11 @@ def _hops(at: _Fault) -> Advice | None:
     """Hop bounds in the style of another language."""
     if at.expected == {"COMMA"} and at.found == "}":
         return None, f"hop bounds are written `{{min,max}}`: `{{{at.before},{at.before}}}`"
-    if at.expected in ({"COMMA"}, {"LBRACE", "VAR"}):
+    if at.expected == {"COMMA"}:
         return None, "hop bounds are written `{min,max}`"
+    if at.expected == {"LBRACE", "VAR"}:
+        bounds = at.found in {"*", "+", "["} or at.found.isdigit()
+        return None, "hop bounds are written `{min,max}`" if bounds else _DESTINATION
     if at.expected == {"INT", "FLOAT"} and at.before == "{":
         return None, "hop bounds are written `{min,max}`, the lower one always"
     return None
@@ -247,10 +257,10 @@ def _value(at: _Fault) -> Advice | None:
     if at.found == "." and at.before.startswith("$") and "RBRACE" in at.expected:
         return (
             f"a property of `{at.before}` cannot be the value here",
-            "a value is a literal, a parameter or `now()`; compare two properties in a clause",
+            "a value is a literal, a parameter or `now()`",
         )
     if at.expected == {"COLON"} and at.found in {"=", "!", "<", ">"}:
-        return None, "an entry is written `name: value`; other comparisons are clauses of their own"
+        return None, "an entry is an equality, written `name: value`"
     return None
 
 

@@ -144,7 +144,7 @@ class Builder(Transformer[Token, ast.QueryFile]):
             fail(
                 f"unknown annotation `@{name}`",
                 cover(at, name),
-                did_you_mean(name, _ANNOTATIONS)
+                did_you_mean(f"@{name}", [f"@{known}" for known in _ANNOTATIONS])
                 or "a query takes `@description` and `@instruction`",
             )
         return _Annotation(str(name), text_of(text), cover(at, close))

@@ -1,0 +1,119 @@
+"""What a broken source is told: text fixtures, and what holds for every diagnostic.
+
+A fixture file holds cases, each a title, the source, and the diagnostic as a person sees it:
+
+    === title
+    source
+    ---
+    diagnostic
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.errors import ParseError
+from omnigraph.lang.query.parser import parse
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "query" / "parse"
+
+
+def fixture_cases():
+    for path in sorted(FIXTURES.glob("*.txt")):
+        for block in path.read_text("utf-8").split("=== ")[1:]:
+            title, _, rest = block.partition("\n")
+            source, _, expected = rest.partition("\n---\n")
+            yield pytest.param(source, expected.rstrip("\n"), id=f"{path.stem}: {title}")
+
+
+CASES = list(fixture_cases())
+
+
+def test_there_are_fixtures():
+    assert len(CASES) > 80
+
+
+@pytest.mark.parametrize(("source", "expected"), CASES)
+def test_diagnostic(source, expected):
+    with pytest.raises(ParseError) as caught:
+        parse(source, "q.gq")
+    assert caught.value.render() == expected
+
+
+@pytest.mark.parametrize(("source", "expected"), CASES)
+def test_the_place_lies_in_the_source(source, expected):
+    with pytest.raises(ParseError) as caught:
+        parse(source)
+    error = caught.value
+    assert error.span is not None
+    assert 0 <= error.span.start < error.span.end <= len(source)
+    assert error.body()["code"] == "bad_request"
+    assert str(error).startswith("parse error: ")
+
+
+def read(clauses: str) -> str:
+    return f"query q() {{ match {{ {clauses} }} return {{ $x }} }}"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        # Every escape, keyword and name that the specification wants named
+        (read(r'$x.p = "\d"'), [r"\d"]),
+        (read(r'$x.p = "\u0041"'), [r"\u"]),
+        ('query q() @description("a") @description("b") { delete T where a = 1 }', ["@description"]),
+        ('query q() @instruction("a") @instruction("b") { delete T where a = 1 }', ["@instruction"]),
+        ('query q() @title("a") { delete T where a = 1 }', ["@title"]),
+        ("query a() { delete T where a = 1 } " * 2, ["`a`"]),
+        (read("$x.p = 9223372036854775808"), ["64"]),
+        (read("$x.p = -9223372036854775809"), ["64"]),
+        (read("$x.p = " + "9" * 5000), ["64"]),
+        (read("$x.p = " + "9" * 400 + ".0"), ["float"]),
+        (read("$a knows{1,9223372036854775808} $b"), ["64"]),
+        ("query q() { match { $x: T } return { $x } limit 9223372036854775808 }", ["64"]),
+        ("query q($v: Vector(9223372036854775808)) { delete T where a = 1 }", ["64"]),
+        ("query q($v: Vector(-1)) { delete T where a = 1 }", ["-1"]),
+        ("query q($a: strng) { delete T where a = 1 }", ["strng"]),
+    ],
+)  # fmt: skip
+def test_the_message_names_the_fault(source, words):
+    with pytest.raises(ParseError) as caught:
+        parse(source)
+    assert all(word in caught.value.message for word in words)
+
+
+@pytest.mark.parametrize(
+    ("declared", "meant"),
+    [("string", "String"), ("Strng", "String"), ("Datetime", "DateTime"), ("Vectr", "Vector")],
+)
+def test_an_unknown_type_gets_the_nearest(declared, meant):
+    with pytest.raises(ParseError) as caught:
+        parse(f"query q($a: {declared}) {{ delete T where a = $a }}")
+    assert caught.value.hint == f"did you mean `{meant}`?"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "query q() { match { $x: T $x.p = 1 or $x.p = 2 } return { $x } }",
+        "query q() { match { $x: T $x.p in [1, 2] } return { $x } }",
+        "query q() { match { $x: T $x.p is null } return { $x } }",
+        "query q() { match { $x: T $x.p + 1 = 2 } return { $x } }",
+        "query q() { match { $x: T $x.p = $x.q * 2 } return { $x } }",
+        "query q() { match { $x: T optional { $x knows $y } } return { $x } }",
+        "query q() { match { $x: T } return distinct { $x } }",
+        "query q() { match { $x: T } return { $x } limit 5 offset 5 }",
+        "query q() { match { $x: T } return { $x } having { $x } }",
+    ],
+)
+def test_planned_forms_are_called_by_their_name(form):
+    with pytest.raises(ParseError) as caught:
+        parse(form)
+    assert "not in the language yet" in (caught.value.hint or "")
+
+
+def test_lone_surrogates_are_refused():
+    with pytest.raises(ParseError, match="Unicode"):
+        parse(read('$x.p = "\ud800"'))
