@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.lang.query import ir
@@ -68,10 +68,7 @@ class _Run:
     def __init__(
         self, plan: ir.ReadPlan, graph: Graph, params: Mapping[str, Any], embed: Embed
     ) -> None:
-        self.plan = plan
-        self.graph = graph
-        self.params = params
-        self.embed = embed
+        self.plan, self.graph, self.params, self.embed = plan, graph, params, embed
         self.scores: dict[str, float] = {}
 
     def answer(self) -> list[dict[str, Any]]:
@@ -115,6 +112,13 @@ class _Run:
     def reached(self, step: ir.Expand, start: str) -> list[tuple[str, Entity | None]]:
         if step.edge_var is not None:
             return list(self.neighbours(step, start))
+        if step.inverse:
+            flipped = {Direction.IN: Direction.OUT, Direction.OUT: Direction.IN}
+            forth = replace(
+                step, inverse=False, direction=flipped.get(step.direction, step.direction)
+            )
+            nodes = self.graph.nodes[step.dst_type]
+            return [(node, None) for node in nodes if (start, None) in self.reached(forth, node)]
         if step.src_type == step.dst_type:
             return [(node, None) for node in self.breadth_first(step, start)]
         near = dict.fromkeys(node for node, _ in self.neighbours(step, start))
@@ -239,7 +243,10 @@ class _Run:
         var = None if ranking is None else _ranked_variable(ranking)
         keys = [(self.sort_key(key), key.descending) for key in self.plan.order]
         named = sorted(variable.name for variable in self.plan.variables)
-        keys += [(_id_of(name), False) for name in ([var, *named] if var else named)]
+        keys += [
+            (lambda row, name=name: row[name].id, False)
+            for name in ([var, *named] if var else named)
+        ]
         if var is not None:
             rows = [row for row in rows if row[var].id in ranks]
         rows = _sorted(rows, keys)
@@ -284,10 +291,9 @@ class _Run:
                 total = sum(map(float, present))
                 part = len(present) if expr.function == "avg" else 1
                 return total / part if present else None
-            case "min":
-                return min(present, key=_sortable, default=None)
-            case "max":
-                return max(present, key=_sortable, default=None)
+            case _:
+                best = min if expr.function == "min" else max
+                return best(present, key=_sortable, default=None)
 
 
 def _as_compared(operand: ir.Operand, value: Any, other: ir.Operand) -> Any:
@@ -317,10 +323,6 @@ def _sorted(rows: list[Any], keys: Iterable[tuple[Key, bool]]) -> list[Any]:
     for key, descending in reversed(list(keys)):
         rows = sorted(rows, key=lambda row: _sortable(key(row)), reverse=descending)
     return rows
-
-
-def _id_of(var: str) -> Key:
-    return lambda row: row[var].id
 
 
 def _column(plan: ir.ReadPlan, key: ir.SortKey) -> ir.Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
 from omnigraph.manifest import rows
@@ -69,13 +69,9 @@ class Manifest:
         state = BranchState(branch, ref.identifier, ref.parent_version, table, read_head_row(table))
         return self._remember(state)
 
-    def advanced(self, state: BranchState, table: Table) -> BranchState:
-        """The state after this process published `table` itself."""
-        return self._remember(
-            BranchState(
-                state.name, state.identifier, state.fork_version, table, read_head_row(table)
-            )
-        )
+    def advanced(self, state: BranchState, table: Table, head: Head) -> None:
+        """Remember what this process just published itself."""
+        self._remember(replace(state, table=table, head=head))
 
     def forget(self, branch: str | None = None) -> None:
         """Drop what is remembered of one branch, or of all."""

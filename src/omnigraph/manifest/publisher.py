@@ -93,7 +93,7 @@ def publish(
             return landed
         _check_expected(state.head, expected)
         commit = _commit_of(state, intent)
-        new_rows = _rows(manifest, state, changes, commit)
+        head, new_rows = _rows(manifest, state, changes, commit)
         try:
             failpoints.hit(BEFORE_WRITE)
             published = merge_insert_exclusive(
@@ -114,7 +114,7 @@ def publish(
                 f"the publish of {intent.graph_commit_id} landed at version {published.version} "
                 f"of the manifest instead of {commit.manifest_version}; report this as a bug"
             )
-        manifest.advanced(state, published)
+        manifest.advanced(state, published, head)
         tidy(published)
         return commit
     raise Contention(
@@ -172,7 +172,7 @@ def _commit_of(state: BranchState, intent: Intent) -> GraphCommit:
 
 def _rows(
     manifest: Manifest, state: BranchState, changes: Changes, commit: GraphCommit
-) -> list[rows.Row]:
+) -> tuple[Head, list[rows.Row]]:
     tables = apply_changes(state.head.tables, changes)
     by_incarnation = {table.incarnation: table for table in tables.values()}
     before = {table.incarnation: table for table in state.head.tables.values()}
@@ -192,7 +192,7 @@ def _rows(
     out += [rows.commit_row(adopted) for adopted in changes.adopted]
     if changes.schema is not None:
         out.append(rows.schema_row(changes.schema))
-    return [*out, rows.commit_row(commit), rows.head_row(head)]
+    return head, [*out, rows.commit_row(commit), rows.head_row(head)]
 
 
 def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[str, TableState]:

@@ -108,7 +108,7 @@ def assigned_constant(
     if not _assignable(natural, kind):
         context.fail(
             "T3",
-            f"property `{prop}` is {kind.display}; a {describe(literal)} does not suit it",
+            f"property `{prop}` is {kind.display}; {describe_one(literal)} does not suit it",
             literal.span,
             _assignment_hint(literal, kind),
         )
@@ -150,6 +150,11 @@ def describe(literal: ast.Literal) -> str:
     """A literal's kind in words, for messages."""
     words = {"string": "text", "int": "integer", "float": "fraction", "bool": "boolean"}
     return f"{words.get(literal.kind, literal.kind)} literal"
+
+
+def describe_one(literal: ast.Literal) -> str:
+    """The same with its article."""
+    return f"{'an' if literal.kind == 'int' else 'a'} {describe(literal)}"
 
 
 def _assignment_hint(literal: ast.Literal, kind: PropType) -> str | None:

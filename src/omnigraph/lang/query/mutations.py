@@ -6,7 +6,6 @@ from omnigraph.errors import ConstraintError, did_you_mean
 from omnigraph.lang.query import ast, ir
 from omnigraph.lang.query.literals import assigned_constant, compatible, constant
 from omnigraph.lang.query.operands import NOW, TEXT
-from omnigraph.lang.query.predicates import require_scalar
 from omnigraph.lang.query.scope import Context, leading
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.types import PropType, Scalar
@@ -196,8 +195,12 @@ def _condition(context: Context, entity: NodeType | EdgeType, where: ast.Conditi
             f"property `{where.property}` is a Blob and cannot stand in a `where`",
             where.span,
         )
-    left = ast.PropRef(entity.name, where.property, where.span)
-    require_scalar(context, kind, left, where.op)
+    if kind.is_list or kind.is_vector:
+        context.fail(
+            "T7",
+            f"property `{where.property}` is {kind.display}; a `where` compares scalars only",
+            where.span,
+        )
     value: ir.Const | ir.ParamRef = NOW
     if isinstance(where.value, ast.Literal):
         value = constant(context, where.value)

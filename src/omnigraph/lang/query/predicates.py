@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.literals import check_enum, compatible, constant, describe
+from omnigraph.lang.query.literals import (
+    check_enum,
+    compatible,
+    constant,
+    describe,
+    describe_one,
+)
 from omnigraph.lang.query.operands import (
     NOW,
     integer_argument,
@@ -30,7 +36,7 @@ def comparison(context: Context, scope: Scope, clause: ast.Comparison) -> ir.Pre
         _require_text(context, clause, left_type, right_type)
         return ir.Compare(left, "prefix", right)
     for kind, expr in ((left_type, clause.left), (right_type, clause.right)):
-        require_scalar(context, kind, expr, clause.op)
+        _require_scalar(context, kind, expr, clause.op)
     if not compatible(left_type, right_type):
         context.fail(
             "T7",
@@ -41,7 +47,7 @@ def comparison(context: Context, scope: Scope, clause: ast.Comparison) -> ir.Pre
     return ir.Compare(left, clause.op, right)
 
 
-def require_scalar(context: Context, kind: PropType, expr: ast.Expr, op: str) -> None:
+def _require_scalar(context: Context, kind: PropType, expr: ast.Expr, op: str) -> None:
     """T7 for a vector or a list where a scalar is compared."""
     if kind.is_vector:
         context.fail(
@@ -167,7 +173,7 @@ def _inline_literal(context: Context, name: str, kind: PropType, literal: ast.Li
     if kind.is_vector or not compatible(kind.element, const.type):
         context.fail(
             "T3",
-            f"property `{name}` is {kind.display}; a {describe(literal)} cannot match it",
+            f"property `{name}` is {kind.display}; {describe_one(literal)} cannot match it",
             literal.span,
         )
     check_enum(context, name, kind, literal)
