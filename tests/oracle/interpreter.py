@@ -18,7 +18,6 @@ from omnigraph.types import Scalar, to_json
 from tests.oracle.analysis import analyse, bm25_scores, mock_embedding, round_f32, within_edits
 from tests.oracle.graph import Embed, Graph, Values
 
-DEFAULT_EDITS = 2
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -171,7 +170,7 @@ class _Run:
 
     def text_matches(self, predicate: ir.TextMatch, row: Row) -> bool:
         text, query = self.value(predicate.field, row), self.value(predicate.query, row)
-        edits = DEFAULT_EDITS if predicate.function == "fuzzy" else 0
+        edits = 2 if predicate.function == "fuzzy" else 0
         if predicate.max_edits is not None:
             edits = self.value(predicate.max_edits, row)
         if text is None or query is None or edits is None:
