@@ -105,6 +105,24 @@ def test_a_lock_is_not_inherited_by_programs_that_are_started(tmp_path, locks):
     held.release()
 
 
+def test_a_forked_child_queues_like_any_other_process(locks):
+    """What threads of the parent hold or wait for is not the child's."""
+    reader, writer = os.pipe()
+    held = locks.acquire("a")
+    child = os.fork()
+    if child == 0:
+        refused = locks.try_acquire("a") is None
+        os.write(writer, b"r" if refused else b"!")
+        os.write(writer, b"t" if locks.acquire("a", wait_ms=30_000) else b"!")
+        os._exit(0)
+    assert os.read(reader, 1) == b"r"
+    held.release()
+    assert os.read(reader, 1) == b"t"
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+
+
 def fork_holder(locks):
     """A child that takes lock `a` and sleeps."""
     reader, writer = os.pipe()
