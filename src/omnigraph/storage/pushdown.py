@@ -153,7 +153,10 @@ def _function(
     if not isinstance(settled, tuple):
         return None
     name = {"member": "array_has", "substring": "contains", "prefix": "starts_with"}[op]
-    return _Test(f"{name}({quoted_name(column)}, {sql_literal(settled[1], element)})", None)
+    # Alone among the comparisons, `array_has` tells 0.0 from -0.0.
+    wanted = [0.0, -0.0] if settled[1] == 0 and isinstance(settled[1], float) else [settled[1]]
+    calls = [f"{name}({quoted_name(column)}, {sql_literal(item, element)})" for item in wanted]
+    return _Test(f"({' OR '.join(calls)})", None)
 
 
 def _comparison(type: pa.DataType, column: str, op: ComparisonOp, value: Any) -> _Test | None:

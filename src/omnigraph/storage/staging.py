@@ -297,13 +297,16 @@ def _without_rows(table: Table, addresses: npt.NDArray[np.uint64]) -> tuple[list
     import numpy as np
 
     addresses = np.sort(np.asarray(addresses, dtype=np.uint64))
-    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
-    offsets = np.split(addresses & np.uint64(0xFFFF_FFFF), starts[1:])
+    numbers, starts, counts = np.unique(
+        addresses >> np.uint64(32), return_index=True, return_counts=True
+    )
+    offsets = addresses & np.uint64(0xFFFF_FFFF)
     updated: list[Any] = []
     removed: list[int] = []
     with lance_errors(f"staging a delete of {table.ref}"):
-        for number, here in zip(numbers.tolist(), offsets, strict=True):
-            fragment = table.dataset.get_fragment(number).delete_rows(here.tolist())
+        for number, start, count in zip(numbers.tolist(), starts, counts, strict=True):
+            here = offsets[start : start + count].tolist()
+            fragment = table.dataset.get_fragment(number).delete_rows(here)
             if fragment is None:
                 removed.append(number)
             else:

@@ -1,0 +1,180 @@
+"""Building indexes and telling how much of a table they cover."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.storage import inline_residual, tables
+from omnigraph.storage.indexes import build_segment, list_indexes, stage_drop_index
+from omnigraph.storage.lance_import import lance_module
+from omnigraph.storage.tables import (
+    Condition,
+    Coverage,
+    IndexKind,
+    NothingToIndex,
+    TableRef,
+    commit_staged,
+    coverage,
+    create_table,
+    filter_expression,
+    open_table,
+    stage_append,
+    stage_create_index,
+    stage_index_segments,
+    stage_merge_insert,
+)
+from tests.storage.table_places import new_table, rows
+
+VECTOR = pa.list_(pa.float32(), 2)
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return TableRef(str(tmp_path / "table"))
+
+
+def vectors(ref, values):
+    schema = pa.schema([pa.field("id", pa.utf8(), nullable=False), pa.field("v", VECTOR)])
+    data = pa.table(
+        {"id": [str(i) for i in range(len(values))], "v": pa.array(values, VECTOR)}, schema=schema
+    )
+    return commit_staged(stage_append(create_table(ref, schema), data))
+
+
+def nearest(table, query, k):
+    options = {"column": "v", "q": query, "k": k, "refine_factor": 5}
+    return table.read(["id"], nearest=options)["id"].to_pylist()
+
+
+def by_text(table, words):
+    query = lance_module("query").MatchQuery(words, "words")
+    return sorted(table.read(["id"], full_text_query=query)["id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"), [("id", IndexKind.BTREE), ("n", IndexKind.BTREE), ("words", "INVERTED")]
+)
+@pytest.mark.parametrize("size", [0, 1, 30])
+def test_an_index_of_any_size_is_staged_and_covers_the_table(ref, column, kind, size):
+    kind = IndexKind(kind)
+    table = new_table(ref, rows([f"k{i}" for i in range(size)]))
+    assert coverage(table, column, kind) is Coverage.NONE
+    staged = stage_create_index(table, column, kind)
+    assert open_table(ref).version == table.version, "staging moves nothing"
+    assert not staged.changes_nothing
+    assert coverage(commit_staged(staged), column, kind) is Coverage.INDEXED
+
+
+@pytest.mark.parametrize("values", [[[0.0, 0.0]], [None, [1.0, 2.0]], [[1.0, 1.0]] * 5])
+def test_one_vector_is_enough(ref, values):
+    table = commit_staged(stage_create_index(vectors(ref, values), "v", IndexKind.VECTOR))
+    assert coverage(table, "v", IndexKind.VECTOR) is Coverage.INDEXED
+    assert len(nearest(table, [1.0, 1.0], 9)) == sum(value is not None for value in values)
+
+
+@pytest.mark.parametrize("values", [[], [None, None]])
+def test_a_vector_column_without_values_cannot_be_indexed_yet(ref, values):
+    table = vectors(ref, values)
+    with pytest.raises(NothingToIndex, match="no row"):
+        stage_create_index(table, "v", IndexKind.VECTOR)
+
+
+def test_the_vector_index_finds_the_nearest_rows(ref):
+    points = np.random.default_rng(7).normal(size=(500, 2)).astype("float32")
+    table = commit_staged(stage_create_index(vectors(ref, points.tolist()), "v", IndexKind.VECTOR))
+    exact = np.argsort(((points - [0.1, -0.2]) ** 2).sum(axis=1))[:5]
+    assert nearest(table, [0.1, -0.2], 5) == [str(i) for i in exact]
+
+
+def test_large_vector_tables_get_several_partitions(ref, monkeypatch):
+    from omnigraph.storage import indexes
+
+    monkeypatch.setattr(indexes, "_ROWS_PER_PARTITION", 100)
+    points = np.random.default_rng(7).normal(size=(400, 2)).astype("float32").tolist()
+    table = commit_staged(stage_create_index(vectors(ref, points), "v", IndexKind.VECTOR))
+    assert table.dataset.stats.index_stats("v_vector_idx")["indices"][0]["num_partitions"] == 4
+
+
+def test_coverage_falls_with_new_rows_and_returns_with_optimize(ref):
+    table = new_table(ref, rows("ab"))
+    for column, kind in (("id", IndexKind.BTREE), ("words", IndexKind.INVERTED)):
+        table = commit_staged(stage_create_index(table, column, kind))
+    table = commit_staged(stage_append(table, rows("cde", words="tail")))
+    for state in list_indexes(table):
+        theirs = table.dataset.stats.index_stats(state.name)
+        assert state.unindexed_fragments == theirs["num_unindexed_fragments"] == 1
+        assert state.unindexed_rows == theirs["num_unindexed_rows"] == 3
+        assert state.coverage is Coverage.DEGRADED
+    assert by_text(table, "tail") == ["c", "d", "e"]
+    table = inline_residual.optimize_indices(table)
+    assert {state.coverage for state in list_indexes(table)} == {Coverage.INDEXED}
+    assert by_text(table, "tail") == ["c", "d", "e"]
+
+
+def test_updated_rows_are_unindexed_until_optimize_but_found(ref):
+    table = new_table(ref, rows("abc", words="stale"))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_merge_insert(table, rows("b", words="fresh")))
+    assert coverage(table, "words", IndexKind.INVERTED) is Coverage.DEGRADED
+    for _ in range(2):
+        assert by_text(table, "fresh") == ["b"]
+        assert by_text(table, "stale") == ["a", "c"]
+        table = inline_residual.optimize_indices(table)
+
+
+def test_one_column_can_have_two_kinds_of_index(ref):
+    table = new_table(ref, rows("ab"))
+    for kind in (IndexKind.BTREE, IndexKind.INVERTED):
+        table = commit_staged(stage_create_index(table, "words", kind))
+    assert {state.kind for state in list_indexes(table)} == {IndexKind.BTREE, IndexKind.INVERTED}
+    where = filter_expression(table.schema, [Condition("words", "=", "word")])
+    plan = table.dataset.scanner(filter=where.lance_filter).explain_plan(verbose=True)
+    assert "BTree" in plan
+    assert by_text(table, "words") == ["a", "b"], "stemmed, so the inverted index answered"
+
+
+def test_building_again_replaces_the_index(ref):
+    table = new_table(ref, rows("ab", words="one"))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_append(table, rows("c", words="one")))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    (state,) = list_indexes(table)
+    assert (state.segments, state.coverage) == (1, Coverage.INDEXED)
+    assert by_text(table, "one") == ["a", "b", "c"]
+
+
+def test_segments_built_apart_make_one_index(ref):
+    table = new_table(ref, rows("ab", words="first"))
+    table = commit_staged(stage_append(table, rows("cd", words="second")))
+    numbers = [fragment.id for fragment in table.fragments()]
+    for column, kind in (("id", IndexKind.BTREE), ("words", IndexKind.INVERTED)):
+        segments = [
+            pickle.loads(pickle.dumps(build_segment(open_table(table.ref), column, kind, [number])))
+            for number in numbers
+        ]
+        table = commit_staged(stage_index_segments(table, column, kind, segments))
+        assert coverage(table, column, kind) is Coverage.INDEXED
+    assert by_text(table, "first") == ["a", "b"]
+    assert by_text(table, "second") == ["c", "d"]
+
+
+def test_an_index_is_dropped_by_name(ref):
+    table = new_table(ref, rows("ab"))
+    table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
+    (state,) = list_indexes(table)
+    assert state.name == tables.index_name("id", IndexKind.BTREE)
+    table = commit_staged(stage_drop_index(table, state.name))
+    assert list_indexes(table) == []
+
+
+def test_columns_that_differ_only_in_case_have_indexes_of_their_own(ref):
+    schema = pa.schema([pa.field("id", pa.utf8()), pa.field("Id", pa.utf8())])
+    data = pa.table({"id": ["a", "b"], "Id": ["b", "c"]}, schema=schema)
+    table = commit_staged(stage_append(create_table(ref, schema), data))
+    table = commit_staged(stage_create_index(table, "Id", IndexKind.BTREE))
+    assert coverage(table, "Id", IndexKind.BTREE) is Coverage.INDEXED
+    assert coverage(table, "id", IndexKind.BTREE) is Coverage.NONE
+    where = filter_expression(table.schema, [Condition("Id", "=", "b")])
+    assert table.read(["id"], where)["id"].to_pylist() == ["a"]

@@ -1,0 +1,342 @@
+"""What each staged write does to rows, row ids, versions and indexes."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from omnigraph.errors import StorageError
+from omnigraph.storage import inline_residual, tables
+from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.tables import (
+    Condition,
+    IndexKind,
+    Operation,
+    RowCounts,
+    TableRef,
+    commit_staged,
+    create_table,
+    filter_expression,
+    open_table,
+    stage_append,
+    stage_merge_insert,
+)
+from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return TableRef(str(tmp_path / "table"))
+
+
+def having(table, column, value):
+    return filter_expression(table.schema, [Condition(column, "=", value)])
+
+
+def found_by_text(table, words):
+    query = lance_module("query").MatchQuery(words, "words")
+    return sorted(table.read(["id"], full_text_query=query)["id"].to_pylist())
+
+
+def versions(table):
+    """id -> (created at, last updated at)."""
+    columns = ["id", "_row_created_at_version", "_row_last_updated_at_version"]
+    return {row["id"]: tuple(row.values())[1:] for row in table.read(columns).to_pylist()}
+
+
+# ------------------------------------------------------------------ append and overwrite
+
+
+def test_append_takes_a_table_or_a_reader(ref):
+    table = new_table(ref, rows("a"))
+    reader = pa.RecordBatchReader.from_batches(SCHEMA, rows("bc", 5).to_batches())
+    staged = stage_append(table, reader)
+    assert staged.rows == RowCounts(inserted=2)
+    assert contents(commit_staged(staged)) == {"a": 0, "b": 5, "c": 6}
+
+
+def test_append_of_nothing_is_known_to_change_nothing(ref):
+    table = new_table(ref, rows("a"))
+    assert stage_append(table, rows("")).changes_nothing
+    assert not stage_append(table, rows("b")).changes_nothing
+
+
+def test_append_refuses_rows_of_another_shape(ref):
+    table = new_table(ref)
+    wrong = pa.table({"id": ["a"], "n": pa.array([1], pa.int32()), "words": ["w"]})
+    with pytest.raises(StorageError, match="`n` should have type int64"):
+        stage_append(table, wrong)
+
+
+def test_fragments_written_elsewhere_are_appended(ref):
+    table = new_table(ref, rows("a"))
+    written = tables.write_fragments(open_table(table.ref), rows("bc"))
+    staged = tables.stage_append_fragments(table, written)
+    assert staged.rows == RowCounts(inserted=2)
+    assert sorted(contents(commit_staged(staged))) == ["a", "b", "c"]
+
+
+def test_overwrite_replaces_all_rows(ref):
+    table = new_table(ref, rows("ab"))
+    staged = tables.stage_overwrite(table, rows("c", 7))
+    assert (staged.operation, staged.rows) == (Operation.OVERWRITE, RowCounts(1, 0, 2))
+    assert contents(commit_staged(staged)) == {"c": 7}
+
+
+def test_overwrite_with_no_rows_keeps_schema_metadata_and_stable_row_ids(ref):
+    table = new_table(ref, rows("ab"))
+    staged = tables.stage_overwrite(table, rows(""))
+    assert list(staged.transaction.operation.fragments) == []
+    emptied = commit_staged(staged)
+    assert emptied.version == table.version + 1
+    assert emptied.schema.equals(SCHEMA, check_metadata=True)
+    refilled = commit_staged(stage_append(emptied, rows("c")))
+    assert row_ids(refilled) == {"c": 2}, "ids are not used again"
+
+
+def test_overwrite_can_change_the_columns(ref):
+    table = new_table(ref, rows("ab"))
+    fewer = rows("ab").drop_columns(["n"])
+    emptied = commit_staged(tables.stage_overwrite(table, fewer))
+    assert emptied.schema.names == ["id", "words"]
+    assert emptied.schema.field("id").metadata == SCHEMA.field("id").metadata
+
+
+def test_overwrite_works_after_columns_were_dropped_and_added(ref):
+    # Field ids are no longer positions then.
+    table = inline_residual.drop_columns(new_table(ref, rows("ab")), ["n"])
+    table = inline_residual.add_columns(table, [pa.field("m", pa.int64())])
+    data = pa.table({"id": ["c"], "words": ["w"], "m": [9]}, schema=table.schema)
+    assert commit_staged(tables.stage_overwrite(table, data)).read().to_pylist() == [
+        {"id": "c", "words": "w", "m": 9}
+    ]
+
+
+# ------------------------------------------------------------------ upsert
+
+
+def test_upsert_updates_in_place_and_inserts_the_rest(ref):
+    table = new_table(ref, rows("ab"))
+    before = row_ids(table)
+    staged = stage_merge_insert(table, rows("bc", 10))
+    assert (staged.operation, staged.rows) == (Operation.UPDATE, RowCounts(1, 1, 0))
+    merged = commit_staged(staged)
+    assert contents(merged) == {"a": 0, "b": 10, "c": 11}
+    assert row_ids(merged)["b"] == before["b"]
+    assert versions(merged) == {"a": (2, 2), "b": (2, 3), "c": (3, 3)}
+
+
+def test_upsert_leaves_columns_alone_that_are_not_given(ref):
+    table = new_table(ref, rows("ab", words="kept"))
+    partial = rows("b", 10).drop_columns(["words"])
+    merged = commit_staged(stage_merge_insert(table, partial))
+    assert {"id": "b", "n": 10, "words": "kept"} in merged.read().to_pylist()
+
+
+def test_upsert_by_index_and_by_join_agree(ref, monkeypatch):
+    from omnigraph.storage import staging
+
+    table = new_table(ref, rows([f"k{i}" for i in range(50)]))
+    table = commit_staged(tables.stage_create_index(table, "id", IndexKind.BTREE))
+    data = rows([f"k{i}" for i in range(40, 60)], 1000)
+    counts = []
+    for index_pays in (True, False):
+        monkeypatch.setattr(staging, "_index_pays", lambda *_, answer=index_pays: answer)
+        counts.append(stage_merge_insert(table, data).rows)
+    assert counts == [RowCounts(10, 10, 0)] * 2
+
+
+def test_the_index_is_used_for_few_keys_only():
+    from omnigraph.storage.staging import _index_pays
+
+    class Big:
+        def count_rows(self):
+            return 2_000_000
+
+    few, many = rows(["k"] * 10_000), rows(["k"] * 10_001)
+    assert _index_pays(Big(), few)
+    assert not _index_pays(Big(), many)
+    assert not _index_pays(Big(), few.to_reader()), "a reader does not tell its length"
+
+
+# ------------------------------------------------------------------ delete
+
+
+def test_delete_by_keys_passes_over_unknown_ones(ref):
+    table = new_table(ref, rows("abc"))
+    staged = tables.stage_delete_keys(table, pa.array(["a", "zz"]))
+    assert staged.rows == RowCounts(deleted=1)
+    assert sorted(contents(commit_staged(staged))) == ["b", "c"]
+    assert tables.stage_delete_keys(table, pa.array(["zz"])).changes_nothing
+    assert tables.stage_delete_keys(table, pa.array([], pa.utf8())).changes_nothing
+
+
+def test_delete_by_filter(ref):
+    table = commit_staged(stage_append(new_table(ref, rows("abc")), rows("d", 9)))
+    where = filter_expression(table.schema, [Condition("n", ">=", 2)])
+    staged = tables.stage_delete(table, where)
+    assert (staged.operation, staged.rows) == (Operation.DELETE, RowCounts(deleted=2))
+    smaller = commit_staged(staged)
+    assert sorted(contents(smaller)) == ["a", "b"]
+    assert len(smaller.fragments()) == 1, "a fragment without rows is gone"
+    assert tables.stage_delete(table, having(table, "id", "zz")).changes_nothing
+
+
+def test_deletes_add_up(ref):
+    table = new_table(ref, rows("abcd"))
+    for name in "bd":
+        table = commit_staged(tables.stage_delete(table, having(table, "id", name)))
+    assert row_ids(table) == {"a": 0, "c": 2}
+
+
+# ------------------------------------------------------------------ replace rows
+
+
+def test_replaced_rows_keep_id_and_creation_version_and_indexes_stay_right(ref):
+    table = new_table(ref, rows("abcd", words="stale"))
+    table = commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(tables.stage_create_index(table, "id", IndexKind.BTREE))
+    place = {
+        r["id"]: r for r in table.read(["id"], with_row_id=True, with_row_address=True).to_pylist()
+    }
+
+    # b is rewritten, d deleted, n added: all in one version.
+    fragments = tables.write_fragments(
+        table, rows("bn", 50, "fresh"), pa.array([place["b"]["_rowid"], None], pa.uint64())
+    )
+    gone = [place["b"]["_rowaddr"], place["d"]["_rowaddr"]]
+    staged = tables.stage_replace_rows(table, gone, fragments)
+    assert staged.rows == RowCounts(inserted=1, updated=1, deleted=1)
+    replaced = commit_staged(staged)
+
+    assert replaced.version == table.version + 1
+    assert contents(replaced) == {"a": 0, "b": 50, "c": 2, "n": 51}
+    assert {key: row_ids(replaced)[key] for key in "abc"} == {"a": 0, "b": 1, "c": 2}
+    assert versions(replaced)["b"] == (2, replaced.version)
+    assert found_by_text(replaced, "fresh") == ["b", "n"]
+    assert found_by_text(replaced, "stale") == ["a", "c"]
+    for name in "abcdn":
+        assert replaced.count_rows(having(replaced, "id", name)) == (name != "d")
+
+
+def test_row_ids_go_on_over_several_files(ref, monkeypatch):
+    from omnigraph.storage import staging
+
+    monkeypatch.setattr(staging, "MAX_ROWS_PER_FILE", 2)
+    table = new_table(ref, rows("abcde"))
+    place = table.read(["id"], with_row_id=True, with_row_address=True)
+    kept = pa.array([0, 1, 2, None, None], pa.uint64())
+    fragments = tables.write_fragments(table, rows("abcxy", 10), kept)
+    assert [fragment.physical_rows for fragment in fragments] == [2, 2, 1]
+    addresses = place["_rowaddr"].to_pylist()[:3]
+    replaced = commit_staged(tables.stage_replace_rows(table, addresses, fragments))
+    assert {key: row_ids(replaced)[key] for key in "abcde"} == {k: i for i, k in enumerate("abcde")}
+    assert contents(replaced)["c"] == 12
+
+
+def test_new_rows_before_kept_ones_are_refused(ref):
+    table = new_table(ref, rows("ab"))
+    with pytest.raises(ValueError, match="before new rows"):
+        tables.write_fragments(table, rows("xa"), pa.array([None, 0], pa.uint64()))
+
+
+def test_every_field_id_is_named_nested_ones_too(ref):
+    schema = pa.schema(
+        [
+            *SCHEMA,
+            pa.field("tags", pa.list_(pa.utf8())),
+            lance().blob_field("blob"),
+            pa.field("v", pa.list_(pa.float32(), 2)),
+        ]
+    )
+    table = create_table(ref, schema)
+    staged = tables.stage_replace_rows(table, [], [])
+    named = staged.transaction.operation.fields_for_preserving_frag_bitmap
+    data = pa.table({"id": ["a"]}, schema=pa.schema([SCHEMA.field("id")]))
+    theirs = stage_merge_insert(table, data).transaction.operation.fields_for_preserving_frag_bitmap
+    assert sorted(named) == sorted(theirs)
+    assert len(named) > len(schema)
+
+
+# ------------------------------------------------------------------ against a model
+
+
+KEYS = st.sampled_from("abcdefgh")
+STEP = st.one_of(
+    st.tuples(st.just("upsert"), st.dictionaries(KEYS, st.integers(0, 99), max_size=4)),
+    st.tuples(st.just("replace"), st.dictionaries(KEYS, st.integers(0, 99), max_size=4)),
+    st.tuples(st.just("delete"), st.sets(KEYS, max_size=3)),
+    st.tuples(st.just("drop value"), st.integers(0, 99)),
+    st.tuples(st.just("compact"), st.none()),
+    st.tuples(st.just("reindex"), st.none()),
+)
+
+
+def as_rows(values):
+    return pa.table(
+        {
+            "id": list(values),
+            "n": list(values.values()),
+            "words": [f"w{n}" for n in values.values()],
+        },
+        schema=SCHEMA,
+    )
+
+
+def replace_by_hand(table, values):
+    """The bulk merge as the pipeline does it, with rows written elsewhere."""
+    stored = {
+        row["id"]: row
+        for row in table.read(["id"], with_row_id=True, with_row_address=True).to_pylist()
+    }
+    old = sorted((key for key in values if key in stored), key=lambda key: stored[key]["_rowid"])
+    ordered = {key: values[key] for key in [*old, *(key for key in values if key not in stored)]}
+    kept = pa.array([stored[k]["_rowid"] if k in stored else None for k in ordered], pa.uint64())
+    fragments = tables.write_fragments(table, as_rows(ordered), kept)
+    return tables.stage_replace_rows(table, [stored[key]["_rowaddr"] for key in old], fragments)
+
+
+def apply(table, model, kind, value):
+    """One step on the table and on a dict; returns the table after it."""
+    if kind in {"upsert", "replace"}:
+        for key, number in value.items():
+            model[key] = number
+        stage = stage_merge_insert if kind == "upsert" else replace_by_hand
+        return commit_staged(stage(table, as_rows(value) if kind == "upsert" else value))
+    if kind == "delete":
+        for key in value:
+            model.pop(key, None)
+        return commit_staged(tables.stage_delete_keys(table, pa.array(sorted(value), pa.utf8())))
+    if kind == "drop value":
+        for key in [key for key, number in model.items() if number == value]:
+            del model[key]
+        return commit_staged(tables.stage_delete(table, having(table, "n", value)))
+    if kind == "compact":
+        return inline_residual.compact(table).table
+    return inline_residual.optimize_indices(table)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=st.lists(STEP, max_size=8))
+def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, tmp_path_factory):
+    ref = TableRef(str(tmp_path_factory.mktemp("model") / "table"))
+    table, model = new_table(ref, as_rows({"a": 1, "b": 2})), {"a": 1, "b": 2}
+    for column, kind in (("id", "BTREE"), ("n", "BTREE"), ("words", "INVERTED")):
+        table = commit_staged(tables.stage_create_index(table, column, IndexKind(kind)))
+    identity = row_ids(table)
+    for kind, value in steps:
+        survivors = set(model)
+        table = apply(table, model, kind, value)
+        assert contents(table) == model
+        now = row_ids(table)
+        assert len(set(now.values())) == len(now)
+        for key in survivors & set(model):
+            assert now[key] == identity[key]
+        identity = now
+    table.dataset.validate()
+    for number in set(model.values()) | {1, 2}:
+        expected = sorted(key for key, value in model.items() if value == number)
+        assert sorted(table.read(["id"], having(table, "n", number))["id"].to_pylist()) == expected
+        assert found_by_text(table, f"w{number}") == expected
