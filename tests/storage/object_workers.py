@@ -10,6 +10,7 @@ from typing import Any
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects import AlreadyExists, ObjectStore, PreconditionFailed
 from omnigraph.storage.uris import Root
+from tests.storage.processes import fork
 
 
 def open_store(place: str, environment: dict[str, str]) -> ObjectStore:
@@ -51,7 +52,7 @@ def claim_all(place: str, environment: dict[str, str], names: list[str]) -> dict
 def in_forked_child(call: Callable[[], Any]) -> tuple[str, bool]:
     """Fork, make the call in the child; the name of the error it raised and whether it is ours."""
     reader, writer = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         signal.alarm(20)
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -12,6 +14,14 @@ _LIMIT = 60.0
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["omnigraph.storage.locks", "omnigraph.storage.objects"])
+
+
+def fork() -> int:
+    """Fork this very process, whose threads the child does not need."""
+    with warnings.catch_warnings():
+        # Lance, and Python from 3.12 on, warn of what these tests are about.
+        warnings.simplefilter("ignore")
+        return os.fork()
 
 
 def _report(answer: Connection, worker: Callable[..., Any], arguments: Sequence[Any]) -> None:

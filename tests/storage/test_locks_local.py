@@ -9,6 +9,7 @@ from omnigraph.errors import Contention
 from omnigraph.storage.locks import LockLost, LockManager
 from omnigraph.storage.uris import Root
 from tests.storage.locks_contract import LocksContract
+from tests.storage.processes import fork
 
 
 class TestContract(LocksContract):
@@ -72,10 +73,10 @@ def test_a_lock_file_that_was_removed_protects_nobody(tmp_path, locks):
 def test_a_child_does_not_keep_a_dead_parents_lock_alive(tmp_path, locks):
     """The parent holds the lock, forks, and dies; the child lives on."""
     reader, writer = os.pipe()
-    parent = os.fork()
+    parent = fork()
     if parent == 0:
         held = locks.acquire("a")
-        child = os.fork()
+        child = fork()
         if child == 0:
             time.sleep(60)
             os._exit(0)
@@ -109,7 +110,7 @@ def test_a_forked_child_queues_like_any_other_process(locks):
     """What threads of the parent hold or wait for is not the child's."""
     reader, writer = os.pipe()
     held = locks.acquire("a")
-    child = os.fork()
+    child = fork()
     if child == 0:
         refused = locks.try_acquire("a") is None
         os.write(writer, b"r" if refused else b"!")
@@ -126,7 +127,7 @@ def test_a_forked_child_queues_like_any_other_process(locks):
 def fork_holder(locks):
     """A child that takes lock `a` and sleeps."""
     reader, writer = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         locks.acquire("a")
         os.write(writer, b".")

@@ -141,7 +141,7 @@ class ObjectStore:
         return []
 
     def rename(self, source: str, target: str) -> None:
-        """Move an object, over an existing one if need be."""
+        """Move an object, over an existing one if need be: one step on a disk, two in S3."""
         check_name(target)
         with self._translated("rename", check_name(source)):
             if source == target:
