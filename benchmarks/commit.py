@@ -1,6 +1,6 @@
 """What a publish and an open cost, early and late in a graph's history, and against raw Lance.
 
-    ./dev bench commit [COMMITS]
+`./dev bench commit [COMMITS]` measures up to that many commits, 2000 if not said.
 """
 
 from __future__ import annotations
@@ -12,35 +12,39 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from omnigraph.graph import Graph, init
-from omnigraph.graph import open as open_graph
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.storage.handles import TableRef, create_table, open_table
+from omnigraph.storage.handles import TableRef, create_table
 from omnigraph.storage.tables import merge_insert_exclusive
 
 EARLY, WINDOW = 50, 50
 
 
 def schema(types: int) -> str:
+    """A schema of that many node types."""
     return "\n".join(f"node T{number} {{ key: String @key  n: I64? }}" for number in range(types))
 
 
 def timed(action: Callable[[], object]) -> float:
+    """The milliseconds one run takes."""
     start = time.perf_counter()
     action()
     return (time.perf_counter() - start) * 1000
 
 
 def median(samples: list[float]) -> float:
+    """The middle of the samples."""
     return statistics.median(samples)
 
 
 def publish_one(manifest: Manifest, branch: str = "main") -> None:
+    """Publish a commit that moves one table by one version."""
     table = manifest.state(branch).head.tables["node:T0"]
     moved = replace(table, table_version=table.table_version + 1)
     intent = Intent(new_commit_id(), "load", now_us())
@@ -61,9 +65,7 @@ def window(graph: Graph) -> dict[str, float]:
 def raw_publish(directory: Path, graph: Graph) -> float:
     """The one Lance call a publish must make, on a manifest-like table of the same size."""
     state = graph.manifest.state("main")
-    table = create_table(
-        TableRef(str(directory / "raw")), state.table.schema, state.table.read()
-    )
+    table = create_table(TableRef(str(directory / "raw")), state.table.schema, state.table.read())
     samples = []
     for _ in range(WINDOW):
         head = state.head
@@ -84,8 +86,12 @@ def raw_publish(directory: Path, graph: Graph) -> float:
 
 
 def history(directory: Path, late: int) -> None:
+    """The same operations after few commits and after many."""
     graph = init(directory / "history", schema(5))
-    while len(graph.commits.list(limit=1)) and graph.manifest.state("main").head.commit.manifest_version < EARLY:
+    while (
+        len(graph.commits.list(limit=1))
+        and graph.manifest.state("main").head.commit.manifest_version < EARLY
+    ):
         publish_one(graph.manifest)
     early = window(graph)
     raw = raw_publish(directory, graph)
@@ -95,20 +101,25 @@ def history(directory: Path, late: int) -> None:
         made += 1
     now = window(graph)
     bars = {"publish": "1.4 x", "open": "2 x, 8 ms", "warm read": "0.3 ms"}
-    print(f"\n{'ms, medians of ' + str(WINDOW):24}{'commit ' + str(EARLY):>12}{'commit ' + str(late):>14}{'ratio':>8}   bar")
+    print(
+        f"\n{'ms, medians of ' + str(WINDOW):24}{'commit ' + str(EARLY):>12}{'commit ' + str(late):>14}{'ratio':>8}   bar"
+    )
     for name in early:
         ratio = now[name] / early[name]
         print(f"{name:24}{early[name]:12.2f}{now[name]:14.2f}{ratio:8.2f}   {bars[name]}")
-    print(f"{'publish / raw call':24}{early['publish'] / raw:12.2f}{'':14}{'':8}   2 x (raw: {raw:.2f} ms)")
+    print(
+        f"{'publish / raw call':24}{early['publish'] / raw:12.2f}{'':14}{'':8}   2 x (raw: {raw:.2f} ms)"
+    )
     graph.close()
 
 
 def branches(directory: Path) -> None:
+    """Making a branch of a graph with few types and with many."""
     print(f"\n{'branch create, ms':24}", end="")
     medians = []
     for types in (5, 200):
         graph = init(directory / f"types{types}", schema(types))
-        samples = [timed(lambda n=number: graph.branches.create(f"b{n}")) for number in range(15)]
+        samples = [timed(partial(graph.branches.create, f"b{number}")) for number in range(15)]
         medians.append(median(samples))
         print(f"{str(types) + ' types':>12}{medians[-1]:8.2f}", end="")
         graph.close()
@@ -116,6 +127,7 @@ def branches(directory: Path) -> None:
 
 
 def main() -> None:
+    """Measure a growing history, then branches."""
     late = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     with tempfile.TemporaryDirectory() as name:
         history(Path(name), late)

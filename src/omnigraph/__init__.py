@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
-    from omnigraph.graph import open as open  # noqa: A004 - the name is fixed
+    from omnigraph.graph import open as open
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
 
