@@ -192,6 +192,15 @@ def test_execute_with_conflict_retries_0_lets_one_inserter_of_a_new_key_win(uri)
     assert ids(reopen(dataset)) == ["h", "n"]
 
 
+def test_without_the_key_in_the_schema_both_inserters_win(uri):
+    # merge_insert_exclusive refuses such a table: only a marked key is recorded for the conflict.
+    plain = SCHEMA.set(0, SCHEMA.field(0).remove_metadata())
+    dataset = create(uri, rows("h").cast(plain))
+    for number, handle in enumerate([reopen(dataset), reopen(dataset)]):
+        upsert(handle).conflict_retries(0).execute(rows("n", number).cast(plain))
+    assert ids(reopen(dataset)) == ["h", "n", "n"]
+
+
 def test_execute_with_conflict_retries_0_lets_one_updater_of_a_row_win(uri):
     # Every publish also updates the head row.
     dataset = create(uri, rows("h"))

@@ -343,6 +343,11 @@ def test_of_two_publishers_of_one_row_exactly_one_wins(ref):
     assert table.version == 2, "the handle given stays where it was"
 
 
+def test_rows_are_not_published_by_a_column_that_is_no_key(local):
+    with pytest.raises(StorageError, match="n is not marked as the key"):
+        tables.merge_insert_exclusive(new_table(local), rows("a"), on="n")
+
+
 # ------------------------------------------------------------------ history
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.handles import Table, open_table
+from omnigraph.storage.handles import PRIMARY_KEY, Table, open_table
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.table_errors import (
@@ -96,6 +96,10 @@ def merge_insert_exclusive(table: Table, rows: pa.Table, *, on: str = "object_id
     keys were inserted; the same upsert staged and committed would insert a new key twice. A writer
     of other rows in between is no collision: the version returned may then skip some.
     """
+    if PRIMARY_KEY.items() - (table.schema.field(on).metadata or {}).items():
+        raise StorageError(
+            f"{on} is not marked as the key of {table.ref}: two writers could both win"
+        )
     with lance_errors(f"publishing to {table.ref}"):
         try:
             writer = open_table(table.ref).dataset
