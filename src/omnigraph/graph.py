@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import omnigraph
+from omnigraph.commit.heal import heal, sweep
+from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest, GraphMoved
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.catalog import Catalog
@@ -77,7 +79,10 @@ def open(
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
     graph = Graph(Root.parse(uri), mode, actor, policy, embedder)
-    graph.refresh()
+    graph.check()
+    if mode == "rw":
+        sweep(graph.space)
+        verify_mirrors(graph.store, graph.schema.row())
     return graph
 
 
@@ -107,6 +112,7 @@ class Graph:
         self.store = ObjectStore.open(root)
         self.locks = LockManager(root)
         self.manifest = Manifest(root, self.store)
+        self.space = Workspace(root, self.store, self.locks, self.manifest)
         self.branches = Branches(self)
         self.commits = Commits(self)
         self.schema = Schema(self)
@@ -137,17 +143,22 @@ class Graph:
         self.manifest.forget()
 
     def refresh(self) -> None:
-        """Check the graph as opening does; reads see new commits without this."""
+        """Check the graph again and finish what dead writers left; reads are fresh without this."""
+        self.check()
+        if self.mode == "rw":
+            heal(self.space)
+            verify_mirrors(self.store, self.schema.row())
+
+    def check(self) -> None:
+        """Refuse a graph that moved or is newer; raise an older one to the current format."""
         self.ensure_open()
         state = self.manifest.state(MAIN)
         self._check_place(state.head.root)
-        if self.mode == "r":
-            return
-        refuse_newer(state.table)
-        if state.head.product != omnigraph.__version__:
-            _probe(self.store)
-        self._migrate()
-        verify_mirrors(self.store, self.schema.row())
+        if self.mode == "rw":
+            refuse_newer(state.table)
+            if state.head.product != omnigraph.__version__:
+                _probe(self.store)
+            self._migrate()
 
     def _migrate(self) -> None:
         """Raise every branch of the manifest to the current internal version."""

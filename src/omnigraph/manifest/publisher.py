@@ -77,21 +77,25 @@ def publish(
     intent: Intent,
     *,
     unchecked: bool = False,
+    may_have_landed: bool = False,
 ) -> GraphCommit:
     """Make table versions, schema and commit visible at once, or nothing.
 
     ``expected`` holds the version of every table written or relied on, and may hold the head's
     manifest version under ``__manifest``. Only an operation that relies on nothing says
-    ``unchecked``.
+    ``unchecked``. A caller that tried before says ``may_have_landed``: a commit of that id that is
+    there already is then the answer.
     """
     if not expected and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = _current(manifest, branch)
-        landed = manifest.commit(state, intent.graph_commit_id) if attempt else None
+        landed = (
+            manifest.commit(state, intent.graph_commit_id) if attempt or may_have_landed else None
+        )
         if landed is not None:
             return landed
-        _check_expected(state.head, expected)
+        check_expected(state.head, expected)
         commit = _commit_of(state, intent)
         head, new_rows = _rows(manifest, state, changes, commit)
         try:
@@ -139,7 +143,8 @@ def _landed(manifest: Manifest, branch: str, graph_commit_id: str) -> GraphCommi
         return None
 
 
-def _check_expected(head: Head, expected: Mapping[str, int]) -> None:
+def check_expected(head: Head, expected: Mapping[str, int]) -> None:
+    """Refuse when a table moved: the first one in key order is reported."""
     for table_key in sorted(expected):
         if table_key == MANIFEST_KEY:
             actual = head.commit.manifest_version

@@ -1,9 +1,10 @@
-"""Compaction as one staged transaction, for tables without indexes.
+"""Rewrites and restores as one staged transaction each, under a UUID known beforehand.
 
 Lance's own compaction commits twice (it reserves fragment ids first), and a concurrent writer is
-rebased over the first of the two. A hand-made rewrite is one version under a UUID of its own, and
-collides with every concurrent change of a rewritten fragment. Index coverage would be lost, so
-tables with indexes are compacted through ``inline_residual``.
+rebased over the first of the two. A hand-made rewrite is one version and collides with every
+concurrent change of a rewritten fragment. Index coverage would be lost, so tables with indexes are
+compacted through ``inline_residual``. A restore under a UUID of ours can be told from anybody
+else's when recovery itself is interrupted.
 """
 
 from __future__ import annotations
@@ -33,3 +34,12 @@ def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
         rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
         transaction = lance().Transaction(table.version, rewrite)
     return Staged(table.ref, transaction, Operation.REWRITE, RowCounts())
+
+
+def stage_restore(table: Table, version: int) -> Staged:
+    """Make the rows of an older version of this branch the newest again, as a new version.
+
+    Lance lets a restore win over whatever comes between: hold the table's lock.
+    """
+    transaction = lance().Transaction(table.version, lance().LanceOperation.Restore(version))
+    return Staged(table.ref, transaction, Operation.RESTORE, RowCounts(None, None, None))

@@ -1,0 +1,118 @@
+"""The audit table: one row per recovery, found by its operation id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph import failpoints
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import StorageError
+from omnigraph.storage import layout
+from omnigraph.storage.handles import Table, create_table, open_table
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table_errors import RowCollision, TableMissing
+from omnigraph.storage.tables import merge_insert_exclusive
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RecoveryKind = Literal["RolledForward", "RolledBack", "OrphanedBranchDiscarded"]
+
+RECORD_AUDIT = failpoints.declare("recovery.record_audit")
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutcome:
+    """What recovery did to one table."""
+
+    table_key: str
+    classification: str
+    from_version: int
+    to_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One recovered operation; `graph_commit_id` is None where nothing was published."""
+
+    operation_id: str
+    recovery_kind: RecoveryKind
+    graph_commit_id: str | None
+    recovery_for_actor: str | None
+    created_at: int
+    outcomes: tuple[TableOutcome, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """What the recovery commit keeps in its metadata."""
+        document = asdict(self)
+        del document["graph_commit_id"]
+        return document
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    return pa.schema(
+        [
+            pa.field("operation_id", pa.string(), nullable=False, metadata=key),
+            pa.field("recovery_kind", pa.string(), nullable=False),
+            pa.field("graph_commit_id", pa.string()),
+            pa.field("recovery_for_actor", pa.string()),
+            pa.field("created_at", pa.int64(), nullable=False),
+            pa.field("outcomes", pa.string(), nullable=False),
+        ]
+    )
+
+
+def record(space: Workspace, recovery: Recovery) -> None:
+    """Append the row unless the operation has one already."""
+    import pyarrow as pa
+
+    failpoints.hit(RECORD_AUDIT)
+    row = {**asdict(recovery), "outcomes": json.dumps([asdict(o) for o in recovery.outcomes])}
+    table = _open_or_create(space)
+    if _rows(table, recovery.operation_id):
+        return
+    try:
+        merge_insert_exclusive(table, pa.Table.from_pylist([row], _schema()), on="operation_id")
+    except RowCollision:
+        # Another recovery of some operation landed first; look again.
+        if not _rows(_open_or_create(space), recovery.operation_id):
+            record(space, recovery)
+
+
+def read_audit(space: Workspace) -> list[Recovery]:
+    """Every recovery, oldest first."""
+    try:
+        table = open_table(space.ref(layout.RECOVERY_AUDIT))
+    except TableMissing:
+        return []
+    found = (_recovery(row) for row in table.read().to_pylist())
+    return sorted(found, key=lambda recovery: (recovery.created_at, recovery.operation_id))
+
+
+def _recovery(row: dict[str, Any]) -> Recovery:
+    outcomes = tuple(TableOutcome(**outcome) for outcome in json.loads(row["outcomes"]))
+    return Recovery(**{**row, "outcomes": outcomes})
+
+
+def _rows(table: Table, operation_id: str) -> Sequence[Any]:
+    where = filter_expression(table.schema, [Condition("operation_id", "=", operation_id)])
+    rows: Sequence[Any] = table.read(["operation_id"], where).to_pylist()
+    return rows
+
+
+def _open_or_create(space: Workspace) -> Table:
+    ref = space.ref(layout.RECOVERY_AUDIT)
+    try:
+        return open_table(ref)
+    except TableMissing:
+        try:
+            return create_table(ref, _schema())
+        except StorageError:
+            # Another process may have made it meanwhile.
+            return open_table(ref)

@@ -1,0 +1,109 @@
+"""What a writer hands to the protocol: table changes, and what else its publish carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from omnigraph.manifest.create import new_commit_id as new_ulid
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.storage.handles import Table
+from omnigraph.storage.staging import Staged, new_transaction_uuid
+
+Writer = Literal["mutation", "load", "schema_apply", "branch_merge", "ensure_indices", "optimize"]
+WRITERS: tuple[Writer, ...] = (
+    "mutation",
+    "load",
+    "schema_apply",
+    "branch_merge",
+    "ensure_indices",
+    "optimize",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedStep:
+    """One staged transaction. The UUID is chosen beforehand, so the sidecar can name it.
+
+    ``stage`` prepares it on the table as the step finds it: the first step of a table that needs no
+    fork is staged before any lock is taken, every other one in Phase B. A ``best_effort`` step that
+    fails (or stages nothing) is left out; an index build is one.
+    """
+
+    stage: Callable[[Table], Staged | None]
+    best_effort: bool = False
+    uuid: str = field(default_factory=new_transaction_uuid)
+
+
+@dataclass(frozen=True, slots=True)
+class InlineStep:
+    """A named inline residual: it commits by itself and moves HEAD by at least ``versions``."""
+
+    name: str
+    run: Callable[[Table], Table]
+    versions: int = 1
+
+
+Step = StagedStep | InlineStep
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """The steps that take one table from its pin to its new version."""
+
+    base: TableState
+    steps: tuple[Step, ...]
+
+    @property
+    def required_versions(self) -> int:
+        """By how many versions HEAD moves at the least."""
+        return sum(
+            step.versions if isinstance(step, InlineStep) else 1
+            for step in self.steps
+            if isinstance(step, InlineStep) or not step.best_effort
+        )
+
+    def staged(self) -> Iterator[StagedStep]:
+        """The steps that have a UUID."""
+        return (step for step in self.steps if isinstance(step, StagedStep))
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataset:
+    """A table to be created (version 1, empty) and registered."""
+
+    state: TableState
+    create: Callable[[], Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One operation: everything its commit will make visible at once.
+
+    ``relied_on`` are the pins of tables whose content validation looked at without changing them.
+    """
+
+    writer: Writer
+    branch: str
+    intent: Intent
+    tables: tuple[TableChange, ...] = ()
+    created: tuple[NewDataset, ...] = ()
+    relied_on: tuple[TableState, ...] = ()
+    renamed: Mapping[int, str] = field(default_factory=dict)
+    dropped: tuple[TableState, ...] = ()
+    schema: SchemaRow | None = None
+    adopted: tuple[GraphCommit, ...] = ()
+    expected_manifest_version: int | None = None
+    takes_graph_lock: bool = False
+    operation_id: str = field(default_factory=new_ulid)
+
+    @property
+    def expected(self) -> dict[str, int]:
+        """The versions the publish rests on, by table key."""
+        pins = [change.base for change in self.tables] + [*self.relied_on, *self.dropped]
+        versions = {pin.table_key: pin.table_version for pin in pins}
+        if self.expected_manifest_version is not None:
+            versions["__manifest"] = self.expected_manifest_version
+        return versions

@@ -1,0 +1,69 @@
+"""When recovery runs: a full sweep at a read-write open, roll-forward only at every write.
+
+Nobody is recovered from under a live writer: recovery needs the locks the writer holds from before
+Phase A until after Phase D. A sidecar whose locks cannot be had is in flight and left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from omnigraph.commit.audit import Recovery
+from omnigraph.commit.recovery import recover
+from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import Contention
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.storage.locks import HeldLocks
+
+
+@dataclass
+class Healed:
+    """What a pass over the sidecars did."""
+
+    recovered: list[Recovery] = field(default_factory=list)
+    deferred: list[Sidecar] = field(default_factory=list)
+    in_flight: list[Sidecar] = field(default_factory=list)
+
+
+def heal(space: Workspace) -> Healed:
+    """Roll forward what dead writers finished; what needs a rollback waits for an open."""
+    return _pass(space, may_roll_back=False)
+
+
+def sweep(space: Workspace) -> Healed:
+    """Recover every dead writer's operation, forward or back."""
+    return _pass(space, may_roll_back=True)
+
+
+def _pass(space: Workspace, *, may_roll_back: bool) -> Healed:
+    healed = Healed()
+    graph_id = space.manifest.state(MAIN).head.graph_id
+    for sidecar in list_sidecars(space, graph_id):
+        held = _writers_locks(space, sidecar, patient=may_roll_back)
+        if held is None:
+            healed.in_flight.append(sidecar)
+            continue
+        with held:
+            if not is_pending(space, sidecar):
+                continue
+            recovery = recover(space, sidecar, held, may_roll_back=may_roll_back)
+        if recovery is None:
+            healed.deferred.append(sidecar)
+        else:
+            healed.recovered.append(recovery)
+    return healed
+
+
+def _writers_locks(space: Workspace, sidecar: Sidecar, *, patient: bool) -> HeldLocks | None:
+    """The locks of a dead writer, or None while it lives.
+
+    On a local disk the system freed them when it died. A lease ends only after its period, which
+    an open waits for and a write does not.
+    """
+    if not patient or space.root.is_local:
+        return space.locks.try_acquire(sidecar.locks)
+    try:
+        return space.locks.acquire(sidecar.locks)
+    except Contention:
+        return None

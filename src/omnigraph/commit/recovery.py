@@ -1,0 +1,310 @@
+"""Recovery of one interrupted operation: roll it forward, roll it back, or drop it with its branch.
+
+The caller holds the locks the writer held. Every path ends in the same way: one commit that says
+what was done (the writer's own, when it could be finished), one audit row, no sidecar. Each step
+finds out by itself whether it was done before, so recovery interrupted anywhere starts over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from omnigraph import failpoints
+from omnigraph.commit import audit
+from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
+from omnigraph.commit.classify import (
+    Decision,
+    Observed,
+    TableClass,
+    classify,
+    decide,
+    is_foreign,
+    is_restorable,
+    restore_uuid,
+)
+from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import StorageError
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.create import now_us
+from omnigraph.manifest.handle import BranchState
+from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.storage.handles import open_table, table_exists
+from omnigraph.storage.inline_residual import drop_table
+from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.rewriting import stage_restore
+from omnigraph.storage.staging import with_uuid
+from omnigraph.storage.tables import (
+    commit_staged,
+    delete_branch,
+    list_branches,
+    remove_residue,
+    transactions_after,
+)
+
+RECOVERY_ACTOR = "omnigraph:recovery"
+
+BEFORE_PUBLISH = failpoints.declare("recovery.before_publish")
+AFTER_PUBLISH = failpoints.declare("recovery.after_publish")
+BEFORE_RESTORE = failpoints.declare("recovery.before_restore")
+AFTER_RESTORE = failpoints.declare("recovery.after_restore")
+BEFORE_DISCARD = failpoints.declare("recovery.before_discard")
+
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def recover(
+    space: Workspace, sidecar: Sidecar, held: HeldLocks, *, may_roll_back: bool
+) -> Recovery | None:
+    """Finish or undo the operation; None when that needs a rollback and none is allowed here."""
+    state = _live_branch(space, sidecar)
+    if state is None:
+        return _discard_orphan(space, sidecar)
+    done = _already_published(space, state, sidecar)
+    if done is not None:
+        return _close(space, sidecar, done)
+    work = _Work(space, sidecar, held, state)
+    decision = decide(work.classes)
+    if decision is Decision.REFUSE:
+        raise StorageError(
+            f"a table of operation {sidecar.operation_id} is behind its pin, which nothing this "
+            "product does can cause; restore the graph from a copy",
+            operation_id=sidecar.operation_id,
+        )
+    if decision is Decision.ROLL_FORWARD:
+        return work.roll_forward()
+    return work.roll_back() if may_roll_back else None
+
+
+# ------------------------------------------------------------------ what is there
+
+
+def _live_branch(space: Workspace, sidecar: Sidecar) -> BranchState | None:
+    """The branch the operation wrote to, unless it was deleted (or deleted and made again)."""
+    if sidecar.branch == MAIN:
+        return space.manifest.state(MAIN)
+    live = space.manifest.branches().get(sidecar.branch)
+    if live is None or live.identifier != sidecar.branch_identifier:
+        return None
+    return space.manifest.state(sidecar.branch)
+
+
+def _already_published(space: Workspace, state: BranchState, sidecar: Sidecar) -> Recovery | None:
+    commit = space.manifest.commit(state, sidecar.intent.graph_commit_id)
+    if commit is not None:
+        return _recovery_of(sidecar, "RolledForward", commit)
+    commit = space.manifest.commit(state, rollback_commit_id(sidecar.operation_id))
+    return None if commit is None else _recovery_of(sidecar, "RolledBack", commit)
+
+
+def _recovery_of(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) -> Recovery:
+    facts = commit.facts.get("recovery")
+    if facts is not None:
+        outcomes = tuple(TableOutcome(**outcome) for outcome in facts["outcomes"])
+        return Recovery(**{**facts, "outcomes": outcomes}, graph_commit_id=commit.graph_commit_id)
+    return Recovery(
+        operation_id=sidecar.operation_id,
+        recovery_kind=kind,
+        graph_commit_id=commit.graph_commit_id,
+        recovery_for_actor=sidecar.intent.actor_id,
+        created_at=now_us(),
+        outcomes=(),
+    )
+
+
+def observe(space: Workspace, entry: TableEntry, pin: int) -> Observed:
+    """HEAD of the branch the operation committed to, and the transactions since the pin."""
+    ref = space.ref(entry.base.location)
+    if entry.created_dataset:
+        if not table_exists(ref):
+            return Observed(None)
+        table = open_table(ref)
+        return Observed(table.version, tuple(transactions_after(table, 0, table.version)))
+    if entry.created_fork and entry.table_branch not in list_branches(ref):
+        return Observed(None)
+    table = open_table(ref.on(entry.table_branch))
+    if table.version <= pin:
+        return Observed(table.version)
+    return Observed(table.version, tuple(transactions_after(table, pin, table.version)))
+
+
+def has_moved(entry: TableEntry, observed: Observed) -> bool:
+    """Whether something of ours landed on the table."""
+    if entry.created_dataset:
+        return observed.head is not None
+    return any(transaction.uuid in entry.uuids for transaction in observed.transactions)
+
+
+# ------------------------------------------------------------------ forward and back
+
+
+class _Work:
+    """One operation under recovery: what was seen, and the two ways out."""
+
+    def __init__(
+        self, space: Workspace, sidecar: Sidecar, held: HeldLocks, state: BranchState
+    ) -> None:
+        self.space = space
+        self.sidecar = sidecar
+        self.held = held
+        by_incarnation = {table.incarnation: table for table in state.head.tables.values()}
+        self.pins = [
+            by_incarnation.get(entry.base.incarnation, entry.base) for entry in sidecar.tables
+        ]
+        self.seen = [
+            observe(space, entry, pin.table_version)
+            for entry, pin in zip(sidecar.tables, self.pins, strict=True)
+        ]
+        self.classes = [
+            classify(sidecar.writer, entry, pin.table_version, observed, sidecar.operation_id)
+            for entry, pin, observed in zip(sidecar.tables, self.pins, self.seen, strict=True)
+        ]
+
+    def roll_forward(self) -> Recovery:
+        sidecar = self.sidecar
+        pins = []
+        for entry in sidecar.tables:
+            branch = None if entry.created_dataset else entry.table_branch
+            head = open_table(self.space.ref(entry.base.location).on(branch))
+            pins.append(
+                replace(
+                    entry.base,
+                    table_version=head.version,
+                    table_branch=head.ref.branch,
+                    row_count=head.count_rows(),
+                )
+            )
+        registered = set(sidecar.registered)
+        changes = Changes(
+            tables=tuple(pin for pin in pins if pin.incarnation not in registered),
+            registered=tuple(pin for pin in pins if pin.incarnation in registered),
+            renamed=sidecar.renamed,
+            dropped=sidecar.dropped,
+            schema=sidecar.schema,
+            adopted=sidecar.adopted,
+        )
+        recovery = self._recovery("RolledForward", [pin.table_version for pin in pins])
+        intent = replace(
+            sidecar.intent,
+            actor_id=RECOVERY_ACTOR,
+            facts={**sidecar.intent.facts, "recovery": recovery.facts()},
+        )
+        return self._publish(changes, intent, recovery)
+
+    def roll_back(self) -> Recovery:
+        restored: list[TableState] = []
+        versions: list[int | None] = []
+        for entry, pin, observed, one in zip(
+            self.sidecar.tables, self.pins, self.seen, self.classes, strict=True
+        ):
+            new = None if is_foreign(one) else self._undo(entry, pin, one)
+            versions.append(observed.head if new is None else new.table_version)
+            if new is not None:
+                restored.append(new)
+        recovery = self._recovery("RolledBack", versions)
+        intent = Intent(
+            graph_commit_id=rollback_commit_id(self.sidecar.operation_id),
+            operation="recovery",
+            created_at=now_us(),
+            actor_id=RECOVERY_ACTOR,
+            facts={"recovery": recovery.facts()},
+        )
+        return self._publish(Changes(tables=tuple(restored)), intent, recovery)
+
+    def _undo(self, entry: TableEntry, pin: TableState, one: TableClass) -> TableState | None:
+        """Take one table back to its pin; the new pin where that made a new version."""
+        ref = self.space.ref(entry.base.location)
+        if entry.created_dataset:
+            self.held.check()
+            drop_table(ref)
+            return None
+        if entry.created_fork and entry.table_branch is not None:
+            # Somebody may have forked the table for the branch meanwhile, and published it.
+            if pin.table_branch != entry.table_branch:
+                self.held.check()
+                delete_branch(ref, entry.table_branch)
+                remove_residue(ref, entry.table_branch)
+            return None
+        head = open_table(ref.on(entry.table_branch))
+        if is_restorable(one):
+            staged = stage_restore(head, pin.table_version)
+            failpoints.hit(BEFORE_RESTORE)
+            self.held.check()
+            uuid = restore_uuid(self.sidecar.operation_id, entry.base.location)
+            head = commit_staged(with_uuid(staged, uuid))
+            failpoints.hit(AFTER_RESTORE)
+        return (
+            None if head.version == pin.table_version else replace(pin, table_version=head.version)
+        )
+
+    def _publish(self, changes: Changes, intent: Intent, recovery: Recovery) -> Recovery:
+        expected = {
+            pin.table_key: pin.table_version
+            for entry, pin in zip(self.sidecar.tables, self.pins, strict=True)
+            if not entry.created_dataset
+        }
+        failpoints.hit(BEFORE_PUBLISH)
+        self.held.check()
+        commit = publish(
+            self.space.manifest,
+            self.sidecar.branch,
+            changes,
+            expected,
+            intent,
+            unchecked=not expected,
+        )
+        failpoints.hit(AFTER_PUBLISH)
+        return _close(
+            self.space, self.sidecar, replace(recovery, graph_commit_id=commit.graph_commit_id)
+        )
+
+    def _recovery(self, kind: RecoveryKind, versions: Sequence[int | None]) -> Recovery:
+        outcomes = tuple(
+            TableOutcome(entry.base.table_key, str(one), pin.table_version, version)
+            for entry, one, pin, version in zip(
+                self.sidecar.tables, self.classes, self.pins, versions, strict=True
+            )
+        )
+        return Recovery(
+            operation_id=self.sidecar.operation_id,
+            recovery_kind=kind,
+            graph_commit_id=None,
+            recovery_for_actor=self.sidecar.intent.actor_id,
+            created_at=now_us(),
+            outcomes=outcomes,
+        )
+
+
+def rollback_commit_id(operation_id: str) -> str:
+    """The commit id of an operation's rollback: the same at every attempt."""
+    digest = int.from_bytes(
+        hashlib.sha256(f"rollback {operation_id}".encode()).digest()[:10], "big"
+    )
+    tail = "".join(CROCKFORD[(digest >> shift) & 31] for shift in range(75, -5, -5))
+    return operation_id[:10] + tail
+
+
+# ------------------------------------------------------------------ the ends
+
+
+def _close(space: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recovery:
+    audit.record(space, recovery)
+    delete_sidecar(space, sidecar)
+    return recovery
+
+
+def _discard_orphan(space: Workspace, sidecar: Sidecar) -> Recovery:
+    """Its branch is gone, and with it everything the operation could have made visible."""
+    failpoints.hit(BEFORE_DISCARD)
+    recovery = Recovery(
+        operation_id=sidecar.operation_id,
+        recovery_kind="OrphanedBranchDiscarded",
+        graph_commit_id=None,
+        recovery_for_actor=sidecar.intent.actor_id,
+        created_at=now_us(),
+        outcomes=(),
+    )
+    return _close(space, sidecar, recovery)

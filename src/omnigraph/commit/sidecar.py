@@ -1,0 +1,219 @@
+"""Recovery sidecars: what an operation is about to do, written before its first effect.
+
+A sidecar names every table the operation moves, the transactions it will commit there, and all its
+publish needs, so that anybody can finish or undo it after its process died.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+from omnigraph import failpoints
+from omnigraph.commit.changes import WRITERS, Write, Writer
+from omnigraph.commit.workspace import Workspace, lance_branch
+from omnigraph.errors import CorruptSidecar
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.storage import layout
+from omnigraph.storage.faults import NotFound
+from omnigraph.storage.locks import HeldLocks
+
+SIDECAR_VERSION = 1
+
+SIDECAR_WRITE = failpoints.declare("recovery.sidecar_write")
+SIDECAR_DELETE = failpoints.declare("recovery.sidecar_delete")
+SIDECAR_LIST = failpoints.declare("recovery.sidecar_list")
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One table the operation moves. ``base`` is its pin before; commits go to ``table_branch``.
+
+    ``post_commit_version`` is a minimum. ``optional_uuids`` belong to best-effort steps.
+    """
+
+    base: TableState
+    table_branch: str | None
+    post_commit_version: int
+    transaction_uuids: tuple[str, ...]
+    optional_uuids: tuple[str, ...] = ()
+    created_fork: bool = False
+    created_dataset: bool = False
+
+    @property
+    def uuids(self) -> frozenset[str]:
+        """Every transaction that would be ours."""
+        return frozenset((*self.transaction_uuids, *self.optional_uuids))
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """One operation between Phase A and Phase D."""
+
+    operation_id: str
+    graph_id: str
+    writer: Writer
+    branch: str
+    branch_identifier: str | None
+    intent: Intent
+    tables: tuple[TableEntry, ...]
+    expected: Mapping[str, int]
+    locks: tuple[str, ...]
+    owner: Mapping[str, Any]
+    registered: tuple[int, ...] = ()
+    renamed: Mapping[int, str] = field(default_factory=dict)
+    dropped: tuple[int, ...] = ()
+    schema: SchemaRow | None = None
+    adopted: tuple[GraphCommit, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The control object that holds it."""
+        return layout.sidecar_name(self.operation_id)
+
+    def to_text(self) -> str:
+        """The JSON document."""
+        return json.dumps({"schema_version": SIDECAR_VERSION, **asdict(self)}, ensure_ascii=False)
+
+
+def sidecar_of(
+    write: Write, graph_id: str, branch_identifier: str | None, forks: set[str], held: HeldLocks
+) -> Sidecar:
+    """The sidecar of a write; `forks` are the locations that get a table branch."""
+    target = lance_branch(write.branch)
+    entries = [
+        TableEntry(
+            base=change.base,
+            table_branch=target if change.base.location in forks else change.base.table_branch,
+            post_commit_version=change.base.table_version + change.required_versions,
+            transaction_uuids=tuple(s.uuid for s in change.staged() if not s.best_effort),
+            optional_uuids=tuple(s.uuid for s in change.staged() if s.best_effort),
+            created_fork=change.base.location in forks,
+        )
+        for change in write.tables
+    ]
+    entries += [
+        TableEntry(new.state, new.state.table_branch, 1, (), created_dataset=True)
+        for new in write.created
+    ]
+    return Sidecar(
+        operation_id=write.operation_id,
+        graph_id=graph_id,
+        writer=write.writer,
+        branch=write.branch,
+        branch_identifier=branch_identifier,
+        intent=write.intent,
+        tables=tuple(entries),
+        expected=write.expected,
+        locks=held.names,
+        owner={**held.owner.as_json(), "locks": held.name},
+        registered=tuple(new.state.incarnation for new in write.created),
+        renamed=dict(write.renamed),
+        dropped=tuple(table.incarnation for table in write.dropped),
+        schema=write.schema,
+        adopted=write.adopted,
+    )
+
+
+# ------------------------------------------------------------------ the store
+
+
+def write_sidecar(space: Workspace, sidecar: Sidecar) -> None:
+    """Phase A."""
+    failpoints.hit(SIDECAR_WRITE)
+    space.store.write_text_if_absent(sidecar.name, sidecar.to_text())
+
+
+def delete_sidecar(space: Workspace, sidecar: Sidecar) -> None:
+    """Phase D; a sidecar that is gone already is fine."""
+    failpoints.hit(SIDECAR_DELETE)
+    space.store.delete(sidecar.name)
+
+
+def is_pending(space: Workspace, sidecar: Sidecar) -> bool:
+    """Whether the sidecar is still there."""
+    return space.store.exists(sidecar.name)
+
+
+def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
+    """All pending sidecars, oldest first. One that cannot be read, or is of another graph, refuses.
+
+    A sidecar that its writer deletes between listing and reading is left out.
+    """
+    failpoints.hit(SIDECAR_LIST)
+    found = []
+    for name in space.store.list(layout.RECOVERY_DIR):
+        try:
+            text = space.store.read_text(name)
+        except NotFound:
+            continue
+        sidecar = read_sidecar(name, text)
+        if sidecar.graph_id != graph_id:
+            raise CorruptSidecar(
+                f"{name} belongs to another graph ({sidecar.graph_id}); move the file away",
+                file=name,
+            )
+        found.append(sidecar)
+    return sorted(found, key=lambda sidecar: sidecar.operation_id)
+
+
+def read_sidecar(name: str, text: str) -> Sidecar:
+    """A sidecar from its JSON document; `CorruptSidecar` names the file."""
+    try:
+        document = json.loads(text)
+        version = document.pop("schema_version")
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise _corrupt(name, error) from error
+    if version != SIDECAR_VERSION:
+        raise CorruptSidecar(
+            f"{name} has version {version!r} and this omnigraph knows {SIDECAR_VERSION}: upgrade "
+            "omnigraph first",
+            file=name,
+        )
+    try:
+        sidecar = _decoded(document)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _corrupt(name, error) from error
+    if sidecar.name != name or sidecar.writer not in WRITERS:
+        raise _corrupt(name, "its content does not belong to its name")
+    return sidecar
+
+
+def _corrupt(name: str, why: object) -> CorruptSidecar:
+    return CorruptSidecar(
+        f"{name} is not a recovery sidecar this omnigraph can read ({why}); it stays where it is: "
+        "restore it from a copy, or move it away after checking the tables with omnigraph repair",
+        file=name,
+    )
+
+
+def _decoded(document: dict[str, Any]) -> Sidecar:
+    tables = tuple(
+        TableEntry(
+            **{
+                **entry,
+                "base": TableState(**entry["base"]),
+                "transaction_uuids": tuple(entry["transaction_uuids"]),
+                "optional_uuids": tuple(entry["optional_uuids"]),
+            }
+        )
+        for entry in document["tables"]
+    )
+    schema = document["schema"]
+    return Sidecar(
+        **{
+            **document,
+            "writer": cast("Writer", document["writer"]),
+            "intent": Intent(**document["intent"]),
+            "tables": tables,
+            "locks": tuple(document["locks"]),
+            "registered": tuple(document["registered"]),
+            "renamed": {int(key): value for key, value in document["renamed"].items()},
+            "dropped": tuple(document["dropped"]),
+            "schema": None if schema is None else SchemaRow(**schema),
+            "adopted": tuple(GraphCommit(**commit) for commit in document["adopted"]),
+        }
+    )

@@ -1,0 +1,40 @@
+"""The parts of an open graph that writers and recovery work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.rows import TableState
+from omnigraph.storage.handles import TableRef
+from omnigraph.storage.locks import LockManager
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.uris import Root
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Root, control objects, locks and manifest of one graph."""
+
+    root: Root
+    store: ObjectStore
+    locks: LockManager
+    manifest: Manifest
+
+    def ref(self, location: str) -> TableRef:
+        """The address of a table."""
+        return TableRef(self.root.child(location), storage_options=self.root.lance_options())
+
+    def pinned(self, state: TableState) -> TableRef:
+        """The address of a table at its pinned version."""
+        return self.ref(state.location).on(state.table_branch, state.table_version)
+
+    def lock_name(self, location: str, branch: str) -> str:
+        """The lock of a table on a graph branch."""
+        return self.locks.table_lock(location, lance_branch(branch))
+
+
+def lance_branch(branch: str) -> str | None:
+    """The Lance branch a graph branch's tables fork to; None for `main`."""
+    return None if branch == MAIN else branch

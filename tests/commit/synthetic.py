@@ -1,0 +1,88 @@
+"""A writer made for tests: it appends rows to any tables of a branch through the one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from omnigraph.commit.changes import StagedStep, TableChange, Write, Writer
+from omnigraph.commit.heal import heal
+from omnigraph.commit.protocol import commit
+from omnigraph.commit.workspace import Workspace
+from omnigraph.graph import Graph
+from omnigraph.manifest.create import new_commit_id, now_us
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.storage.handles import Table, open_table
+from omnigraph.storage.staging import stage_append
+
+PERSON, TEAM, MEMBER_OF = "node:Person", "node:Team", "edge:MemberOf"
+ALL = (PERSON, TEAM, MEMBER_OF)
+
+
+def rows_of(table_key: str, ids: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """One row per id, all other required columns filled with the id."""
+    ids = list(ids)
+    columns = [
+        pa.array(ids if pa.types.is_string(field.type) and not field.nullable else [None] * len(ids),
+                 field.type)
+        for field in schema
+    ]  # fmt: skip
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def appending(pin: TableState, ids: Iterable[str]) -> TableChange:
+    """Append one row per id to a table."""
+    wanted = list(ids)
+
+    def stage(table: Table):
+        return stage_append(table, rows_of(pin.table_key, wanted, table.schema))
+
+    return TableChange(pin, (StagedStep(stage),))
+
+
+def prepare(
+    space: Workspace,
+    rows: dict[str, Iterable[str]],
+    *,
+    branch: str = "main",
+    writer: Writer = "load",
+    actor: str | None = None,
+    relying_on: Iterable[str] = (),
+) -> Write:
+    """A write of these ids into these tables, prepared on the newest snapshot."""
+    pins = space.manifest.state(branch).head.tables
+    return Write(
+        writer=writer,
+        branch=branch,
+        intent=Intent(new_commit_id(), writer, now_us(), actor),
+        tables=tuple(appending(pins[key], ids) for key, ids in rows.items()),
+        relied_on=tuple(pins[key] for key in relying_on),
+    )
+
+
+def write(space: Workspace, rows: dict[str, Iterable[str]], **options) -> GraphCommit:
+    """What every real writer does: heal, prepare, commit."""
+    heal(space)
+    return commit(space, prepare(space, rows, **options))
+
+
+def contents(graph: Graph, branch: str = "main") -> dict[str, list[str]]:
+    """The ids in every table of a branch as a reader sees them."""
+    found = {}
+    for key, pin in graph.snapshot(branch=branch).tables.items():
+        table = open_table(graph.space.pinned(pin))
+        assert table.count_rows() == pin.row_count
+        found[key] = sorted(table.read(["id"]).column("id").to_pylist())
+    return found
+
+
+def drifted(graph: Graph, branch: str = "main") -> list[str]:
+    """Tables whose HEAD is not their pin."""
+    return [
+        key
+        for key, pin in graph.snapshot(branch=branch).tables.items()
+        if not open_table(graph.space.pinned(pin)).is_head()
+        and pin.table_branch == (None if branch == "main" else branch)
+    ]
