@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,14 @@ def fork() -> int:
         return os.fork()
 
 
-def _report(answer: Connection, worker: Callable[..., Any], arguments: Sequence[Any]) -> None:
+def _report(
+    answer: Connection,
+    environment: dict[str, str],
+    worker: Callable[..., Any],
+    arguments: Sequence[Any],
+) -> None:
+    # The fork server has the environment of the moment it was started, not that of this test.
+    os.environ.update(environment)
     try:
         answer.send((worker(*arguments), None))
     except BaseException as error:
@@ -37,7 +45,9 @@ def run_processes(worker: Callable[..., Any], calls: Sequence[Sequence[Any]]) ->
     running = []
     for arguments in calls:
         mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_report, args=(theirs, worker, arguments), daemon=True)
+        process = context.Process(
+            target=_report, args=(theirs, dict(os.environ), worker, arguments), daemon=True
+        )
         process.start()
         theirs.close()
         running.append((process, mine))
