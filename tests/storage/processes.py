@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
