@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -238,7 +239,15 @@ class LocksContract:
 
 
 def pause(process):
+    """Stop a process, and wait until each of its threads stands still."""
     os.kill(process.pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{process.pid}/task")
+    while any(state(task) != "T" for task in tasks.iterdir()):
+        time.sleep(0.01)
+
+
+def state(task):
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def resume(process):

@@ -89,7 +89,8 @@ def test_a_child_does_not_keep_a_dead_parents_lock_alive(tmp_path, locks):
     os.close(writer)
     try:
         os.kill(grandchild, 0)
-        with locks.acquire("a", wait_ms=0):
+        # As soon as the child has run at all, long before it ends.
+        with locks.acquire("a", wait_ms=20_000):
             pass
     finally:
         os.kill(grandchild, signal.SIGKILL)
