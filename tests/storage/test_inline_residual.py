@@ -1,10 +1,11 @@
-"""What commits on the spot: compaction, index optimisation, schema changes, restore, cleanup."""
+"""What commits on the spot: compaction, index optimisation, schema changes, cleanup."""
 
 import pyarrow as pa
 import pytest
 
 from omnigraph.storage import inline_residual, tables
 from omnigraph.storage.blobs import blob_field
+from omnigraph.storage.rewriting import stage_restore
 from omnigraph.storage.tables import (
     Condition,
     Coverage,
@@ -124,7 +125,7 @@ def test_optimize_indices_can_be_told_which(ref):
         lambda table: inline_residual.add_columns(table, [pa.field("m", pa.int64())]),
         lambda table: inline_residual.rename_column(table, "n", "m"),
         lambda table: inline_residual.drop_columns(table, ["n"]),
-        lambda table: inline_residual.restore(table, 1),
+        lambda table: commit_staged(stage_restore(table, 1)),
     ],
 )
 def test_nothing_is_done_on_a_table_that_moved(ref, act):
@@ -187,21 +188,6 @@ def test_a_dropped_name_added_again_is_empty(ref):
         "b": None,
         "c": 7,
     }
-
-
-def test_restore_brings_an_old_version_back_as_a_new_one(ref):
-    table = grown(ref)
-    restored = inline_residual.restore(table, 2)
-    assert restored.version == table.version + 1
-    assert contents(open_table(ref)) == {"a": 0}
-    assert contents(open_table(ref.at(table.version))) == contents(table)
-
-
-def test_restore_works_on_a_branch_and_leaves_main_alone(ref):
-    branch = create_branch(new_table(ref, rows("a")), "b")
-    moved = commit_staged(stage_append(branch, rows("b")))
-    assert contents(inline_residual.restore(moved, 2)) == {"a": 0}
-    assert open_table(ref).version == 2
 
 
 def test_cleanup_removes_the_listed_versions_only(ref):

@@ -67,7 +67,6 @@ ALLOWED = {
         "drop",
         "drop_columns",
         "optimize_indices",
-        "restore",
         "update_field_metadata",
         "update_schema_metadata",
     },

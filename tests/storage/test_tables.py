@@ -11,6 +11,7 @@ import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
 from omnigraph.storage import inline_residual, tables
+from omnigraph.storage.rewriting import stage_restore
 from omnigraph.storage.tables import (
     CommitMisplaced,
     Condition,
@@ -379,7 +380,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
     step(inline_residual.add_columns(table, [pa.field("m", pa.int32())]), Operation.MERGE)
     step(inline_residual.rename_column(table, "m", "k"), Operation.PROJECT)
     step(inline_residual.drop_columns(table, ["k"]), Operation.PROJECT)
-    step(inline_residual.restore(table, 2), Operation.RESTORE)
+    step(commit_staged(stage_restore(table, 2)), Operation.RESTORE)
 
     first = 2 if branch else 1
     expected = history[1:] if branch else history

@@ -157,18 +157,6 @@ def drop_columns(table: Table, names: Sequence[str]) -> Table:
 # ------------------------------------------------------------------ history
 
 
-def restore(table: Table, version: int) -> Table:
-    """Make an older version of this branch the newest again, as a new version.
-
-    It wins over whatever comes between: a concurrent append is orphaned without an error.
-    """
-    _own_handle(table)
-    old = open_table(table.ref.at(version)).dataset
-    with lance_errors(f"restoring version {version} of {table.ref}"):
-        old.restore()
-    return Table(table.ref, old)
-
-
 @dataclass(frozen=True, slots=True)
 class Cleaned:
     """What a cleanup removed."""
