@@ -73,6 +73,10 @@ class OmniGraphError(Exception):
         self.details: dict[str, Any] = details
         super().__init__(f"{self.label}: {message}" if self.label else message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes: by message and details, not by the text shown."""
+        return _rebuilt, (type(self), self.message, self.details), self.__dict__
+
     def body(self) -> dict[str, Any]:
         """The JSON body of this error on the wire (HTTP, and ``--json`` on the command line)."""
         body: dict[str, Any] = {"error": str(self)}
@@ -84,6 +88,10 @@ class OmniGraphError(Exception):
 
     def _wire_fields(self) -> Any:
         return dict(self.details)
+
+
+def _rebuilt(kind: type[OmniGraphError], message: str, details: dict[str, Any]) -> OmniGraphError:
+    return kind(message, **details)
 
 
 class SourceError(OmniGraphError):
@@ -134,17 +142,32 @@ class SourceError(OmniGraphError):
             yield f"  = hint: {self.hint}"
 
 
+_SHOWN_BEFORE = 60
+_SHOWN_AFTER = 100
+
+
 def _underline(source: str, span: Span, filename: str | None) -> Iterator[str]:
-    lines = source.split("\n")
-    text = lines[span.line - 1].rstrip("\r") if span.line <= len(lines) else ""
-    width = max(1, min(span.end - span.start, len(text) - span.column + 1))
+    text, at = _clipped_line(source, span)
+    width = max(1, min(span.end - span.start, len(text) - at))
     number = str(span.line)
     gutter = " " * len(number)
-    lead = "".join("\t" if char == "\t" else " " for char in text[: span.column - 1])
+    lead = "".join("\t" if char == "\t" else " " for char in text[:at])
     yield f"{gutter}--> {filename or '<source>'}:{span.line}:{span.column}"
     yield f"{gutter} |"
     yield f"{number} | {text}"
     yield f"{gutter} | {lead}{'^' * width}"
+
+
+def _clipped_line(source: str, span: Span) -> tuple[str, int]:
+    """The line of a span, and where in it the span starts; of a long line, what lies around."""
+    start = source.rfind("\n", 0, span.start) + 1
+    end = source.find("\n", start)
+    line = source[start : end if end >= 0 else len(source)].rstrip("\r")
+    at = span.start - start
+    left = max(0, at - _SHOWN_BEFORE)
+    right = at + _SHOWN_AFTER
+    before, after = "…" if left else "", "…" if right < len(line) else ""
+    return before + line[left:right] + after, at - left + len(before)
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
