@@ -220,8 +220,15 @@ def _checked_dim(dim: object) -> int:
     return dim
 
 
+_ENUM_WORD = re.compile(r"[A-Za-z0-9_-]+")
+
+
 def _is_word_list(values: object) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(v, str) for v in values)
+    return isinstance(values, list) and bool(values) and all(map(_is_enum_word, values))
+
+
+def _is_enum_word(value: object) -> bool:
+    return isinstance(value, str) and _ENUM_WORD.fullmatch(value) is not None
 
 
 def _arrow_scalar(scalar: Scalar) -> pa.DataType:

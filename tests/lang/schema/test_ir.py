@@ -199,3 +199,20 @@ def test_an_empty_schema_is_a_record():
     ir = create(compile_schema("").shape, DOMAIN)
     assert ir.next_identity_id == 1
     assert Ir.from_json(ir.to_json()) == ir
+
+
+def test_a_repeated_member_is_refused_in_stored_text(ir):
+    text = json.dumps(ir.to_json())
+    with pytest.raises(IdentityError, match=r"'next_identity_id'.* repeated"):
+        Ir.from_json(f'{{"next_identity_id": 1, {text[1:]}')
+    with pytest.raises(IdentityError, match="repeated"):
+        Ir.from_json(text.replace('"type_id":', '"type_id": 1, "type_id":', 1))
+
+
+@pytest.mark.parametrize("word", ["", "two words", "é", "\ud800", "a,b"])
+def test_an_enum_value_that_no_source_can_write_is_refused(ir, word):
+    stored = ir.to_json()
+    (mood,) = [each for each in stored["nodes"][0]["properties"] if each["name"] == "mood"]
+    mood["type"]["enum"] = sorted(["bad", word])
+    with pytest.raises(IdentityError, match="'mood'"):
+        Ir.from_json(stored)

@@ -130,3 +130,13 @@ def test_the_file_is_named():
     with pytest.raises(ParseError) as caught:
         parse("nod Kiln {}", "kilns.pg")
     assert " --> kilns.pg:1:1\n" in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["node K { v: Vector(%s.5) }", "edge E: K -> K @card(%s.5..)", "edge E: K -> K @card(0..%s.5)"],
+)
+def test_a_long_number_is_refused_without_being_read_again_from_every_digit(text):
+    # Quadratic reading would not end within a minute.
+    with pytest.raises(ParseError, match="expected .*(dimension|bound), found `1111"):
+        parse(text % ("1" * 300_000))

@@ -142,6 +142,7 @@ class _Comparison:
 
     def _properties(self) -> Iterator[Step]:
         old_names = {identity: name for name, identity in self.old.property_ids.items()}
+        old_properties = {prop.name: prop for prop in self.old.shape.properties}
         for prop in sorted(self.new.shape.properties, key=lambda prop: prop.name):
             identity = self.new.property_ids[prop.name]
             if identity not in old_names:
@@ -150,8 +151,7 @@ class _Comparison:
             old_name = old_names[identity]
             if old_name != prop.name:
                 yield RenameProperty(self.kind, self.name, old_name, prop.name)
-            before = self.old.shape.property(old_name)
-            assert before is not None
+            before = old_properties[old_name]
             yield from self._changed_type(before.type, prop)
             yield from self._changed_embed(before, prop)
             yield from self._changed_metadata(before, prop)

@@ -154,23 +154,31 @@ class _Matcher:
             self._refuse_hints(type_)
             return
         ids = self.matches.properties[key] = {}
+        claimed: dict[int, str] = {}
         for prop in type_.properties:
             if prop.name in old.property_ids:
                 ids[prop.name] = old.property_ids[prop.name]
+                claimed[ids[prop.name]] = prop.name
                 if prop.declared_directly:
                     self._note_unused(f"{type_.entity}.{prop.name}", prop.hint)
         for prop in type_.properties:
             if prop.hint is not None and prop.name not in ids:
-                property_id = self._renamed_property(type_, prop, prop.hint, old, ids)
+                property_id = self._renamed_property(type_, prop, prop.hint, old, claimed)
                 if property_id is not None:
                     ids[prop.name] = property_id
+                    claimed[property_id] = prop.name
 
     def _renamed_property(
-        self, type_: TypeShape, prop: PropertyShape, hint: Hint, old: TypeIr, ids: dict[str, int]
+        self,
+        type_: TypeShape,
+        prop: PropertyShape,
+        hint: Hint,
+        old: TypeIr,
+        claimed: dict[int, str],
     ) -> int | None:
         label, old_name = f"{type_.name}.{prop.name}", hint.old_name
         property_id = old.property_ids.get(old_name)
-        claimant = next((name for name, taken in ids.items() if taken == property_id), None)
+        claimant = None if property_id is None else claimed.get(property_id)
         if not prop.declared_directly:
             # The hint was written for the interface; a node without the old property is no fault.
             return property_id if claimant is None else None

@@ -9,7 +9,7 @@ in the comparison of two schemas.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.lang.schema.catalog import Check, Range
@@ -71,6 +71,11 @@ class Ir:
     interfaces: tuple[TypeIr, ...] = ()
     nodes: tuple[TypeIr, ...] = ()
     edges: tuple[TypeIr, ...] = ()
+    _named: Mapping[tuple[Kind, str], TypeIr] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        named = {(type_.kind, type_.name): type_ for type_ in self}
+        object.__setattr__(self, "_named", named)
 
     def __iter__(self) -> Iterator[TypeIr]:
         yield from self.interfaces
@@ -83,7 +88,7 @@ class Ir:
 
     def type(self, kind: Kind, name: str) -> TypeIr | None:
         """The type of that kind and name."""
-        return next((type_ for type_ in self.of_kind(kind) if type_.name == name), None)
+        return self._named.get((kind, name))
 
     def by_id(self) -> dict[int, TypeIr]:
         """All types by identity."""

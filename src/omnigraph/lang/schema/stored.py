@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from reprlib import repr as brief
 from typing import Any, NoReturn, TypeVar, cast
@@ -48,9 +49,20 @@ _PROPERTY_NAME = re.compile(r"[a-z_][A-Za-z0-9_]*")
 def read_ir(stored: object) -> Ir:
     """The IR of a JSON text or value; anything malformed is an IdentityError."""
     try:
-        return _read(json.loads(stored) if isinstance(stored, str | bytes) else stored)
+        if isinstance(stored, str | bytes):
+            stored = json.loads(stored, object_pairs_hook=_members)
+        return _read(stored)
     except (ValueError, RecursionError) as error:
         _malformed(f"it is not JSON ({brief(str(error))})")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a repeated member would let two readers see two schemas."""
+    body = dict(pairs)
+    if len(body) < len(pairs):
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        _malformed(f"the member {brief(repeated)} is repeated")
+    return body
 
 
 def _read(stored: object) -> Ir:
