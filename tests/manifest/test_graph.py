@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,12 @@ from omnigraph.errors import (
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, STEPS, migrate, stamp_of
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
+from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.handles import TableRef, create_table, open_table
 from omnigraph.storage.inline_residual import set_schema_metadata
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
+from tests.storage.processes import run_processes
 
 
 def files(root: Path) -> set[str]:
@@ -57,6 +60,20 @@ def test_tables_have_the_declared_columns_and_stable_row_ids(tmp_path):
         assert not field.nullable
         assert field.metadata[b"lance-schema:unenforced-primary-key"] == b"true"
         assert opened.dataset.has_stable_row_ids
+
+
+def test_blob_properties_become_blob_columns(tmp_path):
+    with og.init(
+        tmp_path / "g", "node Scan { slug: String @key  image: Blob?  raw: Blob }"
+    ) as graph:
+        table = graph.snapshot().tables["node:Scan"]
+        schema = open_table(TableRef(graph.root.child(table.location))).schema
+        assert blob_columns(schema) == ["image", "raw"]
+        assert [schema.field(name).nullable for name in ("image", "raw")] == [True, False]
+        identities = graph.schema.catalog.nodes["Scan"].properties
+        for name in ("slug", "image", "raw"):
+            stored = schema.field(name).metadata[b"omnigraph.stable_property_id"]
+            assert int(stored) == identities[name].property_id
 
 
 def test_a_schema_file_and_a_path_with_spaces(tmp_path):
@@ -174,29 +191,30 @@ def test_status_names_what_there_is(tmp_path):
 # ------------------------------------------------------------------ permissions
 
 
-def test_a_root_that_cannot_be_written(tmp_path):
-    """Run as an unprivileged user in a child: a privileged one passes every permission."""
-    new_graph(tmp_path).close()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            if os.getuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            code = _as_nobody(tmp_path)
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+NOBODY = 65534
 
 
-def _as_nobody(tmp_path: Path) -> int:
+def init_as_nobody(root: str) -> str:
+    """What an unprivileged user is told; a privileged one passes every permission."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        # Load everything while the interpreter's own files can still be read.
+        og.init(f"{elsewhere}/graph", SCHEMA).close()
+    if os.getuid() == 0:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
     try:
-        og.init(tmp_path / "other", SCHEMA)
-    except StorageError:
-        return 0
-    return 2
+        og.init(root, SCHEMA)
+    except StorageError as error:
+        return f"{type(error).__name__}: {error}"
+    return "made a graph"
+
+
+def test_a_root_that_cannot_be_written():
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o555)
+        (told,) = run_processes(init_as_nobody, [(f"{name}/graph",)])
+        assert "permission denied" in told.lower()
+        assert list(Path(name).iterdir()) == []
 
 
 # ------------------------------------------------------------------ internal schema version

@@ -8,6 +8,7 @@ from its context-free fallback lexer and then means nothing.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -21,7 +22,6 @@ END = "$END"
 
 _STRING = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"')
 _FOUND = re.compile(_STRING.pattern + r"|[0-9]+\.[0-9]+|\$?\w+|->|\.\.|[\s\S]")
-_WORD = re.compile(r"\w*")
 _CURLY_QUOTES = "“”„«»‘’"
 _SHOWN = 40
 
@@ -78,7 +78,7 @@ def quoted(found: str) -> str:
     """The text found at the fault as a message shows it: one line, nothing invisible."""
     if not found:
         return "the end of the source"
-    if len(found) == 1 and not found.isprintable():
+    if len(found) == 1 and (not found.isprintable() or unicodedata.combining(found)):
         return f"the character U+{ord(found):04X}"
     line = found.partition("\n")[0].rstrip("\r")
     return f"`{found}`" if line == found and len(line) <= _SHOWN else f"`{line[:_SHOWN]}…`"
@@ -144,13 +144,19 @@ def _string(source: Source, at: int) -> ParseError | None:
     return None
 
 
+def _continues_a_word(char: str) -> bool:
+    """Also accents that stand as characters of their own, as some editors write them."""
+    return char.isalnum() or char == "_" or unicodedata.combining(char) != 0
+
+
 def _non_ascii(source: Source, at: int) -> ParseError | None:
     text = source.text
-    start = at
-    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+    start = end = at
+    while start > 0 and _continues_a_word(text[start - 1]):
         start -= 1
-    match = _WORD.match(text, start)
-    word = match.group() if match else ""
+    while end < len(text) and _continues_a_word(text[end]):
+        end += 1
+    word = text[start:end]
     if word.isascii():
         return None
     return source.error(

@@ -18,6 +18,7 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
+from omnigraph.storage.blobs import blob_field
 from omnigraph.storage.handles import TableRef, create_table, open_table, table_exists
 from omnigraph.storage.uris import Root
 
@@ -45,6 +46,18 @@ class NewTable:
     arrow: pa.Schema
 
 
+def table_schema(entity: NodeType | EdgeType) -> pa.Schema:
+    """The columns of a type's table as Lance keeps them: Blob properties become blob columns."""
+    schema = entity.arrow_schema()
+    for name in entity.blob_properties:
+        at = schema.get_field_index(name)
+        logical = schema.field(at)
+        stored = blob_field(name, nullable=logical.nullable)
+        metadata = {**(stored.metadata or {}), **(logical.metadata or {})}
+        schema = schema.set(at, stored.with_metadata(metadata))
+    return schema
+
+
 def first_tables(catalog: Catalog) -> list[NewTable]:
     """The tables of a new graph: no name was used before."""
     kinds: tuple[tuple[layout.TableKind, Mapping[str, NodeType | EdgeType]], ...] = (
@@ -58,7 +71,7 @@ def first_tables(catalog: Catalog) -> list[NewTable]:
             layout.table_location(
                 kind, entity.name, str(entity.table_incarnation_id), used_before=False
             ),
-            entity.arrow_schema(),
+            table_schema(entity),
         )
         for kind, entities in kinds
         for entity in entities.values()

@@ -73,8 +73,8 @@ def test_hidden_queries_may_share_a_tool_name() -> None:
 def test_a_query_that_does_not_fit_the_schema_is_a_breakage() -> None:
     text = "query q() { match { $p: Gone } return { $p } }"
     validation = Registry.load([StoredSource("q", text)]).validate(catalog())
-    assert len(validation.breakages) == 1
-    assert "T1" in str(validation.breakages[0])
+    assert list(validation.breakages) == ["q"]
+    assert "T1" in str(validation.breakages["q"])
 
 
 def test_an_exposed_vector_parameter_is_a_warning() -> None:
@@ -85,7 +85,7 @@ def test_an_exposed_vector_parameter_is_a_warning() -> None:
     """
     exposed = Registry.load([StoredSource("q", text)]).validate(catalog())
     hidden = Registry.load([StoredSource("q", text, expose=False)]).validate(catalog())
-    assert exposed.breakages == hidden.breakages == ()
+    assert exposed.breakages == hidden.breakages == {}
     assert len(exposed.warnings) == 1
     assert "`$v`" in exposed.warnings[0]
     assert hidden.warnings == ()

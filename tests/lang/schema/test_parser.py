@@ -138,5 +138,5 @@ def test_the_file_is_named():
 )
 def test_a_long_number_is_refused_without_being_read_again_from_every_digit(text):
     # Quadratic reading would not end within a minute.
-    with pytest.raises(ParseError, match="expected .*(dimension|bound), found `1111"):
+    with pytest.raises(ParseError, match=r"expected .*(dimension|bound), found `1111"):
         parse(text % ("1" * 300_000))

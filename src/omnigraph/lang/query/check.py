@@ -8,7 +8,7 @@ from omnigraph.lang.query import ast, ir
 from omnigraph.lang.query.mutations import mutation
 from omnigraph.lang.query.output import Output, output
 from omnigraph.lang.query.patterns import Resolved, match_block
-from omnigraph.lang.query.scope import Context, Scope
+from omnigraph.lang.query.scope import ANONYMOUS, Context, Scope
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 
@@ -52,6 +52,13 @@ def _parameters(context: Context) -> tuple[ir.ParamSpec, ...]:
             context.fail("T25", f"parameter `${param.name}` is declared twice", param.span)
         if param.name == ir.NOW_PARAM:
             context.fail("T25", f"the parameter name `${param.name}` is reserved", param.span)
+        if param.name == ANONYMOUS:
+            context.fail(
+                "T25",
+                "the parameter name `$_` is reserved: it stands for any entity",
+                param.span,
+                "give the parameter a name",
+            )
         if param.type.dim is not None and not 1 <= param.type.dim <= MAX_DIM:
             context.fail(
                 "T25",

@@ -65,18 +65,17 @@ def elements(literal: ast.Literal) -> tuple[ast.Literal, ...]:
     return literal.value if isinstance(literal.value, tuple) else ()
 
 
-def vector_constant(literal: ast.Literal, dim: int) -> ir.Const | None:
-    """A numeric list literal of exactly `dim` members as a vector, else None."""
-    items = elements(literal)
-    if literal.kind != "list" or len(items) != dim:
-        return None
-    if any(item.kind not in ("int", "float") for item in items):
-        return None
+def vector_constant(
+    context: Context, literal: ast.Literal, dim: int, rule: str, what: str
+) -> ir.Const:
+    """A list literal of exactly `dim` numbers as a vector; anything else breaks the rule."""
     kind = PropType(Scalar.F32, dim=dim)
+    # A date or a list is as little a number as the text it is written with.
+    written = [item.value for item in elements(literal)]
     try:
-        return ir.Const(from_json(kind, [item.value for item in items]), kind)
-    except Unfit:
-        return None
+        return ir.Const(from_json(kind, written), kind)
+    except Unfit as unfit:
+        context.fail(rule, f"{what} takes a list of {dim} numbers: {unfit}", literal.span)
 
 
 def check_enum(context: Context, prop: str, kind: PropType, literal: ast.Literal) -> None:
@@ -95,22 +94,14 @@ def assigned_constant(
 ) -> ir.Const:
     """A literal as the stored value of the property it is assigned to (T3 when it does not suit)."""
     if kind.is_vector and literal.kind == "list":
-        vector = vector_constant(literal, kind.dim or 0)
-        if vector is None:
-            context.fail(
-                "T3",
-                f"property `{prop}` takes {kind.dim} numbers, got a list of "
-                f"{len(elements(literal))}",
-                literal.span,
-            )
-        return vector
+        return vector_constant(context, literal, kind.dim or 0, "T3", f"property `{prop}`")
     natural = constant(context, literal)
     if not _assignable(natural, kind):
         context.fail(
             "T3",
             f"property `{prop}` is {kind.display}; {describe_one(literal)} does not suit it",
             literal.span,
-            _assignment_hint(literal, kind),
+            date_hint(literal, kind),
         )
     for item in elements(literal) if literal.kind == "list" else (literal,):
         check_enum(context, prop, kind, item)
@@ -157,7 +148,8 @@ def describe_one(literal: ast.Literal) -> str:
     return f"{'an' if literal.kind == 'int' else 'a'} {describe(literal)}"
 
 
-def _assignment_hint(literal: ast.Literal, kind: PropType) -> str | None:
+def date_hint(literal: ast.Literal, kind: PropType) -> str | None:
+    """How to write the date that a text literal was meant to be."""
     if literal.kind == "string" and kind.scalar == Scalar.DATE:
         return 'write date("YYYY-MM-DD")'
     if literal.kind == "string" and kind.scalar == Scalar.DATETIME:

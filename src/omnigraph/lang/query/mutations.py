@@ -111,15 +111,7 @@ def _update(context: Context, statement: ast.Update) -> ir.Update:
             statement.type_span,
             "delete the edge and insert it again",
         )
-    for entry in statement.entries:
-        if entity.key is not None and entry.name in entity.key:
-            context.fail(
-                None,
-                f"`{entry.name}` is part of the @key of {entity.name} and cannot be changed",
-                leading(entry.span, entry.name),
-                "delete the node and insert it again",
-            )
-    assigned = _assignments(context, entity, statement.entries)
+    assigned = _assignments(context, entity, statement.entries, frozen=entity.key or ())
     return ir.Update(entity.name, assigned, _condition(context, entity, statement.where))
 
 
@@ -127,10 +119,20 @@ def _update(context: Context, statement: ast.Update) -> ir.Update:
 
 
 def _assignments(
-    context: Context, entity: NodeType | EdgeType, entries: tuple[ast.Entry, ...]
+    context: Context,
+    entity: NodeType | EdgeType,
+    entries: tuple[ast.Entry, ...],
+    frozen: tuple[str, ...] = (),
 ) -> tuple[ir.Assignment, ...]:
     done: dict[str, ir.Assignment] = {}
     for entry in entries:
+        if entry.name in frozen:
+            context.fail(
+                None,
+                f"`{entry.name}` is part of the @key of {entity.name} and cannot be changed",
+                leading(entry.span, entry.name),
+                "delete the node and insert it again",
+            )
         if entry.name in done:
             context.fail(
                 "T13", f"property `{entry.name}` is assigned twice", leading(entry.span, entry.name)

@@ -82,6 +82,9 @@ def _binding(context: Context, scope: Scope, clause: ast.Binding) -> Bound:
         hint = did_you_mean(clause.type_name, context.catalog.nodes)
         if clause.type_name in context.catalog.interfaces:
             hint = "it is an interface; bind one of the node types that implement it"
+        elif clause.type_name in context.catalog.edges:
+            word = clause.type_name[0].lower() + clause.type_name[1:]
+            hint = f"it is an edge type; follow it as in `$a {word} $b`"
         context.fail("T1", f"there is no node type {clause.type_name}", clause.type_span, hint)
     var = context.hidden() if clause.var == ANONYMOUS else clause.var
     _introduce(context, scope, var, node.name, clause.span)

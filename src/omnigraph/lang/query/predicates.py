@@ -8,6 +8,7 @@ from omnigraph.lang.query.literals import (
     check_enum,
     compatible,
     constant,
+    date_hint,
     describe,
     describe_one,
 )
@@ -43,6 +44,7 @@ def comparison(context: Context, scope: Scope, clause: ast.Comparison) -> ir.Pre
             f"{_show(clause.left)} is {left_type.display} and {_show(clause.right)} is "
             f"{right_type.display}: they cannot be compared with `{clause.op}`",
             clause.span,
+            _date_hint(clause.left, right_type) or _date_hint(clause.right, left_type),
         )
     return ir.Compare(left, clause.op, right)
 
@@ -175,6 +177,7 @@ def _inline_literal(context: Context, name: str, kind: PropType, literal: ast.Li
             "T3",
             f"property `{name}` is {kind.display}; {describe_one(literal)} cannot match it",
             literal.span,
+            date_hint(literal, kind),
         )
     check_enum(context, name, kind, literal)
     return const
@@ -199,6 +202,10 @@ def _inline_parameter(
             value.span,
         )
     return param
+
+
+def _date_hint(expr: ast.Expr, other: PropType) -> str | None:
+    return date_hint(expr, other) if isinstance(expr, ast.Literal) else None
 
 
 def _show(expr: ast.Expr) -> str:

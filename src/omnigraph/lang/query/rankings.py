@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.literals import elements, vector_constant
+from omnigraph.lang.query.literals import vector_constant
 from omnigraph.lang.query.operands import TEXT, integer_argument, text_field, text_query
 from omnigraph.lang.query.scope import Context, Scope, property_of
 from omnigraph.types import PropType, Scalar
@@ -58,14 +58,7 @@ def _vector_query(context: Context, scope: Scope, arg: ast.Expr, dim: int) -> ir
     if isinstance(arg, ast.Literal) and arg.kind == "string":
         return ir.Const(arg.value, TEXT)
     if isinstance(arg, ast.Literal) and arg.kind == "list":
-        vector = vector_constant(arg, dim)
-        if vector is None:
-            context.fail(
-                "T15",
-                f"nearest() needs a list of {dim} numbers, got a list of {len(elements(arg))}",
-                arg.span,
-            )
-        return vector
+        return vector_constant(context, arg, dim, "T15", "nearest()")
     if isinstance(arg, ast.Var) and scope.get(arg.name) is None:
         param = context.parameter(arg, "the query of nearest()")
         kind = param.type.as_nullable(False)

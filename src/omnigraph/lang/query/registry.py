@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest, OmniGraphError, SourceError
@@ -52,9 +52,9 @@ class StoredQuery:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Breakages forbid serving the graph; warnings do not."""
+    """Breakages, by stored query, forbid serving the graph; warnings do not."""
 
-    breakages: tuple[OmniGraphError, ...] = ()
+    breakages: Mapping[str, OmniGraphError] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -96,14 +96,14 @@ class Registry:
 
     def validate(self, catalog: Catalog) -> Validation:
         """Check every query against the live schema."""
-        breakages: list[OmniGraphError] = []
+        breakages: dict[str, OmniGraphError] = {}
         warnings: list[str] = []
         for name in sorted(self.queries):
             entry = self.queries[name]
             try:
                 check(entry.query, catalog, Source(entry.stored.text, entry.stored.filename))
             except OmniGraphError as error:
-                breakages.append(error)
+                breakages[name] = error
             if entry.stored.expose:
                 warnings += [
                     f"stored query `{name}`: agents cannot supply the vector `${param.name}`; "
@@ -111,7 +111,7 @@ class Registry:
                     for param in entry.query.params
                     if param.type.is_vector
                 ]
-        return Validation(tuple(breakages), tuple(warnings))
+        return Validation(breakages, tuple(warnings))
 
 
 def _load_one(stored: StoredSource, problems: list[str]) -> StoredQuery | None:

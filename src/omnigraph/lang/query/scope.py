@@ -120,7 +120,7 @@ def property_of(
             hint = f"return `${ref.var}` itself to get the node's id"
         what = "node" if variable.kind == "node" else "edge"
         context.fail(
-            "T6",
+            rule,
             f"{what} type {entity.name} of `${ref.var}` has no property `{ref.name}`",
             ref.span,
             hint,

@@ -76,11 +76,18 @@ class Owner:
         tuples = {frozenset(member.text for member in key.members) for key in _keys(everything)}
         if len(written) > 1 or len(tuples) > 1:
             second = (written or list(_keys(everything)))[-1]
+            labels = {self._label(key.members) for key in _keys(everything)}
             self.source.fail(
-                f"{self.kind} type `{self.name}` has multiple `@key` constraints",
+                f"{self.kind} type `{self.name}` has multiple `@key` constraints: "
+                f"{', '.join(sorted(labels))}",
                 second.span,
                 "a node has at most one key; several properties form one as `@key(a, b)`",
             )
+
+    def _label(self, members: Sequence[ast.Name]) -> str:
+        names = sorted({member.text for member in members})
+        listed = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        return f"`{self.name}.{listed}`"
 
     def _range(self, constraint: ast.Range) -> Range:
         type_ = self._node_property("@range", constraint.property, constraint.span)
