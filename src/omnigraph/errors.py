@@ -142,8 +142,8 @@ class SourceError(OmniGraphError):
             yield f"  = hint: {self.hint}"
 
 
+_SHOWN_LINE = 200
 _SHOWN_BEFORE = 60
-_SHOWN_AFTER = 100
 
 
 def _underline(source: str, span: Span, filename: str | None) -> Iterator[str]:
@@ -164,8 +164,10 @@ def _clipped_line(source: str, span: Span) -> tuple[str, int]:
     end = source.find("\n", start)
     line = source[start : end if end >= 0 else len(source)].rstrip("\r")
     at = span.start - start
+    if len(line) <= _SHOWN_LINE:
+        return line, at
     left = max(0, at - _SHOWN_BEFORE)
-    right = at + _SHOWN_AFTER
+    right = left + _SHOWN_LINE
     before, after = "…" if left else "", "…" if right < len(line) else ""
     return before + line[left:right] + after, at - left + len(before)
 

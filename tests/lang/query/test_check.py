@@ -107,13 +107,23 @@ BROKEN = [
     (read(P + "$p knows{1,} $x"), "T15", ["unbounded"]),
     (read(D, "$d.slug", "order { nearest($d.body, $v) } limit 1", V), "T15", ["vector"]),
     (read(D, "$d.slug", "order { nearest($x.vec, $v) } limit 1", V), "T15", ["x"]),
+    (read(D, "$d.slug", "order { nearest($d.vek, $v) } limit 1", V), "T15", ["Doc", "vek"]),
     (
         read(D, "$d.slug", "order { nearest($d.vec, $v) } limit 1", "$v: Vector(4)"),
         "T15",
         ["3", "4"],
     ),
     (read(D, "$d.slug", "order { nearest($d.vec, [1.0, 2.0]) } limit 1"), "T15", ["3", "2"]),
-    (read(D, "$d.slug", 'order { nearest($d.vec, [1.0, "a", 2.0]) } limit 1'), "T15", []),
+    (
+        read(D, "$d.slug", 'order { nearest($d.vec, [1.0, "a", 2.0]) } limit 1'),
+        "T15",
+        ["element 2", '"a"'],
+    ),
+    (
+        read(D, "$d.slug", f"order {{ nearest($d.vec, [{'9' * 60}.0, 0, 0]) }} limit 1"),
+        "T15",
+        ["element 1", "F32"],
+    ),
     (read(D, "$d.slug", "order { nearest($d.vec, 7) } limit 1"), "T15", []),
     (read(D, "$d.slug", "order { nearest($d.vec, $i) } limit 1", "$i: I32"), "T15", []),
     # T16 to T18
@@ -182,6 +192,7 @@ BROKEN = [
     # T25 to T28
     (read(P, params="$a: I32, $a: I32"), "T25", ["a"]),
     (read(P, params="$__now: DateTime"), "T25", ["reserved"]),
+    (read(P, params="$_: I32"), "T25", ["reserved", "$_"]),
     (read(P, params="$a: Vector(0)"), "T25", ["a"]),
     (read(P, params="$a: Vector(2147483648)"), "T25", ["a"]),
     (read(P + "$p: Team"), "T26", ["p"]),
@@ -220,6 +231,7 @@ BROKEN = [
     (write('update Person set { tags: "a" } where handle = "a"'), "T3", ["tags"]),
     (write('update Person set { codes: [1.5] } where handle = "a"'), "T3", ["codes"]),
     (write('update Doc set { vec: [1, 2] } where slug = "a"'), "T3", ["vec", "3", "2"]),
+    (write('update Doc set { vec: [1, true, 0] } where slug = "a"'), "T3", ["vec", "element 2"]),
     (write('insert Knows { from: 1, to: "b" }'), "T3", ["from"]),
     (write('insert Knows { from: $f, to: "b" }', "$f: I64"), "T7", ["from"]),
     (write('update Person set { born: $d } where handle = "a"', "$d: String"), "T7", ["born"]),
@@ -305,6 +317,30 @@ def test_a_key_cannot_be_updated() -> None:
     ]:
         with pytest.raises(TypeCheckError, match=f"`{prop}`.*@key"):
             compiled(write(statement))
+
+
+def test_the_first_wrong_assignment_is_the_one_reported() -> None:
+    with pytest.raises(TypeCheckError, match=r"T11: .*`colour`"):
+        compiled(write('update Team set { colour: "red", code: "b" } where code = "a"'))
+    with pytest.raises(TypeCheckError, match="@key"):
+        compiled(write('update Team set { code: 5, colour: "red" } where code = "a"'))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (read('$p: Person { born: "2020-01-01" }'), 'date("YYYY-MM-DD")'),
+        (read(P + '$p.born = "2020-01-01"'), 'date("YYYY-MM-DD")'),
+        (read(P + '"2020-01-01" < $p.seen'), 'datetime("'),
+        (write('update Person set { born: "2020-01-01" } where handle = "a"'), "date("),
+        (read("$p: MemberOf"), "`$a memberOf $b`"),
+    ],
+)
+def test_a_hint_shows_what_to_write(text: str, hint: str) -> None:
+    with pytest.raises(TypeCheckError) as caught:
+        compiled(text)
+    assert caught.value.hint is not None
+    assert hint in caught.value.hint
 
 
 def test_an_assigned_integer_out_of_range_is_a_write_error_quoting_it() -> None:

@@ -140,3 +140,10 @@ def test_a_long_number_is_refused_without_being_read_again_from_every_digit(text
     # Quadratic reading would not end within a minute.
     with pytest.raises(ParseError, match=r"expected .*(dimension|bound), found `1111"):
         parse(text % ("1" * 300_000))
+
+
+def test_an_accent_that_is_a_character_of_its_own_belongs_to_the_name_shown():
+    with pytest.raises(ParseError, match="ASCII") as caught:
+        parse("node K { cafe\u0301s: I32 }")
+    span = caught.value.span
+    assert "node K { cafe\u0301s: I32 }"[span.start : span.end] == "cafe\u0301s"

@@ -75,7 +75,7 @@ def vector_constant(
     try:
         return ir.Const(from_json(kind, written), kind)
     except Unfit as unfit:
-        context.fail(rule, f"{what} takes a list of {dim} numbers: {unfit}", literal.span)
+        context.fail(rule, f"{what}: {unfit}", literal.span)
 
 
 def check_enum(context: Context, prop: str, kind: PropType, literal: ast.Literal) -> None:
