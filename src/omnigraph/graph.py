@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import omnigraph
 from omnigraph.commit.heal import heal, sweep
 from omnigraph.commit.workspace import Workspace
-from omnigraph.errors import BadRequest, GraphMoved
+from omnigraph.errors import AlreadyInitialised, BadRequest, GraphMoved
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
@@ -38,17 +38,22 @@ from omnigraph.storage.uris import Root
 Mode = Literal["rw", "r"]
 
 
-def init(uri: str | Path, schema: str | Path, *, actor: str | None = None) -> Graph:
-    """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file."""
+def init(
+    uri: str | Path, schema: str | Path, *, actor: str | None = None, force: bool = False
+) -> Graph:
+    """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
+
+    ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
+    """
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
     store = ObjectStore.open(root)
-    _refuse_existing(root, store)
+    _refuse_existing(root, store, force)
     _probe(store)
     locks = LockManager(root)
     with locks.acquire(locks.graph_lock()):
-        _refuse_existing(root, store)
+        _refuse_existing(root, store, force)
         row, ir = first_schema(source, compiled)
         catalog = Catalog.of(ir)
         create_manifest(root, row, first_tables(catalog))
@@ -62,10 +67,18 @@ def _probe(store: ObjectStore) -> None:
     probe_compare_and_set(store)
 
 
-def _refuse_existing(root: Root, store: ObjectStore) -> None:
+def _refuse_existing(root: Root, store: ObjectStore, force: bool) -> None:
     ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
-    if table_exists(ref) or any(store.exists(name) for name in layout.SCHEMA_MIRRORS):
+    if table_exists(ref):
         raise already_initialised(root)
+    strays = [name for name in layout.SCHEMA_MIRRORS if store.exists(name)]
+    if strays and not force:
+        raise AlreadyInitialised(
+            f"there is no graph at {root.canonical}, but {', '.join(strays)} already; remove what "
+            "is left there, or replace it with force",
+            root=root.canonical,
+            files=strays,
+        )
 
 
 def open(
@@ -122,6 +135,12 @@ class Graph:
     def uri(self) -> str:
         """Where the graph is, in its one spelling."""
         return self.root.canonical
+
+    @property
+    def internal_schema_version(self) -> int:
+        """The version of the on-disk format, as the manifest is stamped with it."""
+        self.ensure_open()
+        return stamp_of(self.manifest.state(MAIN).table)
 
     def __enter__(self) -> Self:
         return self
@@ -210,7 +229,7 @@ class Graph:
             "uri": self.uri,
             "graph_id": state.head.graph_id,
             "omnigraph": omnigraph.__version__,
-            "internal_schema_version": stamp_of(state.table),
+            "internal_schema_version": self.internal_schema_version,
             "branches": self.branches.list(),
             "head": state.head.commit.to_json(),
             "manifest": {

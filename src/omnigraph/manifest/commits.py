@@ -23,7 +23,7 @@ def list_commits(
     """The first-parent chain of a branch, newest first; `limit` applies after filtering."""
     if limit is not None and (isinstance(limit, bool) or limit < 1):
         raise BadRequest(f"limit is {limit}; it must be at least 1")
-    tests = [_test(text) for text in filters or ()]
+    tests = [parse_filter(text) for text in filters or ()]
     state = manifest.state(branch)
     records = manifest.commits(state)
     found: list[GraphCommit] = []
@@ -43,7 +43,8 @@ def _chain(records: dict[str, GraphCommit], head: GraphCommit) -> Iterator[Graph
         commit = records.get(parent) if parent is not None else None
 
 
-def _test(text: str) -> Test:
+def parse_filter(text: str) -> Test:
+    """The test a commit filter stands for: `actor=<id>` or `branch=<name>`."""
     key, equals, value = text.partition("=")
     if not equals:
         raise BadRequest(f"the filter `{text}` has no `=`; write actor=<id> or branch=<name>")
