@@ -97,6 +97,7 @@ BROKEN = [
     (write('insert Team { code: "a", code: "b" }'), "T13", ["code"]),
     (write('update Team set { title: "a", title: "b" } where code = "a"'), "T13", ["title"]),
     (read("$p: Person { age: $a }"), "T14", ["a"]),
+    (read("$x: Person  $p: Person { age: $x }"), "T14", ["$x"]),
     (write("insert Team { code: $c }"), "T14", ["c"]),
     (write("delete Team where code = $c"), "T14", ["c"]),
     (read(P + "$p.age > $lim"), "T14", ["lim"]),
@@ -334,6 +335,7 @@ def test_the_first_wrong_assignment_is_the_one_reported() -> None:
         (read(P + '"2020-01-01" < $p.seen'), 'datetime("'),
         (write('update Person set { born: "2020-01-01" } where handle = "a"'), "date("),
         (read("$p: MemberOf"), "`$a memberOf $b`"),
+        (read("$x: Person  $p: Person { name: $x }"), "`$a.name = $b.name`"),
     ],
 )
 def test_a_hint_shows_what_to_write(text: str, hint: str) -> None:

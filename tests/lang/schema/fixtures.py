@@ -28,4 +28,5 @@ def cases(name: str) -> list:
             title, _, given = head.lstrip("\n").partition("\n")
             case = Case(title, given, expected.strip("\n"))
             found.append(pytest.param(case, id=f"{path.stem}: {title}"))
+    assert found, f"no cases in {name}"
     return found

@@ -88,7 +88,7 @@ def _binding(context: Context, scope: Scope, clause: ast.Binding) -> Bound:
         context.fail("T1", f"there is no node type {clause.type_name}", clause.type_span, hint)
     var = context.hidden() if clause.var == ANONYMOUS else clause.var
     _introduce(context, scope, var, node.name, clause.span)
-    filters = tuple(inline_entry(context, var, node, entry) for entry in clause.entries)
+    filters = tuple(inline_entry(context, scope, var, node, entry) for entry in clause.entries)
     return Bound(var, node.name, filters)
 
 

@@ -139,7 +139,9 @@ def text_match(context: Context, scope: Scope, call: ast.Call) -> ir.TextMatch:
     return ir.TextMatch("fuzzy", field, query, edits)
 
 
-def inline_entry(context: Context, var: str, node: NodeType, entry: ast.Entry) -> ir.Compare:
+def inline_entry(
+    context: Context, scope: Scope, var: str, node: NodeType, entry: ast.Entry
+) -> ir.Compare:
     """`p: v` of a binding: an equality, or membership where `p` is a list (T2, T3, T7, T14)."""
     prop = node.properties.get(entry.name)
     if prop is None:
@@ -159,6 +161,7 @@ def inline_entry(context: Context, var: str, node: NodeType, entry: ast.Entry) -
     if isinstance(entry.value, ast.Literal):
         right = _inline_literal(context, entry.name, prop.type, entry.value)
     else:
+        _refuse_match_variable(context, scope, entry.name, entry.value)
         right = _inline_parameter(context, entry.name, prop.type, entry.value)
     left = ir.PropertyOf(var, entry.name, prop.type)
     return ir.Compare(left, "member" if prop.type.is_list else "=", right)
@@ -181,6 +184,20 @@ def _inline_literal(context: Context, name: str, kind: PropType, literal: ast.Li
         )
     check_enum(context, name, kind, literal)
     return const
+
+
+def _refuse_match_variable(
+    context: Context, scope: Scope, name: str, value: ast.Var | ast.Now
+) -> None:
+    """To declare the parameter, as T14 else advises, would only lead to a clash of names."""
+    if isinstance(value, ast.Var) and scope.get(value.name) is not None:
+        context.fail(
+            "T14",
+            f"`${value.name}` is a match variable, not a declared parameter, and cannot be the "
+            f"value of `{name}`",
+            value.span,
+            f"compare properties in a clause of its own, as in `$a.{name} = $b.{name}`",
+        )
 
 
 def _inline_parameter(
