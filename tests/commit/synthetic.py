@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
+import pytest
 
+from omnigraph import failpoints
 from omnigraph.commit.changes import StagedStep, TableChange, Write, Writer
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
@@ -16,9 +19,21 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.staging import stage_append
+from omnigraph.storage.tables import commit_staged
 
 PERSON, TEAM, MEMBER_OF = "node:Person", "node:Team", "edge:MemberOf"
 ALL = (PERSON, TEAM, MEMBER_OF)
+
+
+class Died(RuntimeError):
+    """No error of the product: it goes through the protocol without any clean-up."""
+
+
+@contextmanager
+def dying_at(point: str, **times: int) -> Iterator[None]:
+    """The block must reach the point, and stops there as if the process had died."""
+    with failpoints.arm(point, Died(point), **times), pytest.raises(Died):
+        yield
 
 
 def rows_of(table_key: str, ids: Iterable[str], schema: pa.Schema) -> pa.Table:
@@ -66,6 +81,13 @@ def write(space: Workspace, rows: dict[str, Iterable[str]], **options) -> GraphC
     """What every real writer does: heal, prepare, commit."""
     heal(space)
     return commit(space, prepare(space, rows, **options))
+
+
+def foreign_append(graph: Graph, table_key: str, ids: Iterable[str], branch: str = "main") -> Table:
+    """What another program does that knows Lance and not this product."""
+    pin = graph.snapshot(branch=branch).tables[table_key]
+    head = open_table(graph.space.ref(pin.location).on(pin.table_branch))
+    return commit_staged(stage_append(head, rows_of(table_key, ids, head.schema)))
 
 
 def contents(graph: Graph, branch: str = "main") -> dict[str, list[str]]:

@@ -14,9 +14,8 @@ from omnigraph.storage.transactions import Operation, TransactionFacts
 CONTENT_PRESERVING = frozenset(
     {Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX}
 )
-SCHEMA_OPERATIONS = frozenset(
-    {Operation.PROJECT, Operation.MERGE, Operation.UPDATE_CONFIG, Operation.OVERWRITE}
-)
+# A hard drop is a staged overwrite: it is known by its UUID, and a foreign overwrite is data.
+SCHEMA_OPERATIONS = frozenset({Operation.PROJECT, Operation.MERGE, Operation.UPDATE_CONFIG})
 MAINTENANCE: frozenset[Writer] = frozenset({"optimize", "ensure_indices"})
 
 
@@ -42,7 +41,10 @@ class Decision(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One table as recovery finds it. ``head`` is None when the fork or dataset was never made."""
+    """One table as recovery finds it. ``head`` is None when the fork or dataset was never made.
+
+    ``schema_matches`` says whether a schema apply's table has the columns it was to get.
+    """
 
     head: int | None
     transactions: tuple[TransactionFacts, ...] = ()
@@ -66,44 +68,51 @@ def classify(
         return TableClass.INVARIANT_VIOLATION
     *before, last = observed.transactions
     if last.uuid == restore_uuid(operation_id, entry.base.location):
-        ours = _are_ours(writer, entry, before, observed.schema_matches)
+        ours = _are_ours(writer, entry, before)
         return TableClass.RESTORED if ours else TableClass.UNEXPECTED_MULTISTEP
-    if _are_ours(writer, entry, observed.transactions, observed.schema_matches):
-        done = head >= entry.post_commit_version and _has_all(entry, observed.transactions)
-        return TableClass.ROLLED_PAST_EXPECTED if done else TableClass.INCOMPLETE
+    if _are_ours(writer, entry, observed.transactions):
+        if head < entry.post_commit_version or not _has_all(entry, observed.transactions):
+            return TableClass.INCOMPLETE
+        if observed.schema_matches or _are_known(entry, observed.transactions):
+            return TableClass.ROLLED_PAST_EXPECTED
     return TableClass.UNEXPECTED_AT_P1 if head == pin + 1 else TableClass.UNEXPECTED_MULTISTEP
 
 
-def _are_ours(
-    writer: Writer,
-    entry: TableEntry,
-    transactions: Iterable[TransactionFacts],
-    schema_matches: bool,
-) -> bool:
+def is_by_writer(writer: Writer, operation: Operation) -> bool:
+    """Whether a writer's inline steps commit this kind of operation, without a UUID beforehand."""
+    if writer in MAINTENANCE:
+        return operation in CONTENT_PRESERVING
+    return writer == "schema_apply" and operation in SCHEMA_OPERATIONS
+
+
+def _are_ours(writer: Writer, entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
     """Whether each transaction is one this operation would have made."""
     return all(
         transaction.uuid in entry.uuids
         or (entry.created_dataset and transaction.version == 1)
-        or (writer in MAINTENANCE and transaction.operation in CONTENT_PRESERVING)
-        or (
-            writer == "schema_apply"
-            and transaction.operation in SCHEMA_OPERATIONS
-            and schema_matches
-        )
+        or is_by_writer(writer, transaction.operation)
         for transaction in transactions
     )
+
+
+def _are_known(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
+    return all(transaction.uuid in entry.uuids for transaction in transactions)
 
 
 def _has_all(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
     return set(entry.transaction_uuids) <= {transaction.uuid for transaction in transactions}
 
 
-def decide(classes: Iterable[TableClass]) -> Decision:
-    """What to do with all tables together. An operation without tables only has its publish left."""
+def decide(classes: Iterable[TableClass], *, expectations_hold: bool = True) -> Decision:
+    """What to do with all tables together.
+
+    A finished operation whose expectations no longer hold (a table its validation relied on has
+    moved meanwhile) would not have been published by its writer either: it goes back.
+    """
     found = list(classes)
     if TableClass.INVARIANT_VIOLATION in found:
         return Decision.REFUSE
-    if all(one is TableClass.ROLLED_PAST_EXPECTED for one in found):
+    if expectations_hold and all(one is TableClass.ROLLED_PAST_EXPECTED for one in found):
         return Decision.ROLL_FORWARD
     return Decision.ROLL_BACK
 

@@ -8,35 +8,46 @@ ours; every commit is checked by itself all the same.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 
-from omnigraph import failpoints, settings
-from omnigraph.commit.changes import WRITERS, StagedStep, TableChange, Write
+from omnigraph import failpoints
+from omnigraph.commit.changes import WRITERS, InlineStep, StagedStep, TableChange, Write
+from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
+from omnigraph.commit.forks import reclaim_fork, refuse_claimed
 from omnigraph.commit.heal import heal
+from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.recovery import has_moved, observe
 from omnigraph.commit.sidecar import (
     Sidecar,
     delete_sidecar,
+    is_pending,
     list_sidecars,
     sidecar_of,
     write_sidecar,
 )
 from omnigraph.commit.workspace import Workspace, lance_branch
-from omnigraph.errors import Contention, OmniGraphError, RecoveryRequired
+from omnigraph.errors import (
+    Contention,
+    Drift,
+    ExpectedVersionMismatch,
+    OmniGraphError,
+    RecoveryRequired,
+)
+from omnigraph.manifest.create import new_commit_id
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import Changes, check_expected, publish
-from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.storage.handles import Table, open_table
+from omnigraph.manifest.publisher import Changes, check_expected
+from omnigraph.manifest.rows import GraphCommit, Head, TableState
+from omnigraph.storage.handles import Table, open_table, table_exists
 from omnigraph.storage.staging import Staged, with_uuid
 from omnigraph.storage.tables import (
+    CommitMisplaced,
+    TableMoved,
     commit_staged,
     create_branch,
-    delete_branch,
-    list_branches,
-    remove_residue,
+    transaction_uuid,
+    transactions_after,
 )
 
 logger = logging.getLogger(__name__)
@@ -101,7 +112,15 @@ class _Commit:
         with self.space.locks.acquire(self._lock_names()) as held:
             self.held = held
             state = self._checked_state()
-            sidecar = self._sidecar(state)
+            self.identifier = state.identifier
+            if not self.write.tables and not self.write.created:
+                # The publish alone is atomic: there is nothing a recovery could finish or undo,
+                # and without table locks nobody could tell a live writer from a dead one.
+                return self._publish([])
+            self._make_room(state.head.graph_id)
+            sidecar = sidecar_of(
+                self.write, state.head.graph_id, state.identifier, self.forks, held
+            )
             self._hit("before_phase_a")
             held.check()
             write_sidecar(self.space, sidecar)
@@ -132,6 +151,7 @@ class _Commit:
         state = self.space.manifest.state(self.write.branch)
         refuse_newer(state.table)
         check_expected(state.head, self.write.expected)
+        self._check_lineages(state.head)
         graph_id = state.head.graph_id
         self.tables: dict[str, Table] = {}
         self.forks: set[str] = set()
@@ -146,20 +166,40 @@ class _Commit:
                 )
         return state
 
-    def _sidecar(self, state: BranchState) -> Sidecar:
-        sidecar = sidecar_of(
-            self.write, state.head.graph_id, state.identifier, self.forks, self.held
-        )
-        if self.forks:
-            self._refuse_claimed_forks(state.head.graph_id)
-        return sidecar
+    def _check_lineages(self, head: Head) -> None:
+        """Version numbers repeat on other branches and incarnations of a table: compare those too."""
+        write = self.write
+        bases = [change.base for change in write.tables] + [*write.relied_on, *write.dropped]
+        for base in bases:
+            pin = head.tables[base.table_key]
+            if (pin.incarnation, pin.table_branch) != (base.incarnation, base.table_branch):
+                raise ExpectedVersionMismatch(
+                    f"{base.table_key} is another table, or on another branch, than the one read; "
+                    "read again and retry",
+                    table_key=base.table_key,
+                    expected=base.table_version,
+                    actual=0,
+                )
 
-    def _refuse_claimed_forks(self, graph_id: str) -> None:
-        """A leftover fork may be reclaimed unless a pending operation made it."""
-        for pending in list_sidecars(self.space, graph_id):
-            for entry in pending.tables:
-                if pending.branch == self.write.branch and entry.base.location in self.forks:
-                    raise HealFirst(pending.operation_id)
+    def _make_room(self, graph_id: str) -> None:
+        """Before Phase A nothing may lie where this operation will make a fork or a table.
+
+        So whatever recovery finds there afterwards is this operation's.
+        """
+        created = {new.state.location for new in self.write.created}
+        if not created and not self.forks:
+            return
+        pending = list_sidecars(self.space, graph_id)
+        refuse_claimed(pending, self.write.branch, created | self.forks)
+        for location in sorted(created):
+            if table_exists(self.space.ref(location)):
+                raise Drift(
+                    f"there is a table at {location} that this graph knows nothing of; move it away",
+                    location=location,
+                )
+        for location in sorted(self.forks):
+            self.held.check()
+            reclaim_fork(self.space, location, self.write.branch, pending)
 
     # -- phase B
 
@@ -181,23 +221,17 @@ class _Commit:
         self.effects += 1
 
     def _fork(self, table: Table) -> Table:
-        name = self.write.branch
         self._hit("before_fork")
         self._effect()
-        if name in list_branches(table.ref):
-            delete_branch(table.ref, name)
-        remove_residue(table.ref, name)
-        fork = create_branch(table, name)
+        fork = create_branch(table, self.write.branch)
         self._hit("after_fork")
         return fork
 
     def _run_steps(self, change: TableChange, table: Table) -> TableState:
         early = self.staged.get(change.base.location)
         for at, step in enumerate(change.steps):
-            if not isinstance(step, StagedStep):
-                self._hit("before_table_commit")
-                self._effect()
-                table = step.run(table)
+            if isinstance(step, InlineStep):
+                table = self._run_inline(step, table)
             elif step.best_effort:
                 table = self._try_step(step, table)
             else:
@@ -214,19 +248,47 @@ class _Commit:
             row_count=table.count_rows(),
         )
 
+    def _run_inline(self, step: InlineStep, table: Table) -> Table:
+        self._hit("before_table_commit")
+        self._effect()
+        after = step.run(table)
+        for made in transactions_after(after, table.version, after.version):
+            if not is_by_writer(self.write.writer, made.operation):
+                raise CommitMisplaced(
+                    f"another program wrote to {table.ref.at(None)} during `{step.name}` "
+                    f"({made.operation}); run omnigraph repair",
+                    table=table.ref.dataset_uri,
+                    expected=made.version,
+                    actual=after.version,
+                    transaction_uuid=made.uuid,
+                )
+        return after
+
     def _try_step(self, step: StagedStep, table: Table) -> Table:
         try:
             staged = _stage(step, table)
             if staged is None:
                 return table
+            self._hit("before_table_commit")
             self._effect()
             return commit_staged(staged)
-        except Contention:
+        except (Contention, TableMoved, CommitMisplaced):
+            # A lost lock, or somebody else at the table: no step is worth publishing that.
             raise
         except OmniGraphError as error:
             logger.warning("left out of the commit: %s", error)
-            # The step may have landed although its answer was lost.
-            return open_table(table.ref.at(None))
+        # The step may have landed although its answer was lost.
+        if not table.has_version(table.version + 1):
+            return table
+        landed = open_table(table.ref.at(table.version + 1))
+        if transaction_uuid(landed) == step.uuid:
+            return landed
+        raise TableMoved(
+            f"{table.ref.at(None)} was written to by another program; run omnigraph repair",
+            table=table.ref.dataset_uri,
+            expected=table.version,
+            actual=landed.version,
+        )
 
     def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> OmniGraphError:
         """Nothing moved: take the sidecar back. Something did: somebody must recover."""
@@ -236,27 +298,53 @@ class _Commit:
             except OmniGraphError as stuck:
                 logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
             return error
-        return _recovery_required(sidecar, error)
+        return _recovery_required(self._covering(sidecar), error)
 
     def _moved(self, sidecar: Sidecar) -> bool:
-        """Whether a transaction of ours landed. A fork without one is reclaimed by the next write."""
+        """Whether a transaction of ours lies ahead of its pin.
+
+        A fork without one is reclaimed by the next write.
+        """
         inline = {
             change.base.location
             for change in self.write.tables
             if not all(isinstance(step, StagedStep) for step in change.steps)
         }
         try:
+            tables = self.space.manifest.state(self.write.branch).head.tables.values()
+            pins = {table.incarnation: table.table_version for table in tables}
             for entry in sidecar.tables:
-                seen = observe(self.space, entry, entry.base.table_version)
+                pin = pins.get(entry.base.incarnation, entry.base.table_version)
+                seen = observe(self.space, entry, pin)
                 if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
                     return True
         except OmniGraphError:
             return True
         return False
 
+    def _covering(self, sidecar: Sidecar) -> Sidecar:
+        """The sidecar that covers what moved, written anew where it is gone.
+
+        A writer that slept past its lease between two looks at it may commit after others rolled
+        its operation back. Under its old id the operation counts as settled, hence a new one.
+        """
+        try:
+            if not is_pending(self.space, sidecar):
+                sidecar = replace(sidecar, operation_id=new_commit_id())
+                write_sidecar(self.space, sidecar)
+        except OmniGraphError as stuck:
+            logger.warning("the tables of %s may need repair: %s", sidecar.operation_id, stuck)
+        return sidecar
+
     # -- phases C and D
 
     def _phase_c(self, sidecar: Sidecar, pins: list[TableState]) -> GraphCommit:
+        try:
+            return self._publish(pins)
+        except OmniGraphError as error:
+            raise _recovery_required(sidecar, error) from error
+
+    def _publish(self, pins: list[TableState]) -> GraphCommit:
         write = self.write
         created = {new.state.incarnation for new in write.created}
         changes = Changes(
@@ -267,32 +355,15 @@ class _Commit:
             schema=write.schema,
             adopted=write.adopted,
         )
-        try:
-            return self._publish(changes)
-        except OmniGraphError as error:
-            raise _recovery_required(sidecar, error) from error
-
-    def _publish(self, changes: Changes) -> GraphCommit:
-        """Publish; while our locks keep the expectations true, only the head row is contended."""
-        write = self.write
-        deadline = time.monotonic() + settings.LOCK_WAIT_MS.get() / 1000
-        again = False
-        while True:
-            self.held.check()
-            try:
-                return publish(
-                    self.space.manifest,
-                    write.branch,
-                    changes,
-                    write.expected,
-                    write.intent,
-                    unchecked=not write.expected,
-                    may_have_landed=again,
-                )
-            except Contention:
-                if time.monotonic() > deadline:
-                    raise
-            again = True
+        return publish_held(
+            self.space,
+            self.held,
+            write.branch,
+            self.identifier,
+            changes,
+            write.expected,
+            write.intent,
+        )
 
     def _phase_d(self, sidecar: Sidecar) -> None:
         try:

@@ -8,8 +8,10 @@ finds out by itself whether it was done before, so recovery interrupted anywhere
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from omnigraph import failpoints
 from omnigraph.commit import audit
@@ -24,20 +26,23 @@ from omnigraph.commit.classify import (
     is_restorable,
     restore_uuid,
 )
+from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.commit.workspace import Workspace
-from omnigraph.errors import StorageError
+from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import now_us
 from omnigraph.manifest.handle import BranchState
-from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.storage.handles import open_table, table_exists
+from omnigraph.manifest.publisher import Changes, Intent, check_expected
+from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.schema_row import read_catalog
+from omnigraph.storage.handles import Table, open_table, table_exists
 from omnigraph.storage.inline_residual import drop_table
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.rewriting import stage_restore
 from omnigraph.storage.staging import with_uuid
 from omnigraph.storage.tables import (
+    TableMoved,
     commit_staged,
     delete_branch,
     list_branches,
@@ -45,7 +50,13 @@ from omnigraph.storage.tables import (
     transactions_after,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 RECOVERY_ACTOR = "omnigraph:recovery"
+ATTEMPTS = 3
+
+logger = logging.getLogger(__name__)
 
 BEFORE_PUBLISH = failpoints.declare("recovery.before_publish")
 AFTER_PUBLISH = failpoints.declare("recovery.after_publish")
@@ -60,6 +71,18 @@ def recover(
     space: Workspace, sidecar: Sidecar, held: HeldLocks, *, may_roll_back: bool
 ) -> Recovery | None:
     """Finish or undo the operation; None when that needs a rollback and none is allowed here."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _recover(space, sidecar, held, may_roll_back=may_roll_back)
+        except (TableMoved, ExpectedVersionMismatch, BranchNotFound) as moved:
+            # Somebody outside these locks came in between: what was seen is no longer so.
+            logger.info("looking at operation %s again: %s", sidecar.operation_id, moved)
+    return _recover(space, sidecar, held, may_roll_back=may_roll_back)
+
+
+def _recover(
+    space: Workspace, sidecar: Sidecar, held: HeldLocks, *, may_roll_back: bool
+) -> Recovery | None:
     state = _live_branch(space, sidecar)
     if state is None:
         return _discard_orphan(space, sidecar)
@@ -67,7 +90,7 @@ def recover(
     if done is not None:
         return _close(space, sidecar, done)
     work = _Work(space, sidecar, held, state)
-    decision = decide(work.classes)
+    decision = decide(work.classes, expectations_hold=_holds(state, sidecar))
     if decision is Decision.REFUSE:
         raise StorageError(
             f"a table of operation {sidecar.operation_id} is behind its pin, which nothing this "
@@ -77,6 +100,15 @@ def recover(
     if decision is Decision.ROLL_FORWARD:
         return work.roll_forward()
     return work.roll_back() if may_roll_back else None
+
+
+def _holds(state: BranchState, sidecar: Sidecar) -> bool:
+    """Whether everything the operation was validated against is still so."""
+    try:
+        check_expected(state.head, sidecar.expected)
+    except ExpectedVersionMismatch:
+        return False
+    return True
 
 
 # ------------------------------------------------------------------ what is there
@@ -121,13 +153,13 @@ def observe(space: Workspace, entry: TableEntry, pin: int) -> Observed:
     if entry.created_dataset:
         if not table_exists(ref):
             return Observed(None)
-        table = open_table(ref)
-        return Observed(table.version, tuple(transactions_after(table, 0, table.version)))
+        return _observed(open_table(ref), 0)
     if entry.created_fork and entry.table_branch not in list_branches(ref):
         return Observed(None)
-    table = open_table(ref.on(entry.table_branch))
-    if table.version <= pin:
-        return Observed(table.version)
+    return _observed(open_table(ref.on(entry.table_branch)), pin)
+
+
+def _observed(table: Table, pin: int) -> Observed:
     return Observed(table.version, tuple(transactions_after(table, pin, table.version)))
 
 
@@ -150,25 +182,46 @@ class _Work:
         self.space = space
         self.sidecar = sidecar
         self.held = held
-        by_incarnation = {table.incarnation: table for table in state.head.tables.values()}
-        self.pins = [
-            by_incarnation.get(entry.base.incarnation, entry.base) for entry in sidecar.tables
-        ]
+        self.state = state
+        self.pins = [self._pin(entry) for entry in sidecar.tables]
         self.seen = [
-            observe(space, entry, pin.table_version)
+            Observed(None) if pin is None else self._observe(entry, pin)
             for entry, pin in zip(sidecar.tables, self.pins, strict=True)
         ]
         self.classes = [
-            classify(sidecar.writer, entry, pin.table_version, observed, sidecar.operation_id)
-            for entry, pin, observed in zip(sidecar.tables, self.pins, self.seen, strict=True)
+            TableClass.NO_MOVEMENT
+            if pin is None
+            else classify(sidecar.writer, entry, pin.table_version, seen, sidecar.operation_id)
+            for entry, pin, seen in zip(sidecar.tables, self.pins, self.seen, strict=True)
         ]
+
+    def _pin(self, entry: TableEntry) -> TableState | None:
+        """What the manifest pins now; None when the table is no longer this operation's concern.
+
+        Another operation may have dropped the table, or made one where this one was to make it.
+        """
+        tables = self.state.head.tables.values()
+        if entry.created_dataset:
+            taken = any(table.location == entry.base.location for table in tables)
+            return None if taken else entry.base
+        return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
+
+    def _observe(self, entry: TableEntry, pin: TableState) -> Observed:
+        seen = observe(self.space, entry, pin.table_version)
+        if self.sidecar.writer != "schema_apply" or self.sidecar.schema is None or not seen.head:
+            return seen
+        table = open_table(self.space.ref(entry.base.location).on(entry.table_branch, seen.head))
+        target = _target_schema(self.sidecar.schema, entry.base.incarnation)
+        matches = target is not None and _columns(table.schema) == _columns(target)
+        return replace(seen, schema_matches=matches)
 
     def roll_forward(self) -> Recovery:
         sidecar = self.sidecar
         pins = []
-        for entry in sidecar.tables:
-            branch = None if entry.created_dataset else entry.table_branch
-            head = open_table(self.space.ref(entry.base.location).on(branch))
+        for entry, seen in zip(sidecar.tables, self.seen, strict=True):
+            # At the version that was judged: what came after it is nobody's we know.
+            ref = self.space.ref(entry.base.location).on(entry.table_branch, seen.head)
+            head = open_table(ref)
             pins.append(
                 replace(
                     entry.base,
@@ -192,16 +245,25 @@ class _Work:
             actor_id=RECOVERY_ACTOR,
             facts={**sidecar.intent.facts, "recovery": recovery.facts()},
         )
-        return self._publish(changes, intent, recovery)
+        return self._publish(changes, sidecar.expected, intent, recovery)
 
     def roll_back(self) -> Recovery:
         restored: list[TableState] = []
         versions: list[int | None] = []
-        for entry, pin, observed, one in zip(
+        for entry, pin, seen, one in zip(
             self.sidecar.tables, self.pins, self.seen, self.classes, strict=True
         ):
-            new = None if is_foreign(one) else self._undo(entry, pin, one)
-            versions.append(observed.head if new is None else new.table_version)
+            new = None
+            if is_foreign(one):
+                logger.warning(
+                    "%s on branch `%s` was written to by another program and stays as it is, "
+                    "ahead of its pin; run omnigraph repair",
+                    entry.base.table_key,
+                    self.sidecar.branch,
+                )
+            elif pin is not None:
+                new = self._undo(entry, pin, seen, one)
+            versions.append(seen.head if new is None else new.table_version)
             if new is not None:
                 restored.append(new)
         recovery = self._recovery("RolledBack", versions)
@@ -212,9 +274,17 @@ class _Work:
             actor_id=RECOVERY_ACTOR,
             facts={"recovery": recovery.facts()},
         )
-        return self._publish(Changes(tables=tuple(restored)), intent, recovery)
+        # A table the manifest pins now is pinned until then; the others are nobody's by then.
+        expected = {
+            pin.table_key: pin.table_version
+            for entry, pin in zip(self.sidecar.tables, self.pins, strict=True)
+            if pin is not None and not entry.created_dataset
+        }
+        return self._publish(Changes(tables=tuple(restored)), expected, intent, recovery)
 
-    def _undo(self, entry: TableEntry, pin: TableState, one: TableClass) -> TableState | None:
+    def _undo(
+        self, entry: TableEntry, pin: TableState, seen: Observed, one: TableClass
+    ) -> TableState | None:
         """Take one table back to its pin; the new pin where that made a new version."""
         ref = self.space.ref(entry.base.location)
         if entry.created_dataset:
@@ -228,7 +298,10 @@ class _Work:
                 delete_branch(ref, entry.table_branch)
                 remove_residue(ref, entry.table_branch)
             return None
-        head = open_table(ref.on(entry.table_branch))
+        if one is TableClass.NO_MOVEMENT:
+            return None
+        # At the version that was judged: a restore over a later one would undo somebody's work.
+        head = open_table(ref.on(entry.table_branch, seen.head))
         if is_restorable(one):
             staged = stage_restore(head, pin.table_version)
             failpoints.hit(BEFORE_RESTORE)
@@ -236,25 +309,24 @@ class _Work:
             uuid = restore_uuid(self.sidecar.operation_id, entry.base.location)
             head = commit_staged(with_uuid(staged, uuid))
             failpoints.hit(AFTER_RESTORE)
-        return (
-            None if head.version == pin.table_version else replace(pin, table_version=head.version)
-        )
+        return replace(pin, table_version=head.version)
 
-    def _publish(self, changes: Changes, intent: Intent, recovery: Recovery) -> Recovery:
-        expected = {
-            pin.table_key: pin.table_version
-            for entry, pin in zip(self.sidecar.tables, self.pins, strict=True)
-            if not entry.created_dataset
-        }
+    def _publish(
+        self,
+        changes: Changes,
+        expected: Mapping[str, int],
+        intent: Intent,
+        recovery: Recovery,
+    ) -> Recovery:
         failpoints.hit(BEFORE_PUBLISH)
-        self.held.check()
-        commit = publish(
-            self.space.manifest,
+        commit = publish_held(
+            self.space,
+            self.held,
             self.sidecar.branch,
+            self.sidecar.branch_identifier,
             changes,
             expected,
             intent,
-            unchecked=not expected,
         )
         failpoints.hit(AFTER_PUBLISH)
         return _close(
@@ -263,7 +335,7 @@ class _Work:
 
     def _recovery(self, kind: RecoveryKind, versions: Sequence[int | None]) -> Recovery:
         outcomes = tuple(
-            TableOutcome(entry.base.table_key, str(one), pin.table_version, version)
+            TableOutcome(entry.base.table_key, str(one), (pin or entry.base).table_version, version)
             for entry, one, pin, version in zip(
                 self.sidecar.tables, self.classes, self.pins, versions, strict=True
             )
@@ -276,6 +348,19 @@ class _Work:
             created_at=now_us(),
             outcomes=outcomes,
         )
+
+
+def _target_schema(row: SchemaRow, incarnation: int) -> pa.Schema | None:
+    catalog = read_catalog(row)
+    for entity in (*catalog.nodes.values(), *catalog.edges.values()):
+        if entity.table_incarnation_id == incarnation:
+            return entity.arrow_schema()
+    return None
+
+
+def _columns(schema: pa.Schema) -> dict[str, tuple[pa.DataType, bool]]:
+    """What a schema means, whatever the order its columns were added in."""
+    return {field.name: (field.type, field.nullable) for field in schema}
 
 
 def rollback_commit_id(operation_id: str) -> str:

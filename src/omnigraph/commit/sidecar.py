@@ -6,6 +6,7 @@ publish needs, so that anybody can finish or undo it after its process died.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,11 +15,11 @@ from typing import Any, cast
 from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS, Write, Writer
 from omnigraph.commit.workspace import Workspace, lance_branch
-from omnigraph.errors import CorruptSidecar
+from omnigraph.errors import CorruptSidecar, StorageError
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.storage import layout
-from omnigraph.storage.faults import NotFound
+from omnigraph.storage.faults import AlreadyExists, InvalidText, NotFound
 from omnigraph.storage.locks import HeldLocks
 
 SIDECAR_VERSION = 1
@@ -124,7 +125,15 @@ def sidecar_of(
 def write_sidecar(space: Workspace, sidecar: Sidecar) -> None:
     """Phase A."""
     failpoints.hit(SIDECAR_WRITE)
-    space.store.write_text_if_absent(sidecar.name, sidecar.to_text())
+    try:
+        space.store.write_text_if_absent(sidecar.name, sidecar.to_text())
+    except AlreadyExists:
+        raise
+    except StorageError:
+        # A store that failed may have kept it all the same; nothing has moved yet.
+        with contextlib.suppress(StorageError):
+            space.store.delete(sidecar.name)
+        raise
 
 
 def delete_sidecar(space: Workspace, sidecar: Sidecar) -> None:
@@ -145,11 +154,13 @@ def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
     """
     failpoints.hit(SIDECAR_LIST)
     found = []
-    for name in space.store.list(layout.RECOVERY_DIR):
+    for name in _names(space):
         try:
             text = space.store.read_text(name)
         except NotFound:
             continue
+        except InvalidText as error:
+            raise _corrupt(name, error) from error
         sidecar = read_sidecar(name, text)
         if sidecar.graph_id != graph_id:
             raise CorruptSidecar(
@@ -160,12 +171,23 @@ def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
     return sorted(found, key=lambda sidecar: sidecar.operation_id)
 
 
+def _names(space: Workspace) -> list[str]:
+    names = space.store.list(layout.RECOVERY_DIR)
+    if not names and space.root.is_local and space.store.exists(layout.RECOVERY_DIR):
+        # A disk lists a file as if it were an empty directory.
+        raise StorageError(
+            f"{layout.RECOVERY_DIR} under {space.root.canonical} is a file, so pending recoveries "
+            "cannot be listed; put the directory back"
+        )
+    return names
+
+
 def read_sidecar(name: str, text: str) -> Sidecar:
     """A sidecar from its JSON document; `CorruptSidecar` names the file."""
     try:
         document = json.loads(text)
         version = document.pop("schema_version")
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(name, error) from error
     if version != SIDECAR_VERSION:
         raise CorruptSidecar(

@@ -18,7 +18,7 @@ from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch, OmniGraphError, StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.handle import BranchState, Manifest
+from omnigraph.manifest.handle import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, stamp_of
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage.handles import Table
@@ -76,20 +76,24 @@ def publish(
     expected: Mapping[str, int],
     intent: Intent,
     *,
+    identifier: str | None = None,
     unchecked: bool = False,
     may_have_landed: bool = False,
 ) -> GraphCommit:
     """Make table versions, schema and commit visible at once, or nothing.
 
     ``expected`` holds the version of every table written or relied on, and may hold the head's
-    manifest version under ``__manifest``. Only an operation that relies on nothing says
-    ``unchecked``. A caller that tried before says ``may_have_landed``: a commit of that id that is
-    there already is then the answer.
+    manifest version under ``__manifest``. ``identifier`` is the branch incarnation the operation
+    is meant for: another branch of that name does not get it. Only an operation that relies on
+    nothing says ``unchecked``. A caller that tried before says ``may_have_landed``: a commit of that
+    id that is there already is then the answer.
     """
     if not expected and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = _current(manifest, branch)
+        if identifier is not None and state.identifier != identifier:
+            raise branch_not_found(branch)
         landed = (
             manifest.commit(state, intent.graph_commit_id) if attempt or may_have_landed else None
         )

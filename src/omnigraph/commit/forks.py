@@ -1,0 +1,54 @@
+"""Leftover forks: table branches that no manifest pins, in the way of a branch's first write."""
+
+from __future__ import annotations
+
+from omnigraph.commit.drift import HealFirst, covers
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import BranchInUse, Contention
+from omnigraph.storage.tables import delete_branch, list_branches, remove_residue
+
+
+def refuse_claimed(pending: list[Sidecar], branch: str, locations: set[str]) -> None:
+    """What a pending operation made, or will be judged by, is not to be made anew."""
+    for sidecar in pending:
+        if sidecar.branch == branch and any(covers(sidecar, place) for place in locations):
+            raise HealFirst(sidecar.operation_id)
+
+
+def reclaim_fork(space: Workspace, location: str, branch: str, pending: list[Sidecar]) -> None:
+    """Remove what lies where a table is going to be forked. The caller holds that fork's lock.
+
+    A fork of a deleted branch may have outlived it because another leftover was made from it:
+    that one goes first, under its own lock.
+    """
+    ref = space.ref(location)
+    live = list_branches(ref)
+    if branch in live:
+        for dependent in [name for name, fork in live.items() if fork.parent == branch]:
+            _reclaim_dependent(space, location, branch, dependent, pending)
+        delete_branch(ref, branch)
+    remove_residue(ref, branch)
+
+
+def _reclaim_dependent(
+    space: Workspace, location: str, branch: str, dependent: str, pending: list[Sidecar]
+) -> None:
+    held = space.locks.try_acquire(space.lock_name(location, dependent))
+    if held is None:
+        raise Contention(
+            f"a writer of branch `{dependent}` holds a table that branch `{branch}` needs; try again",
+            attempts=1,
+        )
+    with held:
+        refuse_claimed(pending, dependent, {location})
+        if dependent in space.manifest.branches():
+            pins = space.manifest.state(dependent).head.tables.values()
+            if any(pin.location == location and pin.table_branch == dependent for pin in pins):
+                raise BranchInUse(
+                    f"a leftover fork `{branch}` of {location} is still needed by branch "
+                    f"`{dependent}`; choose another branch name",
+                    branch=branch,
+                    by=dependent,
+                )
+        reclaim_fork(space, location, dependent, pending)

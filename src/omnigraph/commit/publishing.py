@@ -1,0 +1,48 @@
+"""Phase C, for writers and for recovery: publish under held locks.
+
+While the locks are held nobody moves the tables, so only the head row is contended; giving up early
+would turn a finished operation into one that somebody has to recover.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from omnigraph import settings
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import Contention
+from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.locks import HeldLocks
+
+
+def publish_held(
+    space: Workspace,
+    held: HeldLocks,
+    branch: str,
+    identifier: str | None,
+    changes: Changes,
+    expected: Mapping[str, int],
+    intent: Intent,
+) -> GraphCommit:
+    """Publish, trying again for as long as one waits for a lock."""
+    deadline = time.monotonic() + settings.LOCK_WAIT_MS.get() / 1000
+    again = False
+    while True:
+        held.check()
+        try:
+            return publish(
+                space.manifest,
+                branch,
+                changes,
+                expected,
+                intent,
+                identifier=identifier,
+                unchecked=not expected,
+                may_have_landed=again,
+            )
+        except Contention:
+            if time.monotonic() > deadline:
+                raise
+        again = True

@@ -1,0 +1,524 @@
+"""Recovery in odd company: moved expectations, foreign programs, leftovers, sleepers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.commit.audit import read_audit
+from omnigraph.commit.changes import InlineStep, NewDataset, StagedStep, TableChange, Write
+from omnigraph.commit.heal import heal, sweep
+from omnigraph.commit.protocol import commit
+from omnigraph.errors import (
+    Drift,
+    ExpectedVersionMismatch,
+    RecoveryRequired,
+    StorageError,
+)
+from omnigraph.graph import open as open_graph
+from omnigraph.lang.schema import compile_schema
+from omnigraph.lang.schema.identity import evolve
+from omnigraph.manifest.create import new_commit_id, now_us
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import SchemaRow, TableState
+from omnigraph.manifest.schema_row import read_ir
+from omnigraph.storage.handles import create_table, open_table
+from omnigraph.storage.inline_residual import add_columns, set_field_metadata
+from omnigraph.storage.tables import create_branch, list_branches
+from tests.commit.synthetic import (
+    ALL,
+    MEMBER_OF,
+    PERSON,
+    TEAM,
+    appending,
+    contents,
+    drifted,
+    dying_at,
+    foreign_append,
+    prepare,
+    write,
+)
+from tests.manifest.publishing import SCHEMA, new_graph
+
+FINISHED = "load.after_phase_b_before_phase_c"
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path) as graph:
+        yield graph
+
+
+def intent(operation: str = "load") -> Intent:
+    return Intent(new_commit_id(), operation, now_us())
+
+
+def sidecars(graph) -> list[str]:
+    return graph.store.list("__recovery")
+
+
+def kinds(graph) -> list[str]:
+    return [audit.recovery_kind for audit in read_audit(graph.space)]
+
+
+# ------------------------------------------------------------------ expectations
+
+
+def test_a_finished_write_is_undone_when_what_it_relied_on_has_moved(graph):
+    # "Insert an edge" and "delete its endpoint": the second one was validated before the first
+    # one's rows can be seen, so the first must not appear after it.
+    edge = prepare(graph.space, {MEMBER_OF: ["m"]}, relying_on=[PERSON])
+    node = prepare(graph.space, {PERSON: ["p"]}, relying_on=[MEMBER_OF])
+    with dying_at(FINISHED):
+        commit(graph.space, edge)
+    commit(graph.space, node)
+    assert [one.operation_id for one in heal(graph.space).deferred] == [edge.operation_id]
+    with open_graph(graph.uri) as reopened:
+        assert contents(reopened) == {PERSON: ["p"], TEAM: [], MEMBER_OF: []}
+        assert drifted(reopened) == []
+        assert kinds(reopened) == ["RolledBack"]
+
+
+def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(graph):
+    head = graph.snapshot().manifest_version
+    wanted = replace(prepare(graph.space, {PERSON: ["p"]}), expected_manifest_version=head)
+    with dying_at(FINISHED):
+        commit(graph.space, wanted)
+    commit(graph.space, prepare(graph.space, {TEAM: ["t"]}))
+    with open_graph(graph.uri) as reopened:
+        assert contents(reopened) == {PERSON: [], TEAM: ["t"], MEMBER_OF: []}
+        assert drifted(reopened) == []
+
+
+# ------------------------------------------------------------------ foreign programs
+
+
+def test_a_foreign_commit_just_before_a_restore_is_not_restored_over(graph):
+    with dying_at("load.after_table_commit"):
+        write(graph.space, {PERSON: ["a"], TEAM: ["t"]})
+    arrived = []
+
+    def arrive(_: str) -> None:
+        arrived.append(foreign_append(graph, PERSON, ["alien"]).version)
+
+    with failpoints.arm("recovery.before_restore", arrive, times=1):
+        open_graph(graph.uri).close()
+    pin = graph.snapshot().tables[PERSON]
+    head = open_table(graph.space.ref(pin.location))
+    assert [head.version] == arrived
+    assert sorted(head.read(["id"]).column("id").to_pylist()) == ["a", "alien"]
+    assert contents(graph)[PERSON] == []
+    assert kinds(graph) == ["RolledBack"]
+    with pytest.raises(Drift, match="omnigraph repair"):
+        write(graph.space, {PERSON: ["b"]})
+
+
+def test_a_foreign_commit_during_a_best_effort_step_is_not_published(graph):
+    pin = graph.snapshot().tables[PERSON]
+
+    def disturbed(table):
+        foreign_append(graph, PERSON, ["alien"])
+        raise StorageError("the index could not be built")
+
+    steps = (*appending(pin, ["a"]).steps, StagedStep(disturbed, best_effort=True))
+    with pytest.raises(RecoveryRequired):
+        commit(graph.space, Write("load", "main", intent(), (TableChange(pin, steps),)))
+    assert contents(graph)[PERSON] == []
+    with open_graph(graph.uri) as reopened:
+        assert contents(reopened)[PERSON] == []
+        assert drifted(reopened) == [PERSON]
+
+
+def test_a_best_effort_step_that_fails_is_left_out(graph):
+    pin = graph.snapshot().tables[PERSON]
+
+    def failing(table):
+        raise StorageError("the index could not be built")
+
+    steps = (*appending(pin, ["a"]).steps, StagedStep(failing, best_effort=True))
+    commit(graph.space, Write("load", "main", intent(), (TableChange(pin, steps),)))
+    assert contents(graph)[PERSON] == ["a"]
+    assert drifted(graph) == []
+    assert sidecars(graph) == []
+
+
+@pytest.mark.parametrize("point", ["load.before_table_commit", "load.after_table_commit"])
+def test_a_write_that_dies_at_its_best_effort_step_keeps_its_rows(graph, point):
+    pin = graph.snapshot().tables[PERSON]
+    (data,) = appending(pin, ["a"]).steps
+    extra = StagedStep(appending(pin, ["x"]).steps[0].stage, best_effort=True)
+    wanted = Write("load", "main", intent(), (TableChange(pin, (data, extra)),))
+    with dying_at(point, skip=1):
+        commit(graph.space, wanted)
+    write(graph.space, {TEAM: ["t"]})
+    landed = ["a", "x"] if point.endswith("after_table_commit") else ["a"]
+    assert contents(graph)[PERSON] == landed
+    assert graph.snapshot(snapshot=wanted.intent.graph_commit_id).graph_commit_id
+
+
+def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
+    pin = graph.snapshot().tables[PERSON]
+
+    def disturbed(table):
+        return set_field_metadata(foreign_append(graph, PERSON, ["alien"]), "id", {"a": "b"})
+
+    change = TableChange(pin, (InlineStep("annotate", disturbed),))
+    with pytest.raises(RecoveryRequired, match="another program"):
+        commit(graph.space, Write("schema_apply", "main", intent(), (change,)))
+    with open_graph(graph.uri) as reopened:
+        assert contents(reopened)[PERSON] == []
+        assert drifted(reopened) == [PERSON]
+
+
+# ------------------------------------------------------------------ schema apply
+
+
+def with_more_columns(graph) -> SchemaRow:
+    """The schema after two optional properties were added to every person."""
+    source = SCHEMA.replace("age: I32?", "age: I32?  height: I32?  weight: I32?")
+    shape = compile_schema(source, None).shape
+    ir, _ = evolve(read_ir(graph.schema.row()), shape)
+    return SchemaRow(source, ir.to_json(), shape.shape_hash, ir.ir_hash)
+
+
+def schema_apply(graph, *runs) -> Write:
+    pin = graph.snapshot().tables[PERSON]
+    steps = tuple(InlineStep("add columns", run) for run in runs)
+    row = with_more_columns(graph)
+    return Write("schema_apply", "main", intent(), (TableChange(pin, steps),), schema=row)
+
+
+def add(*names: str):
+    return lambda table: add_columns(table, [pa.field(name, pa.int32()) for name in names])
+
+
+def test_a_schema_apply_that_finished_its_tables_is_rolled_forward(graph):
+    wanted = schema_apply(graph, add("height"), add("weight"))
+    with dying_at("schema_apply.after_phase_b_before_phase_c"):
+        commit(graph.space, wanted)
+    assert [one.recovery_kind for one in heal(graph.space).recovered] == ["RolledForward"]
+    assert graph.schema.row() == wanted.schema
+    assert drifted(graph) == []
+
+
+def test_a_schema_apply_that_stopped_between_two_columns_is_rolled_back(graph):
+    before = graph.schema.row()
+    with dying_at("schema_apply.after_table_commit"):
+        commit(graph.space, schema_apply(graph, add("height"), add("weight")))
+    with open_graph(graph.uri) as reopened:
+        assert drifted(reopened) == []
+        assert kinds(reopened) == ["RolledBack"]
+        assert reopened.schema.row() == before
+        pin = reopened.snapshot().tables[PERSON]
+        assert "height" not in open_table(reopened.space.pinned(pin)).schema.names
+        commit(reopened.space, schema_apply(reopened, add("height"), add("weight")))
+
+
+def test_a_foreign_column_is_not_taken_for_the_one_a_schema_apply_was_to_add(graph):
+    before = graph.schema.row()
+    with dying_at("schema_apply.before_table_commit"):
+        commit(graph.space, schema_apply(graph, add("height", "weight")))
+    pin = graph.snapshot().tables[PERSON]
+    foreign = add("alien")(open_table(graph.space.pinned(pin)))
+    with open_graph(graph.uri) as reopened:
+        assert reopened.schema.row() == before
+        assert drifted(reopened) == [PERSON]
+    assert open_table(foreign.ref.at(None)).version == foreign.version
+
+
+# ------------------------------------------------------------------ leftovers
+
+
+def orphan_fork(graph, branch: str, table_key: str) -> None:
+    """A fork that outlived its branch, as an interrupted delete leaves it."""
+    with dying_at("branch.after_delete"):
+        graph.branches.delete(branch)
+    location = graph.snapshot().tables[table_key].location
+    assert branch in list_branches(graph.space.ref(location))
+    graph.manifest.forget()
+
+
+def test_an_old_fork_does_not_condemn_a_write_that_died_before_forking(graph):
+    graph.branches.create("x")
+    write(graph.space, {PERSON: ["old"]}, branch="x")
+    orphan_fork(graph, "x", PERSON)
+    for name in "abc":
+        write(graph.space, {PERSON: [name]})
+    graph.branches.create("x")
+    with dying_at("load.before_phase_b"):
+        write(graph.space, {PERSON: ["d"]}, branch="x")
+    with open_graph(graph.uri) as reopened:
+        assert contents(reopened, "x")[PERSON] == ["a", "b", "c"]
+        write(reopened.space, {PERSON: ["e"]}, branch="x")
+        assert contents(reopened, "x")[PERSON] == ["a", "b", "c", "e"]
+
+
+def test_a_leftover_fork_that_another_leftover_was_made_from_is_reclaimed(graph):
+    graph.branches.create("x")
+    write(graph.space, {PERSON: ["on x"]}, branch="x")
+    graph.branches.create("y", from_="x")
+    write(graph.space, {PERSON: ["on y"]}, branch="y")
+    orphan_fork(graph, "y", PERSON)
+    orphan_fork(graph, "x", PERSON)
+    graph.branches.create("x")
+    write(graph.space, {PERSON: ["new"]}, branch="x")
+    assert contents(graph, "x")[PERSON] == ["new"]
+    graph.branches.create("y")
+    write(graph.space, {PERSON: ["new y"]}, branch="y")
+    assert contents(graph, "y")[PERSON] == ["new y"]
+
+
+def test_a_fork_the_manifest_pins_is_never_reclaimed(graph):
+    """A fork without a commit has the version number of its parent: the number alone says little."""
+    graph.branches.create("x")
+    stale = prepare(graph.space, {PERSON: ["late"]}, branch="x")
+    pin = graph.snapshot(branch="x").tables[PERSON]
+    nothing = TableChange(pin, (StagedStep(lambda table: None),))
+    commit(graph.space, Write("ensure_indices", "x", intent(), (nothing,)))
+    forked = graph.snapshot(branch="x").tables[PERSON]
+    assert (forked.table_branch, forked.table_version) == ("x", pin.table_version)
+    identifier = list_branches(graph.space.ref(pin.location))["x"].identifier
+    with pytest.raises(ExpectedVersionMismatch):
+        commit(graph.space, stale)
+    assert list_branches(graph.space.ref(pin.location))["x"].identifier == identifier
+
+
+def test_a_fork_a_pending_write_made_is_not_reclaimed(graph):
+    graph.branches.create("x")
+    with dying_at("load.after_fork"):
+        write(graph.space, {PERSON: ["a"]}, branch="x")
+    with pytest.raises(RecoveryRequired, match="reopen the graph read-write"):
+        write(graph.space, {PERSON: ["b"]}, branch="x")
+    write(graph.space, {PERSON: ["main goes on"]})
+    with open_graph(graph.uri) as reopened:
+        location = reopened.snapshot().tables[PERSON].location
+        assert list_branches(reopened.space.ref(location)) == {}
+        write(reopened.space, {PERSON: ["c"]}, branch="x")
+        assert contents(reopened, "x")[PERSON] == ["c"]
+
+
+def test_a_dropped_table_does_not_keep_its_pending_write_from_being_settled(graph):
+    with dying_at("load.before_table_commit"):
+        write(graph.space, {TEAM: ["t"], PERSON: ["a"]})
+    team = graph.snapshot().tables[TEAM]
+    commit(graph.space, Write("schema_apply", "main", intent(), dropped=(team,)))
+    with open_graph(graph.uri) as reopened:
+        assert sidecars(reopened) == []
+        assert kinds(reopened) == ["RolledBack"]
+        assert TEAM not in reopened.snapshot().tables
+        write(reopened.space, {PERSON: ["b"]})
+
+
+# ------------------------------------------------------------------ new tables
+
+
+def new_table(graph, location: str = "nodes/fresh", incarnation: int = 9001) -> NewDataset:
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False)])
+    return NewDataset(
+        TableState("node:Fresh", incarnation, location, 1, None, 0),
+        lambda: create_table(graph.space.ref(location), schema),
+    )
+
+
+def creating(graph) -> Write:
+    return Write("schema_apply", "main", intent(), created=(new_table(graph),))
+
+
+@pytest.mark.parametrize("moment", ["before_phase_b", "after_phase_b_before_phase_c"])
+def test_a_table_being_made_is_registered_or_removed(graph, moment):
+    wanted = creating(graph)
+    with dying_at(f"schema_apply.{moment}"):
+        commit(graph.space, wanted)
+    with open_graph(graph.uri) as reopened:
+        finished = moment.startswith("after")
+        assert ("node:Fresh" in reopened.snapshot().tables) == finished
+        assert drifted(reopened) == []
+        if not finished:
+            commit(reopened.space, creating(reopened))
+        assert open_table(graph.space.ref("nodes/fresh")).version == 1
+
+
+def test_a_table_that_is_there_already_is_neither_used_nor_removed(graph):
+    foreign = new_table(graph).create()
+    with pytest.raises(Drift, match="nodes/fresh"):
+        commit(graph.space, creating(graph))
+    assert sidecars(graph) == []
+    open_graph(graph.uri).close()
+    assert open_table(foreign.ref.at(None)).version == 1
+
+
+def test_a_table_somebody_else_registered_is_not_removed_by_an_older_recovery(graph):
+    with dying_at("schema_apply.before_phase_b"):
+        commit(graph.space, creating(graph))
+    with pytest.raises(RecoveryRequired):
+        commit(graph.space, creating(graph))
+    pending = sidecars(graph)
+    text = graph.store.read_text(pending[0])
+    graph.store.delete(pending[0])
+    commit(graph.space, creating(graph))
+    graph.store.write_text(pending[0], text)
+    with open_graph(graph.uri) as reopened:
+        assert sidecars(reopened) == []
+        assert open_table(graph.space.pinned(reopened.snapshot().tables["node:Fresh"])).version == 1
+
+
+# ------------------------------------------------------------------ sleepers
+
+
+def test_a_write_without_tables_needs_no_recovery(graph):
+    """It holds no lock, so nobody could tell its live writer from a dead one."""
+    empty = Write("load", "main", intent())
+    pause = failpoints.Pause()
+    with failpoints.arm("publish.before_write", pause, times=1):
+        writer = threading.Thread(target=commit, args=(graph.space, empty))
+        writer.start()
+        pause.wait_until_reached()
+        assert sidecars(graph) == []
+        open_graph(graph.uri).close()
+        pause.resume()
+        writer.join()
+    chain = graph.commits.list()
+    assert [one.parent_commit_id for one in chain] == [chain[1].graph_commit_id, None]
+    assert chain[0].graph_commit_id == empty.intent.graph_commit_id
+
+
+def lose_locks(graph) -> None:
+    for file in Path(graph.root.path, "__locks").glob("table-*"):
+        file.unlink()
+
+
+def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
+    pin = graph.snapshot().tables[PERSON]
+
+    def sleep_past_the_lock(table):
+        lose_locks(graph)
+        (recovery,) = sweep(graph.space).recovered
+        assert recovery.recovery_kind == "RolledBack"
+        assert sidecars(graph) == []
+        return set_field_metadata(table, "id", {"late": "yes"})
+
+    steps = (InlineStep("annotate", sleep_past_the_lock), InlineStep("never", add("never")))
+    wanted = Write("schema_apply", "main", intent(), (TableChange(pin, steps),))
+    with pytest.raises(RecoveryRequired) as caught:
+        run_in_thread_that_does_not_hold(graph, wanted)
+    assert caught.value.details["operation_id"] != wanted.operation_id
+    assert drifted(graph) == [PERSON]
+    with open_graph(graph.uri) as reopened:
+        assert drifted(reopened) == []
+        assert kinds(reopened) == ["RolledBack", "RolledBack"]
+        write(reopened.space, {PERSON: ["a"]})
+
+
+def run_in_thread_that_does_not_hold(graph, wanted: Write) -> None:
+    """The sweep inside the step stands for another process: it must not share this thread's turn."""
+    from omnigraph.storage import locks
+
+    of = locks._Turn.of
+    turns = {}
+    try:
+        locks._Turn.of = staticmethod(
+            lambda realm, name: turns.setdefault(
+                (threading.get_ident(), len(turns), name), locks._Turn()
+            )
+        )
+        commit(graph.space, wanted)
+    finally:
+        locks._Turn.of = of
+
+
+def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph):
+    write(graph.space, {PERSON: ["a"]})
+    graph.branches.create("x")
+    wanted = prepare(graph.space, {PERSON: ["b"]}, branch="x")
+
+    def replace_branch(_: str) -> None:
+        graph.branches.delete("x")
+        graph.branches.create("x")
+
+    with (
+        failpoints.arm("load.after_phase_b_before_phase_c", replace_branch),
+        pytest.raises(RecoveryRequired),
+    ):
+        commit(graph.space, wanted)
+    assert contents(graph, "x")[PERSON] == ["a"]
+    write(graph.space, {PERSON: ["c"]}, branch="x")
+    assert contents(graph, "x")[PERSON] == ["a", "c"]
+    assert kinds(graph) == ["OrphanedBranchDiscarded"]
+
+
+# ------------------------------------------------------------------ in company
+
+
+def test_two_pending_writes_on_one_table_are_both_settled(graph):
+    with dying_at("load.before_table_commit"):
+        write(graph.space, {PERSON: ["never"], TEAM: ["never"]})
+    finished = prepare(graph.space, {PERSON: ["b"]})
+    with dying_at(FINISHED):
+        commit(graph.space, finished)
+    with open_graph(graph.uri) as reopened:
+        assert contents(reopened) == {PERSON: ["b"], TEAM: [], MEMBER_OF: []}
+        assert sorted(kinds(reopened)) == ["RolledBack", "RolledForward"]
+        assert drifted(reopened) == []
+
+
+def test_two_sweeps_at_once_recover_once(graph):
+    with dying_at("load.after_table_commit"):
+        write(graph.space, {key: ["a"] for key in ALL})
+    pause = failpoints.Pause()
+    with failpoints.arm("recovery.after_restore", pause, times=1):
+        first = threading.Thread(target=lambda: open_graph(graph.uri).close())
+        first.start()
+        pause.wait_until_reached()
+        with open_graph(graph.uri) as second:
+            assert len(sidecars(second)) == 1
+        pause.resume()
+        first.join()
+    assert sidecars(graph) == []
+    assert kinds(graph) == ["RolledBack"]
+    assert len(graph.commits.list()) == 2
+    assert drifted(graph) == []
+
+
+def test_a_heal_between_the_delete_of_a_sidecar_and_the_release_of_its_locks(graph):
+    pause = failpoints.Pause()
+    heard = []
+    with failpoints.arm("recovery.sidecar_delete", pause, times=1):
+        writer = threading.Thread(
+            target=lambda: heard.append(write(graph.space, {PERSON: ["a"], TEAM: ["t"]}))
+        )
+        writer.start()
+        pause.wait_until_reached()
+        healed = heal(graph.space)
+        assert (healed.recovered, len(healed.in_flight)) == ([], 1)
+        pause.resume()
+        writer.join()
+    assert read_audit(graph.space) == []
+    assert graph.snapshot().commit == heard[0]
+
+
+def test_a_refused_recovery_keeps_the_sidecar_and_says_so(graph):
+    write(graph.space, {PERSON: ["a"]})
+    with dying_at("load.before_table_commit"):
+        write(graph.space, {PERSON: ["b"]})
+    (name,) = sidecars(graph)
+    pin = graph.snapshot().tables[PERSON]
+    versions = Path(graph.root.path, pin.location, "_versions")
+    versions.joinpath(f"{2**64 - 1 - pin.table_version}.manifest").unlink()
+    versions.joinpath("latest_version_hint.json").unlink(missing_ok=True)
+    with pytest.raises(StorageError, match="behind its pin"):
+        open_graph(graph.uri)
+    assert sidecars(graph) == [name]
+    open_graph(graph.uri, mode="r").close()
+
+
+def test_a_branch_fork_made_by_another_program_is_left_to_the_next_write(graph):
+    graph.branches.create("x")
+    pin = graph.snapshot().tables[PERSON]
+    create_branch(open_table(graph.space.pinned(pin)), "x")
+    write(graph.space, {PERSON: ["a"]}, branch="x")
+    assert contents(graph, "x")[PERSON] == ["a"]
