@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -11,7 +11,11 @@ from typing import Any, Literal, Self
 import omnigraph
 from omnigraph.commit.heal import heal, sweep
 from omnigraph.commit.workspace import Workspace
+from omnigraph.embeddings.provider import Embedder
 from omnigraph.errors import AlreadyInitialised, BadRequest, GraphMoved
+from omnigraph.lang.query import compile_query
+from omnigraph.lang.query.ir import MutationPlan
+from omnigraph.lang.query.params import bind
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
@@ -34,6 +38,7 @@ from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.uris import Root
+from omnigraph.write.mutate import MutationResult, Request, mutate
 
 Mode = Literal["rw", "r"]
 
@@ -86,7 +91,7 @@ def open(
     mode: Mode = "rw",
     actor: str | None = None,
     policy: object = None,
-    embedder: object = None,
+    embedder: Embedder | None = None,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks and repairs what it must; ``"r"`` never writes anything."""
     if mode not in ("rw", "r"):
@@ -115,7 +120,7 @@ class Graph:
         mode: Mode,
         actor: str | None = None,
         policy: object = None,
-        embedder: object = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self.root = root
         self.mode = mode
@@ -220,6 +225,38 @@ class Graph:
         """The pinned state of a branch head, a commit id, or a version of a branch."""
         self.ensure_open()
         return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
+
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+    ) -> MutationResult:
+        """Run a mutation as one commit, or change nothing.
+
+        ``if_commit`` refuses unless the branch is at that commit; ``retries`` tries a lost race again.
+        """
+        self.ensure_writable()
+        text, filename = read_source(source)
+        target = trimmed(branch)
+        heal(self.space)
+        catalog = self.schema.catalog
+        plan = compile_query(catalog, text, name, "mutation", filename)
+        assert isinstance(plan, MutationPlan)
+        request = Request(
+            plan,
+            bind(plan.params, params),
+            target,
+            actor if actor is not None else self.actor,
+            if_commit,
+            retries,
+            self.embedder,
+        )
+        return mutate(self.space, catalog, request)
 
     def status(self) -> dict[str, Any]:
         """Branches, head, and for each table of `main` its versions, fragments and index coverage."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+import omnigraph
 from omnigraph import settings
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import Const, Nearest, ParamRef, Ranking, ReadPlan, Rrf
@@ -15,6 +20,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from tests.oracle.analysis import mock_embedding
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import RefusedError, run, to_json_rows
+from tests.stored import fill, read_back
 
 NOT_BUILT = {
     "write": "needs the write path, not built yet",
@@ -53,6 +59,9 @@ class Session(Protocol):
     def run(self, source: str, name: str | None, params: Any) -> Outcome:
         """Run one query as a caller would; raises what the product raises."""
 
+    def close(self) -> None:
+        """Give back what the session holds."""
+
 
 class OracleSession:
     """Compiles with the product and reads with the oracle."""
@@ -65,8 +74,7 @@ class OracleSession:
         """Compile, bind and interpret."""
         plan = compile_query(self.catalog, source, name)
         bound = bind(plan.params, params)
-        if not isinstance(plan, ReadPlan):
-            not_built("write")
+        assert isinstance(plan, ReadPlan), "a mutation runs on a stored graph"
         if _compares_models(plan.ranking):
             not_built("provider")
         try:
@@ -74,6 +82,9 @@ class OracleSession:
         except RefusedError:
             not_built("engine")
         return Outcome(rows=to_json_rows(plan, rows))
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def _compares_models(ranking: Ranking | None) -> bool:
@@ -91,4 +102,41 @@ def _embed(text: str, dim: int) -> list[float]:
     return mock_embedding(text, dim)
 
 
-SESSIONS: Mapping[str, Callable[[Catalog, str], Session]] = {"oracle": OracleSession}
+class StoredSession:
+    """Writes with the product into a stored graph; reads it back for the oracle to judge."""
+
+    def __init__(self, schema: str, data: str) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        root = Path(self._directory.name) / "graph"
+        shutil.copytree(_template(schema, data), root)
+        self.graph = omnigraph.open(root)
+
+    def run(self, source: str, name: str | None, params: Any) -> Outcome:
+        """Mutate the stored graph, or interpret a read over its rows."""
+        catalog = self.graph.schema.catalog
+        plan = compile_query(catalog, source, name)
+        if not isinstance(plan, ReadPlan):
+            done = self.graph.mutate(source, name, params)
+            return Outcome(affected={"nodes": done.affected_nodes, "edges": done.affected_edges})
+        rows = run(plan, read_back(self.graph), bind(plan.params, params), 0, _embed)
+        return Outcome(rows=to_json_rows(plan, rows))
+
+    def close(self) -> None:
+        """Remove the graph."""
+        self.graph.close()
+        self._directory.cleanup()
+
+
+@functools.cache
+def _template(schema: str, data: str) -> Path:
+    """A graph of one fixture, copied for every case: it has only main, so it may be moved."""
+    directory = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    with omnigraph.init(directory / "graph", schema) as graph:
+        fill(graph, Graph.load(graph.schema.catalog, data))
+    return directory / "graph"
+
+
+def open_session(schema: str, catalog: Catalog, data: str, *, writes: bool) -> Session:
+    """Cases that only read are judged in memory; the others on a stored graph."""
+    return StoredSession(schema, data) if writes else OracleSession(catalog, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from omnigraph.lang.query import ir
@@ -90,7 +91,7 @@ def _output(expr: ir.Output) -> str:
 
 def _operand(expr: ir.Operand) -> str:
     if isinstance(expr, ir.Const):
-        return repr(to_json(expr.type, expr.value))
+        return json.dumps(to_json(expr.type, expr.value), ensure_ascii=False)
     if isinstance(expr, ir.ParamRef):
         return "now()" if expr.name == ir.NOW_PARAM else f"${expr.name}"
     if isinstance(expr, ir.NodeId):

@@ -1,0 +1,25 @@
+"""The deterministic mock provider: the same text always gives the same unit vector."""
+
+from __future__ import annotations
+
+import math
+
+from omnigraph.storage.layout import fnv1a64
+from omnigraph.types import round_f32
+
+_MASK = (1 << 64) - 1
+
+
+def mock_embedding(text: str, dimension: int) -> list[float]:
+    """A vector of `dimension` float32 values, L2-normalised."""
+    state = fnv1a64(text.encode())
+    values = []
+    for _ in range(dimension):
+        state ^= (state << 13) & _MASK
+        state ^= state >> 7
+        state ^= (state << 17) & _MASK
+        values.append(round_f32(2.0 * (state / _MASK) - 1.0))
+    norm = math.sqrt(sum(value * value for value in values))
+    if norm == 0.0:
+        return values
+    return [round_f32(value / norm) for value in values]

@@ -1,0 +1,66 @@
+"""What a writer wants to change, table by table, as the validator sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.runner.protocol import Frame
+
+ORDER = "__rec"
+"""The column that orders incoming rows: the greatest is the last record."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDelta:
+    """The change of one table.
+
+    ``pending`` holds the final image of every added or changed row, one per id: ``id``, ``src`` and
+    ``dst`` of edges, the members of unique groups, and the order column. ``removed`` holds the ids
+    of committed rows that go. ``replaced``: all committed rows go, except those in ``pending``.
+    """
+
+    entity: NodeType | EdgeType
+    pending: Frame | None = None
+    removed: Frame | None = None
+    replaced: bool = False
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """All tables of one operation, by table key."""
+
+    catalog: Catalog
+    tables: Mapping[str, TableDelta] = field(default_factory=dict)
+
+    def delta(self, entity: NodeType | EdgeType) -> TableDelta:
+        """The change of a table, empty when the operation does not touch it."""
+        return self.tables.get(entity.table_key, TableDelta(entity))
+
+
+ViolationKind = Literal[
+    "enum", "range", "check", "null", "unique", "key", "endpoint", "cardinality"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule. ``record`` is the order value of the row that broke it, where there is one."""
+
+    kind: ViolationKind
+    table_key: str
+    row_id: str | None
+    message: str
+    record: int | None = None
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+def needed_columns(entity: NodeType | EdgeType) -> list[str]:
+    """The columns of a row that set rules look at, besides its id."""
+    columns = ["src", "dst"] if isinstance(entity, EdgeType) else []
+    for group in entity.unique:
+        columns += [name for name in group if name not in columns]
+    return columns

@@ -1,0 +1,86 @@
+"""Committed rows of the pinned snapshot, fetched by the few keys a change touches where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.manifest.rows import TableState
+from omnigraph.runner.protocol import Frame, Runner, distinct
+from omnigraph.storage.handles import TableRef, open_table
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.validate.change_set import ChangeSet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY_LIMIT = 10_000
+"""Up to so many keys are looked up through the index; beyond, the columns are scanned whole."""
+
+
+class Committed:
+    """The committed side of a validation. Tables looked at are remembered: the publish relies on
+    them."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        pins: Mapping[str, TableState],
+        locate: Callable[[TableState], TableRef],
+    ) -> None:
+        self.runner = runner
+        self.pins = pins
+        self.locate = locate
+        self.relied_on: set[str] = set()
+
+    def rows(
+        self,
+        changes: ChangeSet,
+        entity: NodeType | EdgeType,
+        columns: Sequence[str],
+        column: str,
+        keys: Frame,
+        key_column: str,
+    ) -> Frame:
+        """Committed rows whose `column` is among the keys (or all rows, when the keys are many)."""
+        names = list(dict.fromkeys(["id", *columns]))
+        pin = self.pins[entity.table_key]
+        self.relied_on.add(entity.table_key)
+        ref = self.locate(pin)
+        schema = open_table(ref).schema
+        if changes.delta(entity).replaced or pin.row_count == 0:
+            return self.runner.frame(_empty(schema, names))
+        wanted = distinct(self.runner, keys, key_column, KEY_LIMIT)
+        if wanted is None:
+            return self.runner.scan(ref, names)
+        if not wanted:
+            return self.runner.frame(_empty(schema, names))
+        where = filter_expression(
+            schema, [Condition(column, "in", _stored(wanted, schema, column))]
+        )
+        return self.runner.scan(ref, names, where)
+
+    def all_rows(self, entity: NodeType | EdgeType, columns: Sequence[str]) -> Frame:
+        """Every committed row."""
+        self.relied_on.add(entity.table_key)
+        names = list(dict.fromkeys(["id", *columns]))
+        return self.runner.scan(self.locate(self.pins[entity.table_key]), names)
+
+
+def _empty(schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in names]).empty_table()
+
+
+def _stored(values: list[object], schema: pa.Schema, column: str) -> list[object]:
+    """The stored values of keys: dates and instants came as Python objects."""
+    import pyarrow as pa
+
+    kind = schema.field(column).type
+    if pa.types.is_date32(kind):
+        return list(pa.array(values, kind).cast(pa.int32()).to_pylist())
+    if pa.types.is_timestamp(kind):
+        return list(pa.array(values, kind).cast(pa.int64()).to_pylist())
+    return values

@@ -1,0 +1,243 @@
+"""The evaluator: set rules of a change set against committed rows, in the order of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
+from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.types import PropType, Scalar, from_arrow, to_json
+from omnigraph.validate import rules
+from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, Violation, needed_columns
+from omnigraph.validate.committed import Committed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT = PropType(Scalar.STRING)
+
+
+def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Violation]:
+    """The instances of the first broken set rule: ids, uniqueness, endpoints, cardinality."""
+    evaluation = _Evaluation(changes, committed)
+    for rule in (
+        evaluation.taken_ids,
+        evaluation.unique,
+        evaluation.endpoints,
+        evaluation.stranded,
+        evaluation.cardinality,
+    ):
+        found = list(rule())
+        if found:
+            return found
+    return []
+
+
+def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
+    """The error of a write that breaks a rule: the first violation leads, the count follows."""
+    first = violations[0]
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    if first.kind == "key":
+        return KeyConflict(first.message + more, table_key=first.table_key, entity_id=first.row_id)
+    return ConstraintError(
+        first.message + more,
+        table_key=first.table_key,
+        row_id=first.row_id,
+        violation=first.kind,
+        violations=[violation.message for violation in violations],
+        **first.detail,
+    )
+
+
+class _Evaluation:
+    def __init__(self, changes: ChangeSet, committed: Committed) -> None:
+        self.changes = changes
+        self.committed = committed
+        self.runner: Runner = committed.runner
+        self.catalog = changes.catalog
+
+    # -- frames
+
+    def pend(self, delta: TableDelta) -> Frame:
+        return delta.pending if delta.pending is not None else self._none(delta.entity)
+
+    def gone(self, delta: TableDelta) -> Frame:
+        return delta.removed if delta.removed is not None else self._none(delta.entity)
+
+    def _none(self, entity: NodeType | EdgeType) -> Frame:
+        import pyarrow as pa
+
+        schema = entity.arrow_schema()
+        names = ["id", *needed_columns(entity)]
+        fields = [schema.field(name) for name in names] + [pa.field(ORDER, pa.int64())]
+        return self.runner.frame(pa.schema(fields).empty_table())
+
+    def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
+        return self.runner.collect(self.runner.sql(text, frames))
+
+    def deltas(self) -> Iterator[TableDelta]:
+        return (self.changes.tables[key] for key in sorted(self.changes.tables))
+
+    def edge_deltas(self) -> Iterator[tuple[EdgeType, TableDelta]]:
+        for delta in self.deltas():
+            if isinstance(delta.entity, EdgeType):
+                yield delta.entity, delta
+
+    # -- rules
+
+    def taken_ids(self) -> Iterator[Violation]:
+        for delta in self.deltas():
+            if not delta.strict or delta.pending is None or delta.replaced:
+                continue
+            entity = delta.entity
+            com = self.committed.rows(self.changes, entity, [], "id", delta.pending, "id")
+            frames = {"pend": delta.pending, "com": com, "gone": self.gone(delta)}
+            for row in self.ask(rules.taken_ids(), frames).to_pylist():
+                message = f"{entity.table_key} already has the id {row['id']!r}"
+                yield Violation("key", entity.table_key, row["id"], message, row["rec"])
+
+    def unique(self) -> Iterator[Violation]:
+        for delta in self.deltas():
+            if delta.pending is None:
+                continue
+            for group in delta.entity.unique:
+                yield from self._unique_group(delta, delta.pending, group)
+
+    def _unique_group(
+        self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
+    ) -> Iterator[Violation]:
+        found = self.ask(rules.unique_within(group), {"pend": pending})
+        yield from self._clashes(delta.entity, group, found)
+        lead = group[0]
+        com = self.committed.rows(self.changes, delta.entity, group, lead, pending, f"`{lead}`")
+        frames = {"pend": pending, "com": com, "gone": self.gone(delta)}
+        found = self.ask(rules.unique_against(group), frames)
+        yield from self._clashes(delta.entity, group, found)
+
+    def _clashes(
+        self, entity: NodeType | EdgeType, group: tuple[str, ...], found: pa.Table
+    ) -> Iterator[Violation]:
+        place = (
+            f"{entity.name}.{group[0]}"
+            if len(group) == 1
+            else (f"{entity.name}.({', '.join(group)})")
+        )
+        columns = [_shown(entity, name, found) for name in group]
+        for at, row in enumerate(found.select(["id", "other", "rec"]).to_pylist()):
+            values = ", ".join(str(column[at]) for column in columns)
+            message = (
+                f"@unique {place}: {values} is held by both {row['other']!r} and {row['id']!r}"
+            )
+            detail = {"properties": list(group), "other_id": row["other"]}
+            yield Violation("unique", entity.table_key, row["id"], message, row["rec"], detail)
+
+    def endpoints(self) -> Iterator[Violation]:
+        for edge, delta in self.edge_deltas():
+            if delta.pending is None:
+                continue
+            for side, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
+                node = self.catalog.nodes[type_name]
+                nodes = self.changes.delta(node)
+                com = self.committed.rows(self.changes, node, [], "id", delta.pending, side)
+                frames = {
+                    "pend": delta.pending,
+                    "nodes": self.pend(nodes),
+                    "gone": self.gone(nodes),
+                    "com": com,
+                }
+                for row in self.ask(rules.missing_endpoints(side), frames).to_pylist():
+                    yield _endpoint(edge, row["id"], side, row["node"], type_name, row["rec"])
+
+    def stranded(self) -> Iterator[Violation]:
+        for edge in self.catalog.edges.values():
+            delta = self.changes.delta(edge)
+            for side, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
+                nodes = self.changes.delta(self.catalog.nodes[type_name])
+                if nodes.removed is None and not nodes.replaced:
+                    continue
+                if delta.replaced:
+                    continue
+                com = self._edges_at(edge, side, nodes)
+                frames = {
+                    "com": com,
+                    "pend": self.pend(delta),
+                    "gone": self.gone(delta),
+                    "nodes": self.pend(nodes),
+                    "left_nodes": self.gone(nodes),
+                }
+                text = rules.stranded_edges(side, replaced=nodes.replaced)
+                for row in self.ask(text, frames).to_pylist():
+                    yield _endpoint(edge, row["id"], side, row["node"], type_name, None)
+
+    def _edges_at(self, edge: EdgeType, side: str, nodes: TableDelta) -> Frame:
+        if nodes.replaced or nodes.removed is None:
+            return self.committed.all_rows(edge, ["src", "dst"])
+        return self.committed.rows(self.changes, edge, ["src", "dst"], side, nodes.removed, "id")
+
+    def cardinality(self) -> Iterator[Violation]:
+        for edge, delta in self.edge_deltas():
+            bounds = edge.cardinality
+            if bounds.min == 0 and bounds.max is None:
+                continue
+            touched = self._touched(edge, delta)
+            com = self.committed.rows(self.changes, edge, ["src"], "src", touched, "src")
+            sources = self.changes.delta(self.catalog.nodes[edge.from_type])
+            frames = {
+                "touched": touched,
+                "pend": self.pend(delta),
+                "gone": self.gone(delta),
+                "com": com,
+                "nodes": self.pend(sources),
+                "left_nodes": self.gone(sources),
+            }
+            text = rules.cardinality(bounds.min, bounds.max, replaced_sources=sources.replaced)
+            for row in self.ask(text, frames).to_pylist():
+                yield _cardinality(edge, row["src"], row["n"])
+
+    def _touched(self, edge: EdgeType, delta: TableDelta) -> Frame:
+        pending, gone = self.pend(delta), self.gone(delta)
+        if delta.replaced:
+            old = self.committed.all_rows(edge, ["src"])
+            text = "SELECT DISTINCT src FROM (SELECT src FROM pend UNION ALL SELECT src FROM com) u"
+            return self.runner.sql(text, {"pend": pending, "com": old})
+        ids = self.runner.sql(
+            "SELECT id FROM pend UNION ALL SELECT id FROM gone", {"pend": pending, "gone": gone}
+        )
+        old = self.committed.rows(self.changes, edge, ["src"], "id", ids, "id")
+        frames = {"pend": pending, "gone": gone, "com": old}
+        return self.runner.sql(rules.touched_sources(), frames)
+
+
+def _shown(entity: NodeType | EdgeType, name: str, found: pa.Table) -> list[Any]:
+    prop = entity.properties.get(name)
+    kind = TEXT if prop is None else prop.type.as_nullable(False)
+    column = found.column(name).cast(kind.arrow_type())
+    return [to_json(kind, value) for value in from_arrow(kind, column)]
+
+
+def _endpoint(
+    edge: EdgeType, row_id: str, side: str, node: str, type_name: str, record: int | None
+) -> Violation:
+    message = f"{side} {node!r} of edge {edge.name} {row_id!r}: {type_name} not found"
+    detail = {"endpoint": side, "node_type": type_name, "node_id": node}
+    return Violation("endpoint", edge.table_key, row_id, message, record, detail)
+
+
+def _cardinality(edge: EdgeType, source: str, count: int) -> Violation:
+    bounds = edge.cardinality
+    below = count < bounds.min
+    limit = bounds.min if below else bounds.max
+    wanted = f"at least {limit}" if below else f"at most {limit}"
+    message = (
+        f"@card of {edge.name}: {edge.from_type} {source!r} would have {count} edges, and must have "
+        f"{wanted}"
+    )
+    detail = {
+        "source_id": source,
+        "count": count,
+        "bound": "min" if below else "max",
+        "limit": limit,
+    }
+    return Violation("cardinality", edge.table_key, None, message, None, detail)

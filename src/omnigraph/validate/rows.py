@@ -1,0 +1,127 @@
+"""Row rules: enum, range, check and null, as functions of an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.lang.schema.catalog import Check, EdgeType, NodeType, Property, Range
+from omnigraph.storage.pushdown import ComparisonOp, settle
+from omnigraph.types import from_arrow, to_json
+from omnigraph.validate.change_set import ORDER, Violation, ViolationKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Mask = Any
+LIMIT = 20
+
+
+def row_violations(entity: NodeType | EdgeType, rows: pa.Table) -> list[Violation]:
+    """Every broken row rule, at most `LIMIT` per rule, in the order of the rows."""
+    found: list[Violation] = []
+    for prop in entity.properties.values():
+        if prop.name not in rows.column_names:
+            continue
+        column = rows.column(prop.name).combine_chunks()
+        for kind, bad, text in _rules(entity, prop, column):
+            found += _report(entity, prop, rows, kind, bad, text)
+    return sorted(found, key=lambda violation: violation.record or 0)
+
+
+Rule = tuple[ViolationKind, Mask, Callable[[object], str]]
+
+
+def _rules(entity: NodeType | EdgeType, prop: Property, column: pa.Array) -> Iterator[Rule]:
+    import pyarrow.compute as pc
+
+    place = f"{entity.name}.{prop.name}"
+    if not prop.type.nullable:
+        yield "null", pc.is_null(column), lambda _: f"{place} is required and cannot be null"
+    if prop.type.enum_values is not None:
+        allowed = ", ".join(prop.type.enum_values)
+        yield (
+            "enum",
+            _outside_enum(prop, column),
+            lambda value: f"{place} cannot be {value!r}: its enum has {allowed}",
+        )
+    if not isinstance(entity, NodeType):
+        return
+    for bounds in entity.ranges:
+        if bounds.property == prop.name:
+            yield "range", _outside_range(bounds, column), partial(_range_text, place, bounds)
+    for check in entity.checks:
+        if check.property == prop.name:
+            found = pc.match_substring_regex(column, check.pattern)
+            yield "check", pc.invert(found), partial(_check_text, place, check)
+
+
+def _range_text(place: str, bounds: Range, value: object) -> str:
+    low = "" if bounds.min is None else bounds.min
+    high = "" if bounds.max is None else bounds.max
+    return f"{place} is {value}, outside its @range {low}..{high}"
+
+
+def _check_text(place: str, check: Check, value: object) -> str:
+    return f"{place} is {value!r}, which its @check {check.pattern!r} does not allow"
+
+
+def _outside_enum(prop: Property, column: pa.Array) -> Mask:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    allowed = pa.array(list(prop.type.enum_values or ()), pa.string())
+    if not prop.type.is_list:
+        return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, allowed)))
+    flat = pc.list_flatten(column)
+    wrong = pc.and_(pc.is_valid(flat), pc.invert(pc.is_in(flat, allowed)))
+    rows = pc.filter(pc.list_parent_indices(column), wrong)
+    return pc.is_in(pa.array(range(len(column)), pa.int64()), rows.cast(pa.int64()))
+
+
+def _outside_range(bounds: Range, column: pa.Array) -> Mask:
+    """Compared exactly: a bound that does not fit the column's type is settled, never rounded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bad: Mask = pa.array([False] * len(column), pa.bool_())
+    sides: list[tuple[ComparisonOp, int | float | None]] = [(">=", bounds.min), ("<=", bounds.max)]
+    for op, bound in sides:
+        if bound is None:
+            continue
+        settled = settle(column.type, op, bound)
+        if isinstance(settled, bool):
+            inside: Mask = pa.array([settled] * len(column), pa.bool_())
+        else:
+            exact_op, value = settled
+            compare = {">=": pc.greater_equal, "<=": pc.less_equal, ">": pc.greater, "<": pc.less}
+            inside = compare[exact_op](column, pa.scalar(value, column.type))
+        bad = pc.or_(bad, pc.invert(inside))
+    return pc.and_(pc.is_valid(column), bad)
+
+
+def _report(
+    entity: NodeType | EdgeType,
+    prop: Property,
+    rows: pa.Table,
+    kind: ViolationKind,
+    bad: Mask,
+    text: Callable[[object], str],
+) -> Iterator[Violation]:
+    import pyarrow.compute as pc
+
+    places = pc.indices_nonzero(pc.fill_null(bad, fill_value=False)).slice(0, LIMIT)
+    if not len(places):
+        return
+    hit = rows.take(places)
+    values = from_arrow(prop.type.as_nullable(), hit.column(prop.name))
+    order = hit.column(ORDER).to_pylist() if ORDER in rows.column_names else places.to_pylist()
+    for row_id, record, value in zip(hit.column("id").to_pylist(), order, values, strict=True):
+        shown = None if value is None else to_json(prop.type, value)
+        if kind == "enum" and prop.type.is_list:
+            allowed = prop.type.enum_values or ()
+            shown = next(item for item in value if item is not None and item not in allowed)
+        yield Violation(
+            kind, entity.table_key, row_id, text(shown), record, {"property": prop.name}
+        )

@@ -1,0 +1,1 @@
+"""Everything small that changes a graph: mutations, indexes, and later merge and schema apply."""

@@ -1,0 +1,380 @@
+"""Mutations: statements run in order over an overlay, validated once, committed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ulid import ULID
+
+from omnigraph import settings
+from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.heal import heal
+from omnigraph.commit.protocol import commit
+from omnigraph.commit.workspace import Workspace
+from omnigraph.embeddings.provider import Embedder, required_embedder, resolve_embedder
+from omnigraph.errors import (
+    ConstraintError,
+    Contention,
+    ExpectedVersionMismatch,
+    PreconditionFailed,
+    ResourceLimit,
+)
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.manifest.create import new_commit_id, now_us
+from omnigraph.manifest.publisher import MANIFEST_KEY, Intent
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.runner.local import LocalRunner
+from omnigraph.storage.handles import Table, open_table
+from omnigraph.storage.pushdown import Condition
+from omnigraph.storage.staging import Staged, stage_append, stage_delete_keys, stage_merge_insert
+from omnigraph.types import ExternalBlob, Unfit, blob_from_text, derive_id, from_json
+from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
+from omnigraph.validate.committed import Committed
+from omnigraph.validate.evaluate import first_set_violations, violation_error
+from omnigraph.validate.rows import row_violations
+from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable, one_row
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a mutation did; `commit` is None when nothing matched."""
+
+    branch: str
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+    actor_id: str | None
+    commit: GraphCommit | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The public form."""
+        return {
+            "branch": self.branch,
+            "query_name": self.query_name,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One mutation to run, with everything fixed before any retry."""
+
+    plan: ir.MutationPlan
+    params: Mapping[str, Any]
+    branch: str
+    actor_id: str | None = None
+    if_commit: str | None = None
+    retries: int = 0
+    embedder: Embedder | None = None
+
+
+def mutate(space: Workspace, catalog: Catalog, request: Request) -> MutationResult:
+    """Run a mutation; a lost race is tried again as often as the caller allows."""
+    retries = request.retries
+    if _only_inserts(request.plan) and request.if_commit is None:
+        retries = max(retries, 3)
+    started = now_us()
+    while True:
+        heal(space)
+        try:
+            return _Mutation(space, catalog, request, started).run()
+        except (ExpectedVersionMismatch, Contention):
+            if retries <= 0 or request.if_commit is not None:
+                raise
+            retries -= 1
+
+
+def _only_inserts(plan: ir.MutationPlan) -> bool:
+    return all(isinstance(statement, ir.Insert) for statement in plan.statements)
+
+
+class _Mutation:
+    """One attempt on one snapshot."""
+
+    def __init__(self, space: Workspace, catalog: Catalog, request: Request, started: int) -> None:
+        self.space = space
+        self.catalog = catalog
+        self.request = request
+        self.started = started
+        self.params = {**request.params, ir.NOW_PARAM: started // 1000}
+        self.state = space.manifest.state(request.branch)
+        self.tables: dict[str, PendingTable] = {}
+        self.nodes = 0
+        self.edges = 0
+
+    def run(self) -> MutationResult:
+        self._check_precondition()
+        for statement in self.request.plan.statements:
+            if isinstance(statement, ir.Insert):
+                self._insert(statement)
+            elif isinstance(statement, ir.Update):
+                self._update(statement)
+            else:
+                self._delete(statement)
+        made = self._commit() if self._changes_something() else None
+        return MutationResult(
+            self.request.branch,
+            self.request.plan.name,
+            self.nodes,
+            self.edges,
+            self.request.actor_id,
+            made,
+        )
+
+    def _check_precondition(self) -> None:
+        wanted, actual = self.request.if_commit, self.state.head.commit.graph_commit_id
+        if wanted is not None and wanted != actual:
+            raise _precondition(self.request.branch, wanted, actual)
+
+    def _changes_something(self) -> bool:
+        return any(table.rows.num_rows or table.removed for table in self.tables.values())
+
+    def _table(self, entity: Entity) -> PendingTable:
+        known = self.tables.get(entity.table_key)
+        if known is None:
+            pin = self.state.head.tables[entity.table_key]
+            known = PendingTable(entity, pin, open_table(self.space.pinned(pin)))
+            self.tables[entity.table_key] = known
+        return known
+
+    # -- statements
+
+    def _value(self, value: ir.Const | ir.ParamRef) -> Any:
+        return value.value if isinstance(value, ir.Const) else self.params[value.name]
+
+    def _stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
+        """The value as its column stores it; what only a parameter's value can break is found here."""
+        value = self._value(assignment.value)
+        prop = entity.properties.get(assignment.property)
+        if prop is None or value is None or isinstance(assignment.value, ir.Const):
+            return _bytes_only(assignment.property, value)
+        try:
+            if prop.type.is_blob:
+                value = blob_from_text(value) if isinstance(value, str) else value
+            elif prop.type.element.is_numeric or prop.type.is_vector:
+                value = from_json(prop.type.as_nullable(False), value)
+        except Unfit as unfit:
+            raise ConstraintError(
+                f"property `{assignment.property}` is {prop.type.display}: {unfit}",
+                property=assignment.property,
+                violation="overflow",
+            ) from None
+        return _bytes_only(assignment.property, value)
+
+    def _insert(self, statement: ir.Insert) -> None:
+        entity: Entity
+        if statement.kind == "edge":
+            entity = self.catalog.edges[statement.type_name]
+            self.edges += 1
+        else:
+            entity = self.catalog.nodes[statement.type_name]
+            self.nodes += 1
+        values = {
+            ENDPOINT_COLUMNS.get(a.property, a.property) if statement.kind == "edge" else a.property:
+            self._stored(entity, a)
+            for a in statement.assignments
+        }  # fmt: skip
+        keyed = isinstance(entity, NodeType) and entity.key is not None
+        self._require(entity, values)
+        self._fill_embeddings(entity, values)
+        values["id"] = self._key_id(entity, values) if keyed else str(ULID())
+        pending = self._table(entity)
+        pending.put(one_row(pending.rows.schema, values), fresh=not keyed)
+        self._check_size()
+
+    def _require(self, entity: Entity, values: Mapping[str, Any]) -> None:
+        for name, prop in entity.properties.items():
+            if name in values and values[name] is None and not prop.type.nullable:
+                raise _null_error(entity, name)
+        for end in ("src", "dst") if isinstance(entity, EdgeType) else ():
+            if values.get(end) is None:
+                name = "from" if end == "src" else "to"
+                raise _null_error(entity, name)
+
+    def _key_id(self, entity: Entity, values: Mapping[str, Any]) -> str:
+        assert isinstance(entity, NodeType)
+        assert entity.key is not None
+        members = [(entity.properties[name].type, values[name]) for name in entity.key]
+        try:
+            return derive_id(members)
+        except Unfit as unfit:
+            raise ConstraintError(
+                f"the key of {entity.name} cannot be made: {unfit}", violation="key"
+            ) from None
+
+    def _fill_embeddings(self, entity: Entity, values: dict[str, Any]) -> None:
+        """A vector left out is made from its source text, where a provider is configured."""
+        for name, embed in entity.embeds.items():
+            prop = entity.properties[name]
+            text = values.get(embed.source)
+            if values.get(name) is not None or text is None:
+                continue
+            embedder = resolve_embedder(self.request.embedder)
+            if embedder is None and prop.type.nullable:
+                continue
+            if embedder is None:
+                embedder = required_embedder(None, f"{entity.name}.{name}")
+            values[name] = embedder.embed([text], prop.type.dim or 0)[0]
+
+    def _update(self, statement: ir.Update) -> None:
+        import pyarrow as pa
+
+        entity = self.catalog.nodes[statement.type_name]
+        pending = self._table(entity)
+        where = statement.where
+        rows = pending.matching(where.property, where.op, self._value(where.value))
+        self.nodes += rows.num_rows
+        for assignment in statement.assignments:
+            value = self._stored(entity, assignment)
+            if value is None and not entity.properties[assignment.property].type.nullable:
+                raise _null_error(entity, assignment.property)
+            field = rows.schema.field(assignment.property)
+            column = pa.array([value], field.type).take(pa.array([0] * rows.num_rows, pa.int64()))
+            rows = rows.set_column(rows.schema.get_field_index(field.name), field, column)
+        if rows.num_rows:
+            pending.put(rows, fresh=False)
+            self._check_size()
+
+    def _delete(self, statement: ir.Delete) -> None:
+        where = statement.where
+        column = ENDPOINT_COLUMNS.get(where.property, where.property)
+        value = self._value(where.value)
+        if statement.kind == "edge":
+            edge = self.catalog.edges[statement.type_name]
+            pending = self._table(edge)
+            ids = [] if value is None else pending.ids_where(Condition(column, where.op, value))
+            self.edges += pending.remove(ids)
+            return
+        node = self.catalog.nodes[statement.type_name]
+        pending = self._table(node)
+        ids = [] if value is None else pending.ids_where(Condition(where.property, where.op, value))
+        self.nodes += pending.remove(ids)
+        if ids:
+            self._cascade(node, ids)
+
+    def _cascade(self, node: NodeType, ids: list[str]) -> None:
+        for edge in self.catalog.edges.values():
+            for end, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
+                if type_name == node.name:
+                    pending = self._table(edge)
+                    self.edges += pending.remove(pending.ids_where(Condition(end, "in", ids)))
+
+    def _check_size(self) -> None:
+        limit = settings.MUTATION_MAX_ROWS.get()
+        if limit is None:
+            return
+        rows = sum(table.rows.num_rows for table in self.tables.values())
+        if rows > limit:
+            raise ResourceLimit(
+                f"the mutation holds {rows} rows and OMNIGRAPH_MUTATION_MAX_ROWS is {limit}; load "
+                "the rows instead, or raise the limit",
+                resource="mutation_rows",
+                limit=limit,
+                actual=rows,
+            )
+
+    # -- the end
+
+    def _commit(self) -> GraphCommit:
+        relied_on = self._validate()
+        changed = {
+            key: table for key, table in self.tables.items() if table.rows.num_rows or table.removed
+        }
+        head = self.state.head
+        write = Write(
+            writer="mutation",
+            branch=self.request.branch,
+            intent=Intent(new_commit_id(), "mutation", self.started, self.request.actor_id),
+            tables=tuple(TableChange(table.pin, (_step(table),)) for table in changed.values()),
+            relied_on=tuple(
+                head.tables[key]
+                for key in sorted(relied_on | set(self.tables))
+                if key not in changed
+            ),
+            expected_manifest_version=(
+                head.commit.manifest_version if self.request.if_commit is not None else None
+            ),
+        )
+        try:
+            return commit(self.space, write)
+        except ExpectedVersionMismatch as lost:
+            if self.request.if_commit is None or lost.details["table_key"] != MANIFEST_KEY:
+                raise
+            actual = self.space.manifest.state(self.request.branch).head.commit.graph_commit_id
+            raise _precondition(self.request.branch, self.request.if_commit, actual) from lost
+
+    def _validate(self) -> set[str]:
+        """Judge the final image; the tables looked at are what the publish relies on."""
+        import pyarrow as pa
+
+        for table in self.tables.values():
+            broken = row_violations(table.entity, table.rows)
+            if broken:
+                raise violation_error(broken)
+        runner = LocalRunner()
+        try:
+            deltas = {}
+            for key, table in self.tables.items():
+                names = ["id", *needed_columns(table.entity)]
+                pending = table.rows.select(names).append_column(
+                    ORDER, pa.array(range(table.rows.num_rows), pa.int64())
+                )
+                deltas[key] = TableDelta(
+                    table.entity,
+                    runner.frame(pending) if table.rows.num_rows else None,
+                    runner.frame(pa.table({"id": pa.array(table.removed, pa.string())}))
+                    if table.removed
+                    else None,
+                )
+            committed = Committed(runner, self.state.head.tables, self.space.pinned)
+            broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
+        finally:
+            runner.close()
+        if broken:
+            raise violation_error(broken)
+        return committed.relied_on
+
+
+def _step(table: PendingTable) -> StagedStep:
+    import pyarrow as pa
+
+    rows, removed, fresh = table.rows, table.removed, table.fresh_only
+
+    def stage(target: Table) -> Staged:
+        if removed:
+            return stage_delete_keys(target, pa.array(removed, pa.string()))
+        return stage_append(target, rows) if fresh else stage_merge_insert(target, rows)
+
+    return StagedStep(stage)
+
+
+def _bytes_only(name: str, value: Any) -> Any:
+    if isinstance(value, ExternalBlob):
+        raise ConstraintError(
+            f"property `{name}`: the external blob {value.uri!r} is refused, no external place is "
+            "allowed here; give the bytes as base64:…",
+            property=name,
+            violation="blob",
+        )
+    return value
+
+
+def _null_error(entity: Entity, name: str) -> ConstraintError:
+    return ConstraintError(
+        f"{entity.name}.{name} is required and cannot be null", property=name, violation="null"
+    )
+
+
+def _precondition(branch: str, expected: str, actual: str) -> PreconditionFailed:
+    return PreconditionFailed(
+        f"branch `{branch}` is at commit {actual}, not at {expected}; read again and decide anew",
+        branch=branch,
+        expected=expected,
+        actual=actual,
+    )
