@@ -1,0 +1,10 @@
+"""`python -m omnigraph.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from omnigraph.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The tree of commands, one module per group."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.commands import branch, commit, init, lint, schema, snapshot, status, version
+from omnigraph.cli.output import put
+from omnigraph.cli.product import version_text
+from omnigraph.cli.register import take_flags
+
+ABOUT = "A typed property graph that branches, merges and time-travels like Git."
+MODULES = (init, status, snapshot, schema, branch, commit, lint, version)
+
+
+def build() -> typer.Typer:
+    """The whole command line."""
+    app = typer.Typer(
+        help=ABOUT,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    take_flags(app, _version_option())
+    for module in MODULES:
+        module.register(app)
+    return app
+
+
+def _version_option() -> inspect.Parameter:
+    def show(wanted: bool) -> None:
+        if wanted:
+            put(version_text())
+            raise typer.Exit
+
+    option = typer.Option(
+        "-v", "--version", is_eager=True, callback=show, help="Print the version."
+    )
+    return inspect.Parameter(
+        "version",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, option],
+    )

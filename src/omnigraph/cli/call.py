@@ -1,0 +1,57 @@
+"""One call of a command: what it was given, and what every command does with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.cli.address import Address, resolve
+from omnigraph.cli.command import Command, Flags
+from omnigraph.cli.consent import require_consent
+from omnigraph.cli.output import note, put, put_json
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command and the shared flags of this call."""
+
+    command: Command
+    flags: Flags
+
+    @property
+    def actor(self) -> str | None:
+        """Who asks for the change, if the call says so."""
+        actor = self.flags.as_actor
+        return actor.strip() if actor is not None else None
+
+    def address(self, uri: str | None) -> Address:
+        """The graph of this call; a writing command first says where it is about to write."""
+        address = resolve(self.command, self.flags, uri)
+        if self.command.writes and not self.flags.quiet:
+            note(f"omnigraph {self.command.name} -> {address.uri} ({address.route})")
+        return address
+
+    def consent(self, address: Address, act: str) -> None:
+        """Go on only if this act is agreed to; comes before the graph is opened."""
+        require_consent(self.flags, address, act)
+
+    def open(self, address: Address) -> Graph:
+        """The graph, read-only unless the command writes."""
+        import omnigraph
+
+        return omnigraph.open(
+            address.uri, mode="rw" if self.command.writes else "r", actor=self.actor
+        )
+
+    def answer(self, document: Any, text: str | Callable[[], None]) -> None:
+        """Write the result: the document with `--json`, else what people read."""
+        if self.flags.json:
+            put_json(document)
+        elif callable(text):
+            text()
+        else:
+            put(text)

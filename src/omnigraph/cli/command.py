@@ -1,0 +1,118 @@
+"""What a command is, and which of the shared flags it can use.
+
+A flag that a command cannot use is refused with advice; none is dropped silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from omnigraph.errors import BadRequest
+
+Capability = Literal["any", "direct", "local"]
+
+RESERVED_ACTORS = "omnigraph:"
+NOT_YET = ("server", "cluster", "graph", "profile")
+SCOPE_FLAGS = ("store", *NOT_YET, "as_actor")
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The flags every command understands, as one call gave them."""
+
+    store: str | None = None
+    server: str | None = None
+    cluster: str | None = None
+    graph: str | None = None
+    profile: str | None = None
+    as_actor: str | None = None
+    yes: bool = False
+    quiet: bool = False
+    json: bool = False
+
+    def then(self, later: Flags) -> Flags:
+        """These flags, with those given further right on the command line on top."""
+        given = {field.name: getattr(later, field.name) for field in fields(later)}
+        mine = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Flags(**(mine | {name: value for name, value in given.items() if value}))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as the addressing rules see it.
+
+    ``any`` works on a graph wherever it is served from, ``direct`` opens its storage itself,
+    ``local`` touches no graph. ``takes`` are the scope flags it can use.
+    """
+
+    name: str
+    capability: Capability
+    takes: frozenset[str]
+    writes: bool = False
+
+    @property
+    def word(self) -> str:
+        """The last word of the name: what is registered with the group."""
+        return self.name.rpartition(" ")[2]
+
+
+def reads_graph(name: str) -> Command:
+    """A command that reads a graph."""
+    return Command(name, "any", frozenset({"store", "server", "graph", "profile"}))
+
+
+def writes_graph(name: str) -> Command:
+    """A command that changes a graph, and says who asked for it."""
+    takes = frozenset({"store", "server", "graph", "profile", "as_actor"})
+    return Command(name, "any", takes, writes=True)
+
+
+def refuse_unusable(command: Command, flags: Flags) -> None:
+    """Refuse the flags this command cannot use, or that nothing can use yet."""
+    for name in SCOPE_FLAGS:
+        if getattr(flags, name) is None:
+            continue
+        flag = _spelled(name)
+        if name not in command.takes:
+            raise BadRequest(
+                f"{flag} cannot be used with {command.name} ({command.capability} command): "
+                f"{_advice(command, name)}",
+                flag=flag,
+            )
+        if name in NOT_YET:
+            raise BadRequest(
+                f"{flag} is not available in this version of omnigraph; pass --store URI to open "
+                "the graph's storage",
+                flag=flag,
+            )
+    _check_actor(flags.as_actor)
+
+
+def _spelled(name: str) -> str:
+    return "--as" if name == "as_actor" else f"--{name}"
+
+
+def _advice(command: Command, name: str) -> str:
+    """Why the flag makes no sense here; what to pass instead."""
+    if command.capability == "local":
+        return "it touches no graph; leave it out"
+    if name == "as_actor":
+        return "it records no actor; leave it out"
+    instead = "--store URI" if "store" in command.takes else "the graph's URI as an argument"
+    if name == "server":
+        return f"it opens the graph's storage itself; pass {instead}"
+    return f"it works on the storage of one graph; pass {instead}"
+
+
+def _check_actor(actor: str | None) -> None:
+    if actor is None:
+        return
+    if not actor.strip():
+        raise BadRequest("--as is empty; give the name of an actor, or leave it out")
+    if actor.strip().startswith(RESERVED_ACTORS):
+        raise BadRequest(
+            f"actors that start with `{RESERVED_ACTORS}` are those of the product itself; choose "
+            f"another name than `{actor.strip()}` for --as",
+            actor=actor.strip(),
+        )

@@ -1,0 +1,1 @@
+"""The commands, one module per group; each calls the Python API and nothing below it."""

@@ -1,0 +1,56 @@
+"""`omnigraph branch`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import reads_graph, writes_graph
+from omnigraph.cli.register import UriOption, add, group
+from omnigraph.cli.tables import put_names
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    branches = group(app, "branch", "Make, list and delete branches.")
+    add(branches, writes_graph("branch create"), create)
+    add(branches, reads_graph("branch list"), list_)
+    add(branches, writes_graph("branch delete"), delete)
+
+
+def create(
+    call: Call,
+    name: NameArgument,
+    from_: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="The branch it begins at.")
+    ] = "main",
+    uri: UriOption = None,
+) -> None:
+    """Make a branch at the head of another one; no data is copied."""
+    address = call.address(uri)
+    with call.open(address) as graph:
+        created = graph.branches.create(name, from_, actor=call.actor)
+    document = {"uri": address.uri, **created.to_json(), "actor_id": call.actor}
+    call.answer(document, f"created branch {created.name} from {created.from_}")
+
+
+def list_(call: Call, uri: UriOption = None) -> None:
+    """List the branches, main first."""
+    with call.open(call.address(uri)) as graph:
+        names = graph.branches.list()
+    call.answer({"branches": names}, lambda: put_names("branch", names))
+
+
+def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
+    """Delete a branch and its commits; this cannot be undone."""
+    name = name.strip()
+    address = call.address(uri)
+    call.consent(address, f"deleting branch {name}")
+    with call.open(address) as graph:
+        graph.branches.delete(name, actor=call.actor)
+    document = {"uri": address.uri, "name": name, "actor_id": call.actor}
+    call.answer(document, f"deleted branch {name}")

@@ -1,0 +1,41 @@
+"""`omnigraph init`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import Command
+from omnigraph.cli.register import SchemaOption, add
+
+INIT = Command("init", "direct", frozenset(), writes=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, INIT, init)
+
+
+def init(
+    call: Call,
+    uri: Annotated[
+        str, typer.Argument(metavar="URI", help="Where to: a path, a file:// or an s3:// URI.")
+    ],
+    schema: SchemaOption,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace schema files left there without a graph.")
+    ] = False,
+) -> None:
+    """Create a graph from a schema."""
+    import omnigraph
+
+    address = call.address(uri)
+    with omnigraph.init(address.uri, schema, force=force) as graph:
+        document = {
+            "uri": address.uri,
+            "graph_commit_id": graph.snapshot().graph_commit_id,
+            "internal_schema_version": graph.internal_schema_version,
+        }
+    call.answer(document, f"initialized {address.uri}")

@@ -1,0 +1,98 @@
+"""`omnigraph lint`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import Command
+from omnigraph.cli.output import printable, put
+from omnigraph.cli.process import report
+from omnigraph.cli.register import UriArgument, add
+from omnigraph.errors import BadRequest
+
+if TYPE_CHECKING:
+    from omnigraph.lang.query.lint import LintReport
+
+LINT = Command("lint", "direct", frozenset({"store", "cluster", "graph", "profile"}))
+STDIN = "-"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, LINT, lint)
+
+
+def lint(
+    call: Call,
+    query: Annotated[
+        str, typer.Option("--query", metavar="FILE", help="The queries (.gq); - reads stdin.")
+    ],
+    uri: UriArgument = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="The schema (.pg), instead of a graph's."),
+    ] = None,
+) -> None:
+    """Check queries against a schema, without running them."""
+    import omnigraph
+
+    has_graph = uri is not None or call.flags.store is not None
+    if schema is not None and has_graph:
+        raise BadRequest("lint was given both --schema FILE and a graph; drop one")
+    if schema is None and not has_graph:
+        raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
+    source = _stdin() if query == STDIN else Path(query)
+    if schema is not None:
+        found = omnigraph.lint(schema, source)
+    else:
+        address = call.address(uri)
+        with call.open(address) as graph:
+            accepted = graph.schema.source
+        found = omnigraph.lint(accepted, source)
+        found = replace(found, schema_source={"kind": "graph", "uri": address.uri})
+    found = replace(found, query_path=query)
+    call.answer(found.to_json(), lambda: _put(found))
+    _report_failures(found)
+    if found.errors:
+        raise typer.Exit(1)
+
+
+def _stdin() -> str:
+    if sys.stdin is None:
+        raise BadRequest("--query is - and stdin is closed; pipe the queries in, or give a file")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"stdin is not UTF-8 text (byte {error.start})") from None
+
+
+def _report_failures(found: LintReport) -> None:
+    """Each fault with its underline, on stderr."""
+    if found.failure is not None:
+        report(found.failure)
+    for result in found.results:
+        if result.failure is not None:
+            report(result.failure)
+
+
+def _put(found: LintReport) -> None:
+    lines = []
+    for result in found.results:
+        lines.append(f"{'error' if result.failure else 'ok':<7} {result.kind} {result.name}")
+        lines += [f"warning {text}" for text in result.warnings]
+    lines += [
+        f"{finding.severity:<7} {finding.code} {finding.message}"
+        for finding in found.findings
+        if finding.severity != "error"
+    ]
+    lines.append(
+        f"{len(found.results)} queries: {found.errors} errors, {found.warnings} warnings, "
+        f"{found.infos} infos"
+    )
+    put(printable("\n".join(lines)))

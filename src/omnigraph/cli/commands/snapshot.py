@@ -1,0 +1,55 @@
+"""`omnigraph snapshot`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import reads_graph
+from omnigraph.cli.output import put
+from omnigraph.cli.register import BranchOption, UriArgument, add
+from omnigraph.cli.tables import put_table
+
+TABLE_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "table_path")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, reads_graph("snapshot"), snapshot)
+
+
+def snapshot(
+    call: Call,
+    uri: UriArgument = None,
+    branch: BranchOption = None,
+    snapshot: Annotated[
+        str | None, typer.Option("--snapshot", metavar="ID", help="The state at this commit.")
+    ] = None,
+    at_version: Annotated[
+        int | None,
+        typer.Option("--at-version", metavar="N", help="The branch as it was at this version."),
+    ] = None,
+) -> None:
+    """Show the version of every table at a branch or a commit."""
+    if snapshot is not None and (branch is not None or at_version is not None):
+        raise typer.BadParameter("--snapshot excludes --branch and --at-version")
+    with call.open(call.address(uri)) as graph:
+        pinned = graph.snapshot(branch=branch, snapshot=snapshot, version=at_version)
+        document = {
+            **pinned.to_json(),
+            "internal_schema_version": graph.internal_schema_version,
+        }
+    call.answer(document, lambda: _put(document))
+
+
+def _put(document: dict[str, Any]) -> None:
+    put(
+        f"branch {document['branch']} at commit {document['graph_commit_id']}, "
+        f"version {document['manifest_version']}"
+    )
+    put_table(
+        ("table", "version", "fork", "rows", "path"),
+        [[table[name] for name in TABLE_FIELDS] for table in document["tables"]],
+    )

@@ -1,0 +1,66 @@
+"""What a command writes: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any, TextIO
+
+from omnigraph.errors import StorageError
+
+
+class ReaderGone(Exception):
+    """Whoever read stdout stopped reading (`omnigraph commit list | head`)."""
+
+
+def put(text: str) -> None:
+    """Write a result to stdout, ending in a newline. It is out, or the command has failed."""
+    stream = sys.stdout
+    if stream is None:  # the process was started with stdout closed
+        raise StorageError("cannot write the output: stdout is closed")
+    try:
+        stream.write(text if text.endswith("\n") else f"{text}\n")
+        stream.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except OSError as error:
+        raise StorageError(f"cannot write the output: {error.strerror or error}") from error
+
+
+def put_json(document: Any) -> None:
+    """Write one pretty JSON document to stdout."""
+    put(json.dumps(document, indent=2, ensure_ascii=not _is_utf8(sys.stdout)))
+
+
+def note(text: str) -> None:
+    """Write a line for the person at the terminal to stderr, if there is one to read it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{printable(text)}\n")
+            sys.stderr.flush()
+
+
+def on_terminal() -> bool:
+    """Whether a person reads the results."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelled out, so that data cannot steer a terminal."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text
+    )
+
+
+def accept_every_character() -> None:
+    """Let stdout and stderr spell out what their encoding cannot carry instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _is_utf8(stream: TextIO | None) -> bool:
+    encoding = getattr(stream, "encoding", None) or ""
+    return encoding.lower().replace("-", "") == "utf8"

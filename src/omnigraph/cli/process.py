@@ -1,0 +1,111 @@
+"""The process contract: exit codes, and what a failure prints where.
+
+| exit | meaning |
+|---|---|
+| 0 | done |
+| 1 | the operation failed |
+| 2 | the argument parser found a fault |
+| 4 | a compare-and-swap was lost |
+| 130 | interrupted |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from omnigraph.cli.output import ReaderGone, accept_every_character, note, put, put_json
+from omnigraph.errors import BadRequest, OmniGraphError, SourceError
+
+FAILED = 1
+INTERRUPTED = 130
+PROGRAM = "omnigraph"
+VERSION = (["version"], ["-v"], ["--version"])
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return the exit code; nothing but that leaves here."""
+    accept_every_character()
+    as_json = "--json" in arguments
+    try:
+        try:
+            return _dispatch(arguments, as_json)
+        except OmniGraphError as error:
+            report(error)
+            return _answered(error, as_json)
+        except ReaderGone:
+            raise
+        except Exception as error:  # noqa: BLE001 - the last line before a person sees a traceback
+            return _answered(_unexpected(error), as_json)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except ReaderGone:
+        # What is still buffered has no reader either; without this the interpreter would say so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def report(error: OmniGraphError) -> None:
+    """Say on stderr what went wrong; a fault in a source is shown in its line."""
+    note(f"error: {error.render() if isinstance(error, SourceError) else error}")
+
+
+def _dispatch(arguments: list[str], as_json: bool) -> int:
+    if arguments in VERSION:
+        # Before the argument parser is loaded, which takes longer than the answer.
+        from omnigraph.cli.product import version_text
+
+        put(version_text())
+        return 0
+    import typer
+    from typer.main import get_command
+
+    from omnigraph.cli.app import build
+
+    _show_warnings()
+    try:
+        command = get_command(build())
+        code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
+    except typer.TyperException as error:
+        return _misused(error.format_message(), error.exit_code, as_json)
+    return code if isinstance(code, int) else 0
+
+
+def _misused(message: str, exit_code: int, as_json: bool) -> int:
+    note(f"error: {message}\n`{PROGRAM} --help`, also after a command, lists what there is")
+    _answered(BadRequest(message), as_json)
+    return exit_code
+
+
+def _answered(error: OmniGraphError, as_json: bool) -> int:
+    """With `--json` the error is also the answer."""
+    if as_json:
+        try:
+            put_json(error.body())
+        except OmniGraphError as failure:
+            report(failure)
+    return error.exit_code
+
+
+def _unexpected(error: Exception) -> OmniGraphError:
+    """A bug: not a traceback, but what someone who can mend it needs."""
+    from omnigraph import settings
+
+    if settings.DEBUG.get():
+        import traceback
+
+        note(traceback.format_exc())
+    internal = OmniGraphError(f"internal error: {type(error).__name__}: {error}")
+    note(
+        f"error: {internal}\nthis is a bug in omnigraph: please report it with the command and what "
+        "OMNIGRAPH_DEBUG=1 adds to this message"
+    )
+    return internal
+
+
+def _show_warnings() -> None:
+    """Warnings of the engine, such as of work left for cleanup, go to stderr as plain lines."""
+    import logging
+
+    logging.addLevelName(logging.WARNING, "warning")
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)

@@ -1,0 +1,21 @@
+"""What `omnigraph version` says; needs neither the argument parser nor the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import omnigraph
+from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
+
+
+def version_text() -> str:
+    """The two lines of `omnigraph version`."""
+    return f"omnigraph {omnigraph.__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}"
+
+
+def version_document() -> dict[str, Any]:
+    """The document of `omnigraph version --json`."""
+    return {
+        "version": omnigraph.__version__,
+        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+    }

@@ -1,0 +1,113 @@
+"""Joining a command function to the argument parser, with the shared flags added to its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from copy import copy
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, refuse_unusable
+
+Function = Callable[..., None]
+
+_GRAPH = "The graph: a path, a file:// or an s3:// URI."
+UriArgument = Annotated[str | None, typer.Argument(metavar="URI", help=_GRAPH)]
+UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", help=_GRAPH)]
+BranchOption = Annotated[
+    str | None, typer.Option("--branch", metavar="NAME", help="The branch, `main` by default.")
+]
+SchemaOption = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg).")]
+
+
+def _shared(
+    store: Annotated[
+        str | None,
+        typer.Option("--store", metavar="URI", help="The graph, where no URI argument names it."),
+    ] = None,
+    server: Annotated[str | None, typer.Option("--server", hidden=True)] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", hidden=True)] = None,
+    graph: Annotated[str | None, typer.Option("--graph", hidden=True)] = None,
+    profile: Annotated[str | None, typer.Option("--profile", hidden=True)] = None,
+    as_actor: Annotated[
+        str | None, typer.Option("--as", metavar="ACTOR", help="Who asks for the change.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to what cannot be undone on a remote graph.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Do not say where a command writes.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Only its signature is used."""
+
+
+SHARED = tuple(inspect.signature(_shared, eval_str=True).parameters.values())
+FLAG_NAMES = tuple(field.name for field in fields(Flags))
+CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+
+def add(
+    app: typer.Typer, command: Command, function: Function, *, alias: str | None = None
+) -> None:
+    """Register a command function, whose first parameter is the ``Call``."""
+
+    def run(context: typer.Context, **given: Any) -> None:
+        flags = Flags(**{name: given.pop(name) for name in FLAG_NAMES})
+        call = Call(command, _inherited(context).then(flags))
+        refuse_unusable(command, call.flags)
+        function(call, **given)
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    _sign(run, [CONTEXT, *own, *(_offered(parameter, command) for parameter in SHARED)])
+    run.__doc__ = function.__doc__
+    app.command(command.word)(run)
+    if alias is not None:
+        app.command(alias, hidden=True)(run)
+
+
+def _offered(parameter: inspect.Parameter, command: Command) -> inspect.Parameter:
+    """A shared flag, left out of the help of a command that would refuse it."""
+    if parameter.name not in SCOPE_FLAGS or parameter.name in command.takes:
+        return parameter
+    kind, option = get_args(parameter.annotation)
+    hidden = copy(option)
+    hidden.hidden = True
+    return parameter.replace(annotation=Annotated[kind, hidden])
+
+
+def group(app: typer.Typer, name: str, about: str) -> typer.Typer:
+    """A group of commands under one word."""
+    inner = typer.Typer(name=name, help=about)
+    take_flags(inner)
+    app.add_typer(inner)
+    return inner
+
+
+def take_flags(app: typer.Typer, *options: inspect.Parameter) -> None:
+    """Let the shared flags also stand before the name of a command of this group."""
+
+    def callback(context: typer.Context, **given: Any) -> None:
+        flags = Flags(**{name: given[name] for name in FLAG_NAMES})
+        context.obj = _inherited(context).then(flags)
+
+    _sign(callback, [CONTEXT, *options, *SHARED])
+    app.callback()(callback)
+
+
+def _inherited(context: typer.Context) -> Flags:
+    """The flags given further left on the command line."""
+    return context.obj if isinstance(context.obj, Flags) else Flags()
+
+
+def _sign(function: Function, parameters: list[inspect.Parameter]) -> None:
+    """Give a function the signature that typer reads the arguments from."""
+    ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    function.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in ordered}

@@ -1,0 +1,77 @@
+"""Tables for people: drawn on a terminal, plain columns anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from omnigraph.cli.output import on_terminal, printable, put
+
+EMPTY = "-"
+GAP = "  "
+
+
+def put_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a table to stdout. ``None`` is shown as `-`, whole numbers stand to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [
+        bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(columns))
+    ]
+    put((_drawn if on_terminal() else _plain)(columns, cells, numeric))
+
+
+def put_names(column: str, names: Sequence[str]) -> None:
+    """Write a table of one column; without a heading where a program reads it."""
+    if on_terminal():
+        put_table((column,), [(name,) for name in names])
+    else:
+        put("\n".join(_cell(name) for name in names))
+
+
+def put_facts(facts: Sequence[tuple[str, Any]]) -> None:
+    """Write `name: value` lines to stdout, the values below each other."""
+    width = max(len(name) for name, _ in facts) + 1
+    put("\n".join(f"{name + ':':<{width}} {_cell(value)}" for name, value in facts))
+
+
+def moment(microseconds: int) -> str:
+    """A time of the wire (microseconds since the epoch) as people write it."""
+    # Whole seconds by integer division: a float would round the last digits of a late time.
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _cell(value: Any) -> str:
+    text = EMPTY if value is None else str(value)
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _plain(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
+    lines = [columns, *cells]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    return "\n".join(
+        GAP.join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _drawn(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, right in zip(columns, numeric, strict=True):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in cells:
+        # Text, not str: square brackets in data are no markup.
+        table.add_row(*map(Text, row))
+    console = Console(file=sys.stdout)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
