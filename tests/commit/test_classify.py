@@ -1,0 +1,174 @@
+"""The decision table of recovery, without a disk: every class, every decision, every writer."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from omnigraph.commit.changes import WRITERS
+from omnigraph.commit.classify import (
+    Decision,
+    Observed,
+    TableClass,
+    classify,
+    decide,
+    is_by_writer,
+    is_foreign,
+    is_restorable,
+    restore_uuid,
+)
+from omnigraph.commit.recovery import rollback_commit_id
+from omnigraph.commit.sidecar import TableEntry
+from omnigraph.manifest.rows import TableState
+from omnigraph.storage.transactions import Operation, TransactionFacts
+
+PIN = 5
+OPERATION_ID = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
+BASE = TableState("node:Person", 1, "nodes/person", PIN, None, 0)
+RESTORE = restore_uuid(OPERATION_ID, BASE.location)
+
+DATA_WRITERS = ("mutation", "load", "branch_merge")
+MAINTENANCE = ("optimize", "ensure_indices")
+CONTENT_PRESERVING = (Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX)
+SCHEMA = (Operation.PROJECT, Operation.MERGE, Operation.UPDATE_CONFIG)
+DATA = tuple(set(Operation) - {*CONTENT_PRESERVING, *SCHEMA})
+
+
+def entry(required=("u1",), optional=(), *, post=PIN + 1, fork=False, dataset=False) -> TableEntry:
+    branch = "x" if fork else None
+    return TableEntry(BASE, branch, post, tuple(required), tuple(optional), fork, dataset)
+
+
+def seen(*transactions: tuple[str, Operation] | str, first: int = PIN + 1, **options) -> Observed:
+    """HEAD after these transactions, each a UUID (an append) or a UUID and an operation."""
+    pairs = [(one, Operation.APPEND) if isinstance(one, str) else one for one in transactions]
+    facts = tuple(
+        TransactionFacts(first + at, uuid, operation, first + at - 1)
+        for at, (uuid, operation) in enumerate(pairs)
+    )
+    return Observed(first + len(facts) - 1, facts, **options)
+
+
+def judged(writer, table_entry, observed) -> TableClass:
+    return classify(writer, table_entry, PIN, observed, OPERATION_ID)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    ("table_entry", "observed", "expected"),
+    [
+        (entry(), seen(), "no_movement"),
+        (entry(fork=True), Observed(None), "no_movement"),
+        (entry(fork=True), seen(), "no_movement"),
+        (entry((), post=1, dataset=True), Observed(None), "no_movement"),
+        (entry(), seen("u1"), "rolled_past_expected"),
+        (entry(fork=True), seen("u1"), "rolled_past_expected"),
+        (entry(("u1", "u2"), post=PIN + 2), seen("u1", "u2"), "rolled_past_expected"),
+        (entry(("u1",), ("i1", "i2")), seen("u1"), "rolled_past_expected"),
+        (entry(("u1",), ("i1", "i2")), seen("u1", "i2"), "rolled_past_expected"),
+        (entry(("u1",), ("i1", "i2")), seen("u1", "i1", "i2"), "rolled_past_expected"),
+        (entry(("u1", "u2"), post=PIN + 2), seen("u1"), "incomplete"),
+        (entry(("u1",), ("i1",)), seen("i1"), "incomplete"),
+        (entry(), seen("alien"), "unexpected_at_p1"),
+        (entry(), seen("alien", "u1"), "unexpected_multistep"),
+        (entry(), seen("u1", "alien"), "unexpected_multistep"),
+        (entry(), seen("alien", "alien2"), "unexpected_multistep"),
+        (entry(), seen("u1", RESTORE), "restored"),
+        (entry(("u1", "u2"), post=PIN + 2), seen("u1", RESTORE), "restored"),
+        (entry(), seen("u1", "alien", RESTORE), "unexpected_multistep"),
+        (entry(), seen("u1", RESTORE, "alien"), "unexpected_multistep"),
+        (entry(), Observed(PIN - 1), "invariant_violation"),
+        (entry(), Observed(0), "invariant_violation"),
+    ],
+)
+def test_uuids_prove_ownership_for_every_writer(writer, table_entry, observed, expected):
+    assert judged(writer, table_entry, observed) == expected
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_the_first_version_of_a_table_being_made_is_ours(writer):
+    made = entry((), post=1, dataset=True)
+    first = ("whatever", Operation.OVERWRITE)
+    assert judged(writer, made, seen(first, first=1)) == "rolled_past_expected"
+    assert judged(writer, made, seen(first, "alien", first=1)) == "unexpected_multistep"
+
+
+@pytest.mark.parametrize("writer", MAINTENANCE)
+@pytest.mark.parametrize("operation", CONTENT_PRESERVING)
+def test_maintenance_owns_what_keeps_the_content(writer, operation):
+    assert judged(writer, entry(()), seen(("any", operation))) == "rolled_past_expected"
+    two = entry((), post=PIN + 2)
+    assert judged(writer, two, seen(("any", operation))) == "incomplete"
+    assert judged(writer, two, seen(("a", operation), ("b", operation))) == "rolled_past_expected"
+    assert judged(writer, two, seen(("a", operation), "alien")) == "unexpected_multistep"
+
+
+@pytest.mark.parametrize("operation", SCHEMA)
+def test_a_schema_apply_owns_schema_operations_that_lead_to_its_target(operation):
+    done = seen(("any", operation))
+    assert judged("schema_apply", entry(()), done) == "rolled_past_expected"
+    other = seen(("any", operation), schema_matches=False)
+    assert judged("schema_apply", entry(()), other) == "unexpected_at_p1"
+    two = entry((), post=PIN + 2)
+    assert judged("schema_apply", two, other) == "incomplete"
+    both = seen(("a", operation), ("b", operation), schema_matches=False)
+    assert judged("schema_apply", two, both) == "unexpected_multistep"
+
+
+def test_a_rewrite_known_by_its_uuid_needs_no_look_at_the_schema():
+    done = seen(("u1", Operation.OVERWRITE), schema_matches=False)
+    assert judged("schema_apply", entry(), done) == "rolled_past_expected"
+
+
+@pytest.mark.parametrize(
+    ("writers", "operations"),
+    [
+        (DATA_WRITERS, tuple(Operation)),
+        (MAINTENANCE, (*DATA, *SCHEMA)),
+        (("schema_apply",), (*DATA, *CONTENT_PRESERVING)),
+    ],
+)
+def test_everything_else_without_our_uuid_is_foreign(writers, operations):
+    for writer, operation in itertools.product(writers, operations):
+        assert not is_by_writer(writer, operation)
+        alien = seen(("alien", operation))
+        assert judged(writer, entry(), alien) == "unexpected_at_p1", (writer, operation)
+        assert judged(writer, entry(), seen("u1", ("alien", operation))) == "unexpected_multistep"
+
+
+def test_the_pin_of_now_counts_not_the_one_of_then():
+    observed = Observed(9, (TransactionFacts(9, "u1", Operation.APPEND, 8),))
+    assert classify("load", entry(post=PIN + 1), 8, observed, OPERATION_ID) == (
+        TableClass.ROLLED_PAST_EXPECTED
+    )
+    assert classify("load", entry(), 9, Observed(9), OPERATION_ID) is TableClass.NO_MOVEMENT
+
+
+def test_decisions_over_all_pairs_of_classes():
+    for classes in itertools.product(TableClass, repeat=2):
+        if TableClass.INVARIANT_VIOLATION in classes:
+            wanted = Decision.REFUSE
+        elif set(classes) == {TableClass.ROLLED_PAST_EXPECTED}:
+            wanted = Decision.ROLL_FORWARD
+        else:
+            wanted = Decision.ROLL_BACK
+        assert decide(classes) is wanted, classes
+        broken = decide(classes, expectations_hold=False)
+        assert broken is (Decision.ROLL_BACK if wanted is Decision.ROLL_FORWARD else wanted)
+
+
+def test_only_what_we_alone_moved_is_restored():
+    restorable = {one for one in TableClass if is_restorable(one)}
+    foreign = {one for one in TableClass if is_foreign(one)}
+    assert restorable == {TableClass.ROLLED_PAST_EXPECTED, TableClass.INCOMPLETE}
+    assert foreign == {TableClass.UNEXPECTED_AT_P1, TableClass.UNEXPECTED_MULTISTEP}
+
+
+def test_derived_names_are_stable_and_differ():
+    operations = [f"01HZZZZZZZZZZZZZZZZZZZZZ{n:02}" for n in range(50)]
+    commits = [rollback_commit_id(one) for one in operations]
+    assert commits == [rollback_commit_id(one) for one in operations]
+    assert len({*commits, *operations}) == 100
+    assert all(len(one) == 26 and one[:10] == operations[0][:10] for one in commits)
+    assert len({restore_uuid(op, at) for op in operations for at in ("a", "b")}) == 100
