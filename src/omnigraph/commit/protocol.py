@@ -92,7 +92,9 @@ def _stage_early(space: Workspace, write: Write) -> dict[str, Staged]:
     staged = {}
     for change in write.tables:
         step = change.steps[0]
-        if isinstance(step, StagedStep) and not _needs_fork(change.base, write.branch):
+        if not isinstance(step, StagedStep) or step.best_effort:
+            continue
+        if not _needs_fork(change.base, write.branch):
             prepared = step.stage(open_table(space.pinned(change.base)))
             if prepared is not None:
                 staged[change.base.location] = with_uuid(prepared, step.uuid)

@@ -193,7 +193,8 @@ _OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
 def _expressible(type: pa.DataType, build: Callable[[], Any]) -> Callable[[], Any] | None:
     import pyarrow as pa
 
-    return None if pa.types.is_unsigned_integer(type) else build
+    unsayable = pa.types.is_unsigned_integer(type) or pa.types.is_fixed_size_list(type)
+    return None if unsayable else build
 
 
 Settled = bool | tuple[ComparisonOp, Any]

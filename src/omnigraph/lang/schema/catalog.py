@@ -194,6 +194,11 @@ class Catalog:
 
         return catalog_of(ir)
 
+    def entity(self, table_key: str) -> NodeType | EdgeType:
+        """The type behind a table key (`node:T` or `edge:T`)."""
+        kind, _, name = table_key.partition(":")
+        return self.nodes[name] if kind == "node" else self.edges[name]
+
     def edge(self, word: str) -> EdgeType | None:
         """The edge type a record or a query word means: the exact name, else ignoring case."""
         exact = self.edges.get(word)
