@@ -23,6 +23,7 @@ def test_white_space_around_a_name_is_trimmed():
     [
         "", "   ", "main", " main ", "/a", "a/", "a//b", "a..b", "..", "a\\b", "a b", "a:b", "a@b",
         "a.lock", "x/a.lock", "__internal", "__schema_apply_lock__", "a%b", "a\nb", "a*", "a~b",
+        ".", "./a", "a/.", "a/./b", "x" * 300, "日" * 60,
     ],
 )  # fmt: skip
 def test_refused(name):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote
 
 from omnigraph.errors import BadRequest, BranchNameClash
 
 MAIN = "main"
 # `\w` without the underscore's friends: letters and digits in the Unicode sense, and `. - _`.
 _SEGMENT = re.compile(r"[\w.\-]+")
+# Lance keeps a branch in a file called by its percent-encoded name, and writes that under a longer
+# one in which the percent signs are encoded again; a file name ends at 255 bytes.
+_LONGEST_ENCODED: Final = 200
 
 
 def trimmed(name: object) -> str:
@@ -25,6 +30,11 @@ def trimmed(name: object) -> str:
 def is_internal(name: str) -> bool:
     """Names starting `__` belong to the product, except `__run__…`, which are ordinary."""
     return name.startswith("__") and not name.startswith("__run__")
+
+
+def is_possible(name: str) -> bool:
+    """Whether a branch of that name can exist at all."""
+    return name == MAIN or is_internal(name) or _fault(name) is None
 
 
 def checked(name: object) -> str:
@@ -50,9 +60,14 @@ def _fault(text: str) -> str | None:
     segments = text.split("/")
     if not all(segments):
         return "a `/` must have a name on both sides"
-    if all(_SEGMENT.fullmatch(segment) for segment in segments):
-        return None
-    return "only letters, digits, `.`, `-`, `_` and `/` may stand in it"
+    if not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        return "only letters, digits, `.`, `-`, `_` and `/` may stand in it"
+    if "." in segments:
+        # To a file system this is the directory of all branches.
+        return "`.` alone is no name"
+    if len(quote(quote(text, safe=""), safe="")) > _LONGEST_ENCODED:
+        return "it is too long"
+    return None
 
 
 def refuse_clash(name: str, live: Iterable[str]) -> None:
