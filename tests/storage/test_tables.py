@@ -442,7 +442,7 @@ def test_a_branch_others_depend_on_is_not_deleted(ref):
     create_branch(branch, "child")
     with pytest.raises(BranchInUse) as caught:
         tables.delete_branch(ref, "parent")
-    assert caught.value.details["by"] == ["child"]
+    assert caught.value.details["by"] == "child"
     tables.delete_branch(ref, "child")
     tables.delete_branch(ref, "parent")
     tables.delete_branch(ref, "parent")
@@ -480,6 +480,15 @@ def test_residue_of_a_half_made_branch_is_removed(ref):
     assert tables.remove_residue(ref, "b") > 0
     assert tables.remove_residue(ref, "b") == 0
     assert contents(create_branch(table, "b")) == {"a": 0}
+
+
+@pytest.mark.parametrize("name", [".", "..", "", "x/.", "./x", "x/../y", "x/"])
+def test_residue_is_never_a_directory_of_live_branches(ref, name):
+    table = new_table(ref, rows("a"))
+    commit_staged(stage_append(create_branch(table, "x"), rows("b")))
+    with pytest.raises(StorageError, match="no branch"):
+        tables.remove_residue(ref, name)
+    assert contents(open_table(ref.on("x"))) == {"a": 0, "b": 0}
 
 
 def test_removing_residue_spares_branches_nested_below_it(ref):

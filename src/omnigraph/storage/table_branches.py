@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
@@ -12,6 +15,8 @@ from omnigraph.storage.faults import NotFound
 from omnigraph.storage.handles import Table, TableRef, file_session, open_table
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.table_errors import is_not_found, lance_errors, reason
+
+_LIST_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,11 @@ def create_branch(source: Table, name: str) -> Table:
     Its directory must be free: see ``remove_residue``.
     """
     reference = (source.ref.branch or "main", source.version)
+    # A handle of our own: the call borrows it whole, and other threads read from `source`.
+    own = open_table(source.ref)
     with lance_errors(f"creating the branch {name} of {source.ref}"):
         try:
-            source.dataset.create_branch(name, reference)
+            own.dataset.create_branch(name, reference)
         except OSError as error:
             # What pylance 14 says when the directory already holds a dataset.
             if "already exists" in str(error) or "Clone operation" in str(error):
@@ -50,7 +57,6 @@ def create_branch(source: Table, name: str) -> Table:
 def list_branches(ref: TableRef) -> dict[str, TableBranch]:
     """The branches of a table by name; main is not among them."""
     with lance_errors(f"listing the branches of {ref.uri}"):
-        listed = open_table(ref.on(None)).dataset.branches.list()
         return {
             name: TableBranch(
                 name,
@@ -58,8 +64,21 @@ def list_branches(ref: TableRef) -> dict[str, TableBranch]:
                 entry["parent_branch"],
                 entry["parent_version"],
             )
-            for name, entry in listed.items()
+            for name, entry in _listed(open_table(ref.on(None))).items()
         }
+
+
+def _listed(table: Table) -> Mapping[str, Any]:
+    """What Lance lists. It names the refs first and then reads them: one may be gone by then."""
+    for attempt in itertools.count(1):
+        try:
+            listed: Mapping[str, Any] = table.dataset.branches.list()
+        except (OSError, ValueError) as error:
+            if attempt == _LIST_ATTEMPTS or not is_not_found(error):
+                raise
+        else:
+            return listed
+    raise AssertionError
 
 
 def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | None:
@@ -97,10 +116,13 @@ def delete_branch(ref: TableRef, name: str) -> None:
                 raise BranchInUse(
                     f"the branch {name} of {ref.uri} cannot be deleted: {reason(error)}",
                     branch=name,
-                    by=sorted(
-                        branch.name
-                        for branch in list_branches(ref).values()
-                        if branch.parent == name
+                    by=next(
+                        (
+                            other.name
+                            for other in list_branches(ref).values()
+                            if other.parent == name
+                        ),
+                        None,
                     ),
                 ) from error
             raise
@@ -112,6 +134,8 @@ def remove_residue(ref: TableRef, name: str) -> int:
     Refuses a live branch, and leaves live branches nested below the name alone: Lance keeps
     ``x/y`` inside the directory of ``x``, and for that reason deletes ``x`` only in part.
     """
+    if not all(name.split("/")) or {".", ".."} & set(name.split("/")):
+        raise StorageError(f"`{name}` is no branch but a directory of branches")
     live = list_branches(ref)
     if name in live:
         raise StorageError(f"the branch {name} of {ref.uri} is live; delete it instead")
