@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import omnigraph
 from omnigraph.commit.heal import heal, sweep
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import Embedder
-from omnigraph.errors import AlreadyInitialised, BadRequest, GraphMoved
+from omnigraph.errors import AlreadyInitialised, BadRequest, BranchNotFound, GraphMoved
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import MutationPlan
 from omnigraph.lang.query.params import bind
@@ -20,11 +21,11 @@ from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits, refs
-from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.branch_names import MAIN, checked, trimmed
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refuse_newer, stamp_of
-from omnigraph.manifest.rows import GraphCommit, SchemaRow
+from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.manifest.schema_row import (
     first_schema,
     read_catalog,
@@ -33,11 +34,13 @@ from omnigraph.manifest.schema_row import (
 )
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage import layout
-from omnigraph.storage.handles import TableRef, open_table, table_exists
-from omnigraph.storage.locks import LockManager
+from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
+from omnigraph.storage.indexes import list_indexes
+from omnigraph.storage.locks import HeldLocks, LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.uris import Root
+from omnigraph.write.ensure_indices import IndexReport, ensure_indices
 from omnigraph.write.mutate import MutationResult, Request, mutate
 
 Mode = Literal["rw", "r"]
@@ -185,14 +188,23 @@ class Graph:
             self._migrate()
 
     def _migrate(self) -> None:
-        """Raise every branch of the manifest to the current internal version."""
-        branches = self.branches.list()
-        stamps = [stamp_of(self.manifest.state(branch).table) for branch in branches]
-        if min(stamps) >= INTERNAL_SCHEMA_VERSION:
+        """Raise every branch of the manifest to the current internal version; refuse a newer one."""
+        tables = self._manifest_tables()
+        for table in tables:
+            refuse_newer(table)
+        if all(stamp_of(table) == INTERNAL_SCHEMA_VERSION for table in tables):
             return
         with self.locks.acquire(self.locks.graph_lock()):
-            for branch in branches:
-                migrate(self.manifest.state(branch).table)
+            for table in self._manifest_tables():
+                migrate(table)
+
+    def _manifest_tables(self) -> list[Table]:
+        """The manifest on every branch; one that is deleted meanwhile is left out."""
+        tables = []
+        for branch in self.branches.list():
+            with contextlib.suppress(BranchNotFound):
+                tables.append(self.manifest.state(branch).table)
+        return tables
 
     def _check_place(self, recorded: str) -> None:
         """Lance branches hold absolute paths: a graph with branches must lie where it was made."""
@@ -258,15 +270,21 @@ class Graph:
         )
         return mutate(self.space, catalog, request)
 
+    def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
+        """Build every declared index that is missing on a table with rows."""
+        self.ensure_writable()
+        who = actor if actor is not None else self.actor
+        return ensure_indices(self.space, self.schema.catalog, trimmed(branch), who)
+
     def status(self) -> dict[str, Any]:
-        """Branches, head, and for each table of `main` its versions, fragments and index coverage."""
+        """Branches, head, and for each table of `main` its versions, fragments and indexes."""
         self.ensure_open()
         state = self.manifest.state(MAIN)
         return {
             "uri": self.uri,
             "graph_id": state.head.graph_id,
             "omnigraph": omnigraph.__version__,
-            "internal_schema_version": self.internal_schema_version,
+            "internal_schema_version": stamp_of(state.table),
             "branches": self.branches.list(),
             "head": state.head.commit.to_json(),
             "manifest": {
@@ -274,18 +292,20 @@ class Graph:
                 "fragments": len(state.table.fragments()),
             },
             "pending_recoveries": len(self.store.list(layout.RECOVERY_DIR)),
-            "tables": [self._table_status(key) for key in sorted(state.head.tables)],
+            "tables": [self._table_status(pinned) for pinned in state.head.tables.values()],
         }
 
-    def _table_status(self, table_key: str) -> dict[str, Any]:
-        pinned = self.manifest.state(MAIN).head.tables[table_key]
-        ref = TableRef(self.root.child(pinned.location), storage_options=self.root.lance_options())
-        table = open_table(ref.on(pinned.table_branch, pinned.table_version))
+    def _table_status(self, pinned: TableState) -> dict[str, Any]:
+        table = open_table(self.space.pinned(pinned))
         return {
             **pinned.to_json(),
             "head_version": table.head_version(),
             "versions": len(table.versions()),
             "fragments": len(table.fragments()),
+            "indexes": [
+                {"column": index.column, "kind": index.kind, "coverage": index.coverage}
+                for index in list_indexes(table)
+            ],
         }
 
 
@@ -305,9 +325,7 @@ class Branches:
 
         ``actor`` is who asks; a branch records nobody, since it makes no commit.
         """
-        self._graph.ensure_writable()
-        locks = self._graph.locks
-        with locks.acquire(locks.graph_lock()):
+        with self._changing(name):
             return refs.create_ref(self._graph.manifest, name, from_)
 
     def list(self) -> list[str]:
@@ -321,10 +339,16 @@ class Branches:
         actor: str | None = None,  # noqa: ARG002 - part of the fixed signature
     ) -> None:
         """Remove a branch and its commits; not undoable."""
-        self._graph.ensure_writable()
-        locks = self._graph.locks
-        with locks.acquire(locks.graph_lock()):
+        with self._changing(name):
             refs.delete_ref(self._graph.manifest, name)
+
+    def _changing(self, name: str) -> HeldLocks:
+        """The graph lock; what cannot be is refused before it is taken, which writes."""
+        self._graph.ensure_writable()
+        checked(name)
+        self._graph.manifest.state(MAIN)
+        locks = self._graph.locks
+        return locks.acquire(locks.graph_lock())
 
 
 class Commits:
@@ -341,8 +365,7 @@ class Commits:
     ) -> list[GraphCommit]:
         """The first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
         self._graph.ensure_open()
-        filters = [filter] if isinstance(filter, str) else filter
-        return commits.list_commits(self._graph.manifest, trimmed(branch), filters, limit)
+        return commits.list_commits(self._graph.manifest, trimmed(branch), filter, limit)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """One commit, whichever live branch holds it."""

@@ -77,13 +77,13 @@ def test_filters_and_limit(graph):
     assert listed(" x ", limit=2) == [again, bob]
 
 
-@pytest.mark.parametrize("bad", ["actor", "colour=red", "=x"])
+@pytest.mark.parametrize("bad", ["actor", "colour=red", "=x", "", 3, [3], b"x", [b"actor="]])
 def test_bad_filters(graph, bad):
     with pytest.raises(BadRequest):
         graph.commits.list(filter=bad)
 
 
-@pytest.mark.parametrize("limit", [0, -1, True])
+@pytest.mark.parametrize("limit", [0, -1, True, "3", 1.5])
 def test_bad_limits(graph, limit):
     with pytest.raises(BadRequest):
         graph.commits.list(limit=limit)
@@ -193,3 +193,16 @@ def test_the_public_form_of_a_snapshot(graph):
     assert document["tables"][1]["table_version"] == 2
     assert document["tables"][1]["table_branch"] is None
     assert document["tables"][1]["row_count"] == 0
+
+
+def test_looking_for_a_commit_while_branches_are_deleted(graph, monkeypatch):
+    """A branch that goes away between the list and the look is no live branch, and no failure."""
+    graph.branches.create("x")
+    commit = advance(graph.manifest, PERSON, branch="x")
+    listed = graph.manifest.branches()
+    graph.branches.delete("x")
+    monkeypatch.setattr(graph.manifest, "branches", lambda: listed)
+    with pytest.raises(CommitNotFound):
+        graph.commits.show(commit.graph_commit_id)
+    with pytest.raises(CommitNotFound):
+        graph.snapshot(snapshot=commit.graph_commit_id)

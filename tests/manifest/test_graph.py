@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
@@ -28,6 +29,7 @@ from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.handles import TableRef, create_table, open_table
 from omnigraph.storage.inline_residual import set_schema_metadata
+from omnigraph.storage.tables import merge_insert_exclusive
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
 from tests.storage.processes import run_processes
@@ -123,8 +125,6 @@ def test_an_interrupted_init_can_be_finished(tmp_path, point):
 
 
 def test_init_does_not_adopt_foreign_data(tmp_path):
-    import pyarrow as pa
-
     with failpoints.arm("init.after_tables", RuntimeError("stop")), pytest.raises(RuntimeError):
         og.init(tmp_path / "g", "node Other { x: I32 }")
     root = Root.parse(tmp_path / "g")
@@ -185,6 +185,7 @@ def test_status_names_what_there_is(tmp_path):
     tables = {table["table_key"]: table for table in status["tables"]}
     assert tables[PERSON]["head_version"] == 1
     assert tables[PERSON]["fragments"] == 0
+    assert tables[PERSON]["indexes"] == []
     json.dumps(status)
 
 
@@ -301,6 +302,20 @@ def test_the_first_publish_migrates_too(tmp_path):
         assert is_current(graph.manifest.state("main").table)
 
 
+def test_a_newer_branch_refuses_writing_and_nothing_changes(tmp_path):
+    """A newer product raises one branch at a time, so any of them can be the first."""
+    with new_graph(tmp_path) as graph:
+        graph.branches.create("x")
+        table = graph.manifest.state("x").table
+        set_schema_metadata(table, {INTERNAL_VERSION_KEY: str(INTERNAL_SCHEMA_VERSION + 1)})
+    before = files(tmp_path)
+    with pytest.raises(NewerFormat, match="upgrade"):
+        og.open(graph.uri)
+    assert files(tmp_path) == before
+    with og.open(graph.uri, mode="r") as reader:
+        assert len(reader.commits.list("x")) == 1
+
+
 def test_every_version_has_a_step():
     assert sorted(STEPS) == list(range(INTERNAL_SCHEMA_VERSION))
 
@@ -374,3 +389,42 @@ def test_stale_mirrors_of_an_earlier_schema_are_brought_up_to_date(tmp_path):
         (tmp_path / "graph" / name).write_bytes((tmp_path / "other" / name).read_bytes())
     og.open(tmp_path / "graph").close()
     assert (tmp_path / "graph" / "_schema.pg").read_text("utf-8") == SCHEMA
+
+
+# ------------------------------------------------------------------ damage
+
+
+def damage(graph, object_id: str, metadata: str | None) -> None:
+    table = graph.manifest.state("main").table
+    row = table.read().to_pylist()
+    changed = [{**r, "metadata": metadata} for r in row if r["object_id"].startswith(object_id)]
+    assert changed
+    merge_insert_exclusive(table, pa.Table.from_pylist(changed, schema=table.schema))
+
+
+@pytest.mark.parametrize(
+    "text", ["{nope", "[]", "null", "{}", "3", '{"tables": 1}', "[" * 9999, None]
+)
+@pytest.mark.parametrize("row", ["head", "schema", "commit:"])
+def test_a_damaged_row_is_an_error_of_ours_with_a_way_out(tmp_path, row, text):
+    with new_graph(tmp_path) as graph:
+        advance(graph.manifest, PERSON)
+        damage(graph, row, text)
+
+    def use(mode: str) -> None:
+        with og.open(graph.uri, mode=mode) as opened:
+            opened.commits.list()
+            opened.schema.row()
+
+    for mode in ("r", "rw"):
+        with pytest.raises(StorageError, match="restore"):
+            use(mode)
+
+
+def test_a_dataset_that_is_no_manifest(tmp_path):
+    create_table(TableRef(str(tmp_path / "__manifest")), pa.schema([("x", pa.int32())]))
+    for mode in ("r", "rw"):
+        with pytest.raises(StorageError, match="no manifest"):
+            og.open(tmp_path, mode=mode)
+    with pytest.raises(AlreadyInitialised):
+        og.init(tmp_path, SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from omnigraph.errors import (
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.snapshot import Target
+from omnigraph.storage.locks import LockManager
 from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
 
 
@@ -91,6 +93,8 @@ def test_refused_creates_change_nothing(graph):
         (BadRequest, ("main", "main")),
         (BadRequest, ("__x", "main")),
         (BadRequest, ("a b", "main")),
+        (BadRequest, (".", "main")),
+        (BadRequest, ("review/.", "main")),
         (BadRequest, ("new", commit.graph_commit_id)),
         (BadRequest, ("new", Target(snapshot=commit.graph_commit_id))),
         (BadRequest, ("new", Target(branch="main", version=1))),
@@ -99,6 +103,23 @@ def test_refused_creates_change_nothing(graph):
         with pytest.raises(error):
             graph.branches.create(name, from_=source)
     assert graph.branches.list() == ["main", "review"]
+    with open_graph(graph.uri, mode="r") as reader:
+        assert len(reader.commits.list("review")) == 1
+
+
+def test_a_name_of_the_longest_kind_works(graph):
+    for name in ("x" * 200, "é/" * 12 + "é" * 2):
+        graph.branches.create(name)
+        advance(graph.manifest, PERSON, branch=name)
+    with open_graph(graph.uri, mode="r") as reader:
+        assert len(reader.branches.list()) == 3
+
+
+@pytest.mark.parametrize("name", ["ghost", "../../x", "\udc80", "x" * 400, "a\0b", "."])
+def test_a_branch_that_cannot_exist_is_not_there(graph, name):
+    for call in (graph.snapshot, graph.commits.list):
+        with pytest.raises(BranchNotFound):
+            call(branch=name)
 
 
 def test_residue_of_an_interrupted_create_does_not_block(graph):
@@ -227,3 +248,28 @@ def test_a_copied_graph_with_branches_is_refused_and_without_is_not(graph, tmp_p
     alias.symlink_to(graph.uri)
     with open_graph(alias) as same:
         assert same.branches.list() == ["main", "x"]
+
+
+def test_a_moved_graph_can_get_branches_at_its_new_place(graph, tmp_path):
+    """Making a branch binds the graph to where it lies then, not to where it was made."""
+    moved = tmp_path / "moved"
+    shutil.move(graph.uri, moved)
+    with open_graph(moved) as there:
+        (genesis,) = there.commits.list()
+        created = there.branches.create("x")
+        assert (created.head_commit_id, created.version) == (genesis.graph_commit_id, 1)
+        assert there.commits.list() == there.commits.list("x") == [genesis]
+    for mode in ("rw", "r"):
+        with open_graph(moved, mode=mode) as again:
+            assert again.branches.list() == ["main", "x"]
+    shutil.move(moved, graph.uri)
+    with pytest.raises(GraphMoved) as caught:
+        open_graph(graph.uri)
+    assert caught.value.details == {"recorded": str(moved), "actual": graph.uri}
+
+
+def test_a_refused_name_does_not_wait_for_the_graph_lock(graph):
+    locks = LockManager(graph.root)
+    with ThreadPoolExecutor(1) as pool, locks.acquire(locks.graph_lock()):
+        for call in (graph.branches.create, graph.branches.delete):
+            assert isinstance(pool.submit(call, "a b").exception(timeout=5), BadRequest)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
-from omnigraph.errors import BadRequest, CommitNotFound, HistoryReclaimed, VersionNotFound
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    CommitNotFound,
+    HistoryReclaimed,
+    VersionNotFound,
+)
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.rows import GraphCommit, Head
@@ -17,13 +24,12 @@ Test = Callable[[GraphCommit], bool]
 def list_commits(
     manifest: Manifest,
     branch: str = MAIN,
-    filters: Iterable[str] | None = None,
+    filters: str | Iterable[str] | None = None,
     limit: int | None = None,
 ) -> list[GraphCommit]:
     """The first-parent chain of a branch, newest first; `limit` applies after filtering."""
-    if limit is not None and (isinstance(limit, bool) or limit < 1):
-        raise BadRequest(f"limit is {limit}; it must be at least 1")
-    tests = [parse_filter(text) for text in filters or ()]
+    _check_limit(limit)
+    tests = [parse_filter(text) for text in _texts(filters)]
     state = manifest.state(branch)
     records = manifest.commits(state)
     found: list[GraphCommit] = []
@@ -35,6 +41,12 @@ def list_commits(
     return found
 
 
+def _check_limit(limit: object) -> None:
+    if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1):
+        return
+    raise BadRequest(f"limit is {limit!r}; it must be a whole number, at least 1")
+
+
 def _chain(records: dict[str, GraphCommit], head: GraphCommit) -> Iterator[GraphCommit]:
     commit: GraphCommit | None = head
     while commit is not None:
@@ -43,8 +55,16 @@ def _chain(records: dict[str, GraphCommit], head: GraphCommit) -> Iterator[Graph
         commit = records.get(parent) if parent is not None else None
 
 
-def parse_filter(text: str) -> Test:
+def _texts(filters: object) -> Iterable[object]:
+    if filters is None:
+        return ()
+    return (filters,) if isinstance(filters, str) or not isinstance(filters, Iterable) else filters
+
+
+def parse_filter(text: object) -> Test:
     """The test a commit filter stands for: `actor=<id>` or `branch=<name>`."""
+    if not isinstance(text, str):
+        raise BadRequest(f"a commit filter is a text, actor=<id> or branch=<name>, not {text!r}")
     key, equals, value = text.partition("=")
     if not equals:
         raise BadRequest(f"the filter `{text}` has no `=`; write actor=<id> or branch=<name>")
@@ -58,9 +78,11 @@ def parse_filter(text: str) -> Test:
 def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
     """The record of a commit, whichever live branch knows it."""
     for branch in (MAIN, *manifest.branches()):
-        found = manifest.commit(manifest.state(branch), graph_commit_id)
-        if found is not None:
-            return found
+        # A branch that is deleted meanwhile is no live branch.
+        with contextlib.suppress(BranchNotFound):
+            found = manifest.commit(manifest.state(branch), graph_commit_id)
+            if found is not None:
+                return found
     raise CommitNotFound(
         f"no live branch holds the commit `{graph_commit_id}`", graph_commit_id=graph_commit_id
     )
@@ -93,9 +115,10 @@ def _at_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
         table_key="__manifest",
         version=commit.manifest_version,
     )
-    if branch != MAIN and branch not in manifest.branches():
-        raise reclaimed
-    head = _head_at(manifest, branch, commit.manifest_version)
+    try:
+        head = _head_at(manifest, branch, commit.manifest_version)
+    except BranchNotFound:
+        raise reclaimed from None
     if head.commit.graph_commit_id != graph_commit_id:
         # The name was used again: another incarnation has that version.
         raise reclaimed

@@ -1,21 +1,24 @@
 """Reading `__manifest`: warm handles per branch that notice other processes' publishes.
 
 A handle remembers a branch by its Lance branch identifier and version. Whether something newer was
-published is one existence check for version n + 1; the new state is one row.
+published is one existence check for version n + 1; the new state is one row. That version n is still
+what was read is checked too: cleanup may have removed it together with n + 1, and somebody may have
+put another graph in its place.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
 from omnigraph.manifest import rows
-from omnigraph.manifest.branch_names import MAIN, is_internal
+from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
-from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.handles import Table, TableRef, manifest_path, open_table
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.table_branches import TableBranch, list_branches, read_branch
@@ -27,13 +30,17 @@ PROBE_AHEAD = 16
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """One branch of the manifest at one version. `identifier` is None for `main`."""
+    """One branch of the manifest at one version.
+
+    `identifier` is None for `main`, which has a `mark` of the file it was read from instead.
+    """
 
     name: str
     identifier: str | None
     fork_version: int
     table: Table
     head: Head
+    mark: str | None = None
 
 
 class Manifest:
@@ -44,6 +51,7 @@ class Manifest:
         self._store = ObjectStore.open(root) if store is None else store
         self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
         self._states: dict[str, BranchState] = {}
+        self._graph_id: str | None = None
         self._lock = threading.Lock()
 
     # -- branches
@@ -60,18 +68,24 @@ class Manifest:
         """The newest state of a branch, whoever published it."""
         known = self._states.get(branch)
         ref = self._branch_ref(branch)
-        if known is not None and known.identifier == ref.identifier:
-            table = self._newest_after(known.table)
-            if table is None:
-                return known
-        else:
-            table = self._open(branch)
-        state = BranchState(branch, ref.identifier, ref.parent_version, table, read_head_row(table))
+        with self._unless_deleted(branch, ref.identifier):
+            if known is not None and known.identifier == ref.identifier:
+                table = self._newest_after(known)
+                if table is None:
+                    return known
+            else:
+                table = self._open(branch)
+            head = read_head_row(table)
+        self._refuse_another_graph(head)
+        state = BranchState(
+            branch, ref.identifier, ref.parent_version, table, head, self._mark(branch, table)
+        )
         return self._remember(state)
 
     def advanced(self, state: BranchState, table: Table, head: Head) -> None:
         """Remember what this process just published itself."""
-        self._remember(replace(state, table=table, head=head))
+        mark = self._mark(state.name, table)
+        self._remember(replace(state, table=table, head=head, mark=mark))
 
     def forget(self, branch: str | None = None) -> None:
         """Drop what is remembered of one branch, or of all."""
@@ -83,7 +97,8 @@ class Manifest:
 
     def at_version(self, branch: str, version: int) -> Head:
         """The head row of a branch as it was at one Lance version."""
-        return read_head_row(open_table(self._table_ref(branch).at(version)))
+        with self._unless_deleted(branch, self._branch_ref(branch).identifier):
+            return read_head_row(open_table(self._table_ref(branch).at(version)))
 
     def _remember(self, state: BranchState) -> BranchState:
         with self._lock:
@@ -100,11 +115,31 @@ class Manifest:
     def _branch_ref(self, branch: str) -> _Ref:
         if branch == MAIN:
             return _Ref(None, 1)
-        found = read_branch(self._store, layout.MANIFEST, branch)
+        found = read_branch(self._store, layout.MANIFEST, branch) if is_possible(branch) else None
         if found is None:
             self.forget(branch)
             raise branch_not_found(branch)
         return _Ref(found.identifier, found.parent_version)
+
+    @contextmanager
+    def _unless_deleted(self, branch: str, identifier: str | None) -> Iterator[None]:
+        """A failure to read what somebody deletes at this moment means that it is not there."""
+        try:
+            yield
+        except StorageError:
+            if self._branch_ref(branch).identifier != identifier:
+                raise branch_not_found(branch) from None
+            raise
+
+    def _refuse_another_graph(self, head: Head) -> None:
+        with self._lock:
+            if self._graph_id is None:
+                self._graph_id = head.graph_id
+        if self._graph_id != head.graph_id:
+            raise StorageError(
+                f"the graph at {self.root.canonical} was replaced by another one since this handle "
+                "was opened; open it again"
+            )
 
     def _table_ref(self, branch: str) -> TableRef:
         return self.ref if branch == MAIN else self.ref.on(branch)
@@ -115,7 +150,10 @@ class Manifest:
         except TableMissing:
             if branch == MAIN:
                 raise self._no_graph() from None
-            raise branch_not_found(branch) from None
+            raise StorageError(
+                f"branch `{branch}` is listed but its part of the manifest is gone; restore the "
+                f"graph at {self.root.canonical} from a copy"
+            ) from None
 
     def _no_graph(self) -> NotAGraph:
         return NotAGraph(
@@ -123,10 +161,14 @@ class Manifest:
             root=self.root.canonical,
         )
 
-    def _newest_after(self, table: Table) -> Table | None:
+    def _newest_after(self, known: BranchState) -> Table | None:
+        table = known.table
         version = table.version
         if not table.has_version(version + 1):
-            return None
+            if self._is_unchanged(known):
+                return None
+            self.forget(known.name)
+            return self._open(known.name)
         version += 1
         for _ in range(PROBE_AHEAD):
             if not table.has_version(version + 1):
@@ -134,18 +176,31 @@ class Manifest:
             version += 1
         return open_table(table.ref.at(None))
 
+    def _is_unchanged(self, known: BranchState) -> bool:
+        """Whether the remembered version is still the one that was read."""
+        if known.name == MAIN:
+            return known.mark is not None and known.mark == self._mark(MAIN, known.table)
+        return known.table.has_version(known.table.version)
+
+    def _mark(self, branch: str, table: Table) -> str | None:
+        if branch != MAIN:
+            return None  # its identifier says as much
+        return self._store.fingerprint(f"{layout.MANIFEST}/{manifest_path(table.version)}")
+
     # -- rows
 
     def commit(self, state: BranchState, graph_commit_id: str) -> GraphCommit | None:
         """The record of a commit as this branch knows it, inherited and taken-over ones included."""
         if state.head.commit.graph_commit_id == graph_commit_id:
             return state.head.commit
-        found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
+        with self._unless_deleted(state.name, state.identifier):
+            found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
     def commits(self, state: BranchState) -> dict[str, GraphCommit]:
         """Every commit record of a branch by id."""
-        found = _metadata(state.table, "object_type", rows.GRAPH_COMMIT)
+        with self._unless_deleted(state.name, state.identifier):
+            found = _metadata(state.table, "object_type", rows.GRAPH_COMMIT)
         records = (rows.read_commit(metadata) for metadata in found)
         return {record.graph_commit_id: record for record in records}
 
@@ -153,14 +208,18 @@ class Manifest:
         """The accepted schema."""
         found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
         if not found:
-            raise StorageError(f"the manifest of {self.root.canonical} has no schema row")
+            raise StorageError(
+                f"the manifest of {self.root.canonical} has no schema row; restore the graph from "
+                "a copy"
+            )
         return rows.read_schema(found[0])
 
     def table_rows(self, state: BranchState) -> list[Row]:
         """All rows about tables: registrations, published versions, tombstones."""
         kinds = [rows.TABLE, rows.TABLE_VERSION, rows.TABLE_TOMBSTONE]
         where = filter_expression(state.table.schema, [Condition("object_type", "in", kinds)])
-        read = state.table.read(None, where)
+        with self._unless_deleted(state.name, state.identifier):
+            read = state.table.read(None, where)
         return [
             Row(**{**record, "base_objects": tuple(record["base_objects"] or ())})
             for record in read.to_pylist()
@@ -180,13 +239,22 @@ def branch_not_found(branch: str) -> BranchNotFound:
 
 def read_head_row(table: Table) -> Head:
     """The head row: the newest fragment holds it, since every publish writes it anew."""
+    if not {"object_id", "metadata"} <= set(table.schema.names):
+        raise _no_manifest(table)
     fragments = table.fragments()
     places: Iterator[list[int] | None] = iter([[fragments[-1].id], None] if fragments else [None])
     for fragment_ids in places:
         found = _metadata(table, "object_id", rows.HEAD_ID, fragment_ids)
         if found:
             return rows.read_head(found[0])
-    raise StorageError(f"{table.ref} has no head row; it is no manifest of a graph")
+    raise _no_manifest(table)
+
+
+def _no_manifest(table: Table) -> StorageError:
+    return StorageError(
+        f"{table.ref} has no head row, so it is no manifest of a graph; restore the graph from a "
+        "copy, or choose another root"
+    )
 
 
 def _metadata(

@@ -15,7 +15,13 @@ from typing import Any
 
 import omnigraph
 from omnigraph import failpoints
-from omnigraph.errors import Contention, ExpectedVersionMismatch, OmniGraphError, StorageError
+from omnigraph.errors import (
+    BranchNotFound,
+    Contention,
+    ExpectedVersionMismatch,
+    OmniGraphError,
+    StorageError,
+)
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.handle import BranchState, Manifest, branch_not_found
@@ -125,7 +131,11 @@ def publish(
         manifest.advanced(state, published, head)
         tidy(published)
         return commit
-    raise Contention(
+    raise _contention(branch)
+
+
+def _contention(branch: str) -> Contention:
+    return Contention(
         f"other writers of branch `{branch}` won {PUBLISHER_RETRY_BUDGET} times in a row; try again",
         attempts=PUBLISHER_RETRY_BUDGET,
     )
@@ -143,8 +153,31 @@ def _current(manifest: Manifest, branch: str) -> BranchState:
 def _landed(manifest: Manifest, branch: str, graph_commit_id: str) -> GraphCommit | None:
     try:
         return manifest.commit(manifest.state(branch), graph_commit_id)
+    except BranchNotFound:
+        raise  # deleted under the writer: that is why the store failed
     except OmniGraphError:
         return None
+
+
+def record_place(manifest: Manifest) -> None:
+    """Write down where the graph lies now, if it was moved; no commit. Under the graph lock.
+
+    From its first branch on a graph is bound to the place the record names.
+    """
+    for _ in range(PUBLISHER_RETRY_BUDGET):
+        state = _current(manifest, MAIN)
+        if state.head.root == manifest.root.canonical:
+            return
+        head = replace(state.head, root=manifest.root.canonical)
+        try:
+            table = merge_insert_exclusive(
+                state.table, rows.to_table([rows.head_row(head)], state.table.schema)
+            )
+        except RowCollision:
+            continue  # a publish writes it down too
+        manifest.advanced(state, table, head)
+        return
+    raise _contention(MAIN)
 
 
 def check_expected(head: Head, expected: Mapping[str, int]) -> None:

@@ -13,6 +13,7 @@ from omnigraph.manifest.branch_names import MAIN, checked, refuse_clash, trimmed
 from omnigraph.manifest.commits import find_commit
 from omnigraph.manifest.handle import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
+from omnigraph.manifest.publisher import record_place
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.handles import TableRef
 from omnigraph.storage.table_branches import (
@@ -62,8 +63,9 @@ def create_ref(manifest: Manifest, name: object, source: object) -> BranchCreate
     if new in live:
         raise BranchExists(f"there is a branch `{new}` already; choose another name", branch=new)
     refuse_clash(new, live)
+    refuse_newer(manifest.state(origin).table)
+    record_place(manifest)
     state = manifest.state(origin)
-    refuse_newer(state.table)
     failpoints.hit(BEFORE_CREATE)
     remove_residue(manifest.ref, new)
     create_branch(state.table, new)

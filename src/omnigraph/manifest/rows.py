@@ -8,12 +8,16 @@ long the history is. The `table_version` rows say the same, one published versio
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from omnigraph.errors import StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Value = TypeVar("Value")
 
 HEAD_ID = "head"
 SCHEMA_ID = "schema"
@@ -254,12 +258,15 @@ def _dump(document: Mapping[str, Any]) -> str:
 
 def read_commit(metadata: str) -> GraphCommit:
     """The commit a `graph_commit` row records."""
-    return GraphCommit(**json.loads(metadata))
+    return _decoded(GRAPH_COMMIT, metadata, lambda document: GraphCommit(**document))
 
 
 def read_head(metadata: str) -> Head:
     """The head a `graph_head` row records."""
-    document = json.loads(metadata)
+    return _decoded(GRAPH_HEAD, metadata, _head)
+
+
+def _head(document: Mapping[str, Any]) -> Head:
     states = (TableState(*fields) for fields in document["tables"])
     return Head(
         graph_id=document["graph_id"],
@@ -273,7 +280,16 @@ def read_head(metadata: str) -> Head:
 
 def read_schema(metadata: str) -> SchemaRow:
     """The accepted schema a `schema` row records."""
-    return SchemaRow(**json.loads(metadata))
+    return _decoded(SCHEMA, metadata, lambda document: SchemaRow(**document))
+
+
+def _decoded(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
+    try:
+        return read(json.loads(metadata))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise StorageError(
+            f"a {kind} row of the manifest cannot be read ({error!r}); restore the graph from a copy"
+        ) from error
 
 
 def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:

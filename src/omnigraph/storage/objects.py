@@ -81,7 +81,7 @@ class ObjectStore:
             from omnigraph.storage.local_objects import LocalObjectStore
 
             return LocalObjectStore(root.path)
-        return cls(_s3_backend(root, request_timeout, request_retries), root.canonical)
+        return cls(s3_backend(root, request_timeout, request_retries), root.canonical)
 
     @classmethod
     def in_memory(cls) -> ObjectStore:
@@ -133,6 +133,12 @@ class ObjectStore:
         with contextlib.suppress(NotFound), self._translated("look for", name):
             return next(self._names(name), None) is not None
         return False
+
+    def fingerprint(self, name: str) -> str | None:
+        """What tells this object from any other that takes its place; None when there is none."""
+        with contextlib.suppress(NotFound), self._translated("look for", check_name(name)):
+            return self._fingerprint(name)
+        return None
 
     def list(self, prefix: str = "") -> builtins.list[str]:
         """The names of all objects below a prefix (whole segments), sorted by code point."""
@@ -235,6 +241,10 @@ class ObjectStore:
     def _head(self, name: str) -> None:
         obstore.head(self._backend, name)
 
+    def _fingerprint(self, name: str) -> str:
+        meta = obstore.head(self._backend, name)
+        return f"{meta['e_tag']} {meta['last_modified'].isoformat()}"
+
     def _names(self, prefix: str) -> Iterator[str]:
         for batch in obstore.list(self._backend, prefix.removesuffix("/") or None):
             for meta in batch:
@@ -298,7 +308,8 @@ def _encoded(name: str, text: str) -> bytes:
         ) from None
 
 
-def _s3_backend(root: Root, request_timeout: float, request_retries: int) -> S3Store:
+def s3_backend(root: Root, request_timeout: float = 30.0, request_retries: int = 4) -> S3Store:
+    """Obstore's view of an S3 root, with the environment's endpoint and credentials."""
     options = root.lance_options()
     allow_http = options.pop("allow_http", "false") == "true"
     if "aws_endpoint" in options:

@@ -1,0 +1,135 @@
+"""A handle that stays open while others delete, replace, clean up and share what it reads."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import BranchNotFound, Conflict, NotAGraph, StorageError
+from omnigraph.storage.inline_residual import cleanup_versions
+from omnigraph.storage.table_branches import read_branch
+from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, new_graph
+
+
+def names(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*")}
+
+
+def test_a_deleted_graph_is_not_served_from_memory(tmp_path):
+    with new_graph(tmp_path) as graph:
+        advance(graph.manifest, PERSON)
+        graph.snapshot()
+        shutil.rmtree(graph.uri)
+        for call in (
+            graph.snapshot, graph.status, graph.refresh, graph.branches.list, graph.commits.list,
+            lambda: advance(graph.manifest, PERSON), lambda: graph.branches.create("x"),
+            lambda: graph.branches.delete("x"),
+        ):  # fmt: skip
+            with pytest.raises(NotAGraph):
+                call()
+    assert names(tmp_path) == set()
+
+
+def test_a_handle_does_not_write_to_a_graph_that_took_the_place_of_its_own(tmp_path):
+    with new_graph(tmp_path) as graph:
+        advance(graph.manifest, PERSON)
+        with og.init(tmp_path / "other", SCHEMA) as other:
+            advance(other.manifest, TEAM)
+        shutil.rmtree(graph.uri)
+        shutil.copytree(tmp_path / "other", graph.uri)
+        before = names(tmp_path)
+        for call in (
+            graph.snapshot, graph.refresh, graph.commits.list,
+            lambda: advance(graph.manifest, PERSON), lambda: graph.branches.create("x"),
+        ):  # fmt: skip
+            with pytest.raises(StorageError, match="replaced"):
+                call()
+        assert names(tmp_path) == before
+    with og.open(tmp_path / "graph") as opened:
+        assert opened.snapshot().tables[TEAM].table_version == 2
+        assert len(opened.commits.list()) == 2
+
+
+def test_a_graph_restored_from_a_copy_is_read_as_it_was(tmp_path):
+    with new_graph(tmp_path) as graph:
+        before = advance(graph.manifest, PERSON)
+        shutil.copytree(graph.uri, tmp_path / "copy")
+        advance(graph.manifest, PERSON)
+        graph.snapshot()
+        shutil.rmtree(graph.uri)
+        shutil.copytree(tmp_path / "copy", graph.uri)
+        assert graph.snapshot().commit == before
+        assert advance(graph.manifest, PERSON).parent_commit_id == before.graph_commit_id
+
+
+@pytest.mark.parametrize("branch", ["main", "x"])
+def test_an_idle_handle_notices_commits_when_cleanup_removed_what_lies_between(tmp_path, branch):
+    with new_graph(tmp_path) as graph, og.open(graph.uri) as idle:
+        if branch != "main":
+            graph.branches.create(branch)
+        advance(graph.manifest, PERSON, branch=branch)
+        idle.snapshot(branch=branch)
+        for _ in range(3):
+            newest = advance(graph.manifest, PERSON, branch=branch)
+        table = graph.manifest.state(branch).table
+        cleanup_versions(table, range(1, table.version))
+        assert not table.has_version(table.version - 1)
+        assert idle.snapshot(branch=branch).commit == newest
+
+
+def test_reading_a_branch_while_it_is_deleted_says_that_it_is_not_there(tmp_path, monkeypatch):
+    """The ref was read, and then the files went away under the reader."""
+    with new_graph(tmp_path) as graph, og.open(graph.uri, mode="r") as reader:
+        graph.branches.create("x")
+        advance(graph.manifest, PERSON, branch="x")
+        state = reader.manifest.state("x")
+        ref = read_branch(graph.store, "__manifest", "x")
+        graph.branches.delete("x")
+        with pytest.raises(BranchNotFound):
+            reader.manifest.commits(state)
+        answers = iter([ref, None])
+        monkeypatch.setattr("omnigraph.manifest.handle.read_branch", lambda *_: next(answers, None))
+        with pytest.raises(BranchNotFound):
+            reader.snapshot(branch="x")
+
+
+def test_a_branch_without_its_files_is_damage_and_not_absence(tmp_path):
+    with new_graph(tmp_path) as graph:
+        graph.branches.create("x")
+        shutil.rmtree(Path(graph.uri, "__manifest", "tree"))
+        reader = og.open(graph.uri, mode="r")
+        with pytest.raises(StorageError, match="restore"):
+            reader.snapshot(branch="x")
+
+
+def test_threads_share_one_handle(tmp_path):
+    """Branches come and go while others read, publish and open: refusals, never a failure."""
+    with new_graph(tmp_path) as graph:
+
+        def work(number: int) -> None:
+            for turn in range(6):
+                name = f"b{(number + turn) % 3}"
+                for call in (
+                    lambda name=name: graph.branches.create(name),
+                    graph.refresh,
+                    lambda: advance(graph.manifest, TEAM),
+                    lambda name=name: graph.snapshot(branch=name),
+                    lambda name=name: graph.commits.list(name),
+                    lambda: graph.commits.show(graph.snapshot().graph_commit_id),
+                    lambda: og.open(graph.uri).close(),
+                    lambda name=name: graph.branches.delete(name),
+                ):
+                    with suppress(Conflict, BranchNotFound):
+                        call()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+        chain = graph.commits.list()
+        assert [commit.parent_commit_id for commit in chain[:-1]] == [
+            commit.graph_commit_id for commit in chain[1:]
+        ]
