@@ -1,0 +1,136 @@
+"""What reading gives: typed batches per table, and the records that could not be read.
+
+A typed batch has one column per property, in catalog order and Arrow storage types, and
+besides:
+
+* ``__id``: the id the record gave, or null; ``ids.derive_ids`` makes the real one of it;
+* ``src`` and ``dst`` of an edge, as given;
+* ``__source`` and ``__offset``: the index of the source, and the byte offset of the record in it
+  (of a row in columnar input: its 1-based number). "Last record" is the greatest of these pairs.
+
+A Blob column is a struct of ``data`` and ``uri``, of which a value has exactly one;
+``storage.blobs.blob_array(*column.flatten())`` makes the stored form of it.
+
+Every required property has a value, with one exception: a required `@embed` vector whose source
+text is there is left null for the embedder to fill. Enum membership, ranges and checks are rules
+of validation and not judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omnigraph.errors import BadRequest
+from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
+from omnigraph.types import ExternalBlob, PropType, to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ID = "__id"
+SOURCE = "__source"
+OFFSET = "__offset"
+
+Entity = NodeType | EdgeType
+
+
+class TypedBatch(NamedTuple):
+    """Rows of one table, not yet validated."""
+
+    table_key: str
+    batch: pa.RecordBatch
+
+
+class BadRecord(NamedTuple):
+    """A record that cannot be read: where it is, and why."""
+
+    source: int
+    offset: int
+    reason: str
+
+
+class Parsed(NamedTuple):
+    """What one block of input holds: at most one batch per table, rows in the order of the input.
+
+    ``bad`` has the columns of ``bad_schema``; a record is either in a batch or there.
+    """
+
+    batches: list[TypedBatch]
+    bad: pa.RecordBatch
+
+
+def bad_schema() -> pa.Schema:
+    """The columns of a batch of bad records."""
+    import pyarrow as pa
+
+    return pa.schema([("source", pa.int32()), ("offset", pa.int64()), ("reason", pa.utf8())])
+
+
+def bad_batch(records: Iterable[BadRecord]) -> pa.RecordBatch:
+    """Bad records as Arrow, in the order of the input."""
+    import pyarrow as pa
+
+    rows = [record._asdict() for record in sorted(records)]
+    return pa.RecordBatch.from_pylist(rows, schema=bad_schema())
+
+
+def column_type(t: PropType) -> pa.DataType:
+    """The Arrow type of a property's column in a typed batch."""
+    import pyarrow as pa
+
+    if t.is_blob:
+        return pa.struct([("data", pa.large_binary()), ("uri", pa.utf8())])
+    return t.arrow_type()
+
+
+def batch_schema(entity: EntityType) -> pa.Schema:
+    """The columns of a typed batch; all nullable, because validation has not been yet."""
+    import pyarrow as pa
+
+    for name in {ID, SOURCE, OFFSET} & entity.properties.keys():
+        raise BadRequest(
+            f"{entity.name}.{name} cannot be loaded in bulk: the loader keeps that name for itself; "
+            "rename the property"
+        )
+    fields = [(ID, pa.utf8()), *((name, pa.utf8()) for name in entity.implicit_columns[1:])]
+    fields += [(name, column_type(prop.type)) for name, prop in entity.properties.items()]
+    return pa.schema([*fields, (SOURCE, pa.int32()), (OFFSET, pa.int64())])
+
+
+def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
+    """The column of stored values, as ``types.from_json`` gives them; null is allowed."""
+    import pyarrow as pa
+
+    if not t.is_blob:
+        return to_arrow(t, values)
+    data = [value if isinstance(value, bytes) else None for value in values]
+    uris = [value.uri if isinstance(value, ExternalBlob) else None for value in values]
+    return blob_column(pa.array(data, pa.large_binary()), pa.array(uris, pa.utf8()))
+
+
+def blob_column(data: pa.Array, uris: pa.Array) -> pa.Array:
+    """The Blob column of a typed batch; a row with neither bytes nor address is null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    absent = pc.and_(data.is_null(), uris.is_null())
+    return pa.StructArray.from_arrays([data, uris], names=["data", "uri"], mask=absent)
+
+
+def required_names(entity: EntityType) -> list[str]:
+    """The properties that a record must give a value, whatever else it has."""
+    return [
+        name
+        for name, prop in entity.properties.items()
+        if not prop.type.nullable and prop.embed is None
+    ]
+
+
+def required_embeds(entity: EntityType) -> dict[str, str]:
+    """The required `@embed` vectors by name, with the source text that may stand in for them."""
+    return {
+        name: prop.embed.source
+        for name, prop in entity.properties.items()
+        if not prop.type.nullable and prop.embed is not None
+    }

@@ -1,0 +1,250 @@
+"""Many records of one type at a time: JSON lines to columns, by Arrow's reader.
+
+Arrow's reader with an explicit schema refuses nearly all that ``lines`` refuses. What it would take
+and ``lines`` would not (or take with another value) is looked for afterwards, and then, as whenever
+anything is unusual, ``Doubt`` sends the lines to ``lines``, which alone says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.pipeline.batches import (
+    Entity,
+    column_type,
+    required_embeds,
+    required_names,
+    stored_column,
+)
+from omnigraph.types import (
+    PropType,
+    Scalar,
+    Unfit,
+    blob_from_text,
+    format_date,
+    format_datetime,
+    parse_date,
+    parse_datetime,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MAX_BYTES = 1 << 30
+
+
+class Doubt(Exception):
+    """These lines must be read one by one."""
+
+
+def read_columns(entity: Entity, data: pa.Buffer, rows: int) -> list[pa.Array]:
+    """The id, endpoint and property columns of lines that each hold one record of this type.
+
+    The caller has seen that every line begins as such a record and ends in `}`. So no object can
+    reach into the next line, which begins with `{`, and as many objects as lines are one in each.
+    """
+    table = _table(entity, data)
+    if table.num_rows != rows:
+        raise Doubt
+    names = [name for name in table.schema.names if name in {"from", "to"}]
+    ends = [_one(table.column(name)) for name in names]
+    if any(end.null_count for end in ends):
+        raise Doubt
+    # Children of an absent `data` are null only when the parent's nulls are applied.
+    id_, *raw = _one(table.column("data")).flatten()
+    columns = [
+        _stored(prop.type, array)
+        for prop, array in zip(entity.properties.values(), raw, strict=True)
+    ]
+    _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
+    return [id_, *ends, *columns]
+
+
+def _table(entity: Entity, data: pa.Buffer) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import json
+
+    if data.size > _MAX_BYTES:
+        raise Doubt
+    read = json.ReadOptions(use_threads=False, block_size=data.size + 1)
+    parse = json.ParseOptions(
+        explicit_schema=json_schema(entity), unexpected_field_behavior="error"
+    )
+    try:
+        table = json.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
+        # Arrow's reader copies bytes that are not UTF-8.
+        table.validate(full=True)
+    except pa.ArrowException:
+        raise Doubt from None
+    return table
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def json_schema(entity: Entity) -> pa.Schema:
+    """The schema Arrow's reader is given for the records of a type."""
+    import pyarrow as pa
+
+    members = [("id", pa.utf8())]
+    members += [(name, _json_type(prop.type)) for name, prop in entity.properties.items()]
+    is_edge = len(entity.implicit_columns) > 1
+    keys = ("edge", "from", "to") if is_edge else ("type",)
+    return pa.schema([*((key, pa.utf8()) for key in keys), ("data", pa.struct(members))])
+
+
+def _json_type(t: PropType) -> pa.DataType:
+    import pyarrow as pa
+
+    if t.is_vector:
+        return pa.list_(pa.float64())
+    if t.is_list:
+        return pa.list_(_json_type(t.element))
+    if t.scalar in _TEXTS:
+        return pa.utf8()
+    # Rounded to float64 and then to float32, as Python rounds.
+    return pa.float64() if t.scalar.is_float else t.arrow_type()
+
+
+def _stored(t: PropType, array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if t.is_vector:
+        return _vectors(t, array)
+    if t.is_list:
+        items = _stored(t.element, array.values)
+        mask = array.is_null() if array.null_count else None
+        return pa.ListArray.from_arrays(array.offsets, items, type=t.arrow_type(), mask=mask)
+    if t.scalar.is_float:
+        return _floats(t.scalar, array)
+    convert = _TEXTS.get(t.scalar)
+    return array if convert is None else convert(array)
+
+
+def _floats(scalar: Scalar, array: pa.Array) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = array.drop_null().to_numpy(zero_copy_only=False)
+    # Arrow's reader takes NaN and Infinity. `-0` is the integer 0 to Python, but -0.0 here.
+    if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
+        raise Doubt
+    if scalar is Scalar.F64:
+        return array
+    narrow = array.cast(pa.float32(), safe=False)
+    if not pc.all(pc.is_finite(narrow), min_count=0).as_py():
+        raise Doubt
+    return narrow
+
+
+def _vectors(t: PropType, array: pa.Array) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    assert t.dim is not None
+    lengths = pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False)
+    items = array.flatten()
+    if items.null_count or (lengths != t.dim).any():
+        raise Doubt
+    narrow = _floats(Scalar.F32, items)
+    if array.null_count == 0:
+        return pa.FixedSizeListArray.from_arrays(narrow, type=t.arrow_type())
+    room = np.zeros((len(array), t.dim), np.float32)
+    room[array.is_valid().to_numpy(zero_copy_only=False)] = narrow.to_numpy(
+        zero_copy_only=False
+    ).reshape(-1, t.dim)
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(room.ravel()), type=t.arrow_type(), mask=array.is_null()
+    )
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        days = array.cast(pa.date32())
+    except pa.ArrowException:
+        return _each(array, parse_date, PropType(Scalar.DATE))
+    if _is_canonical(array, days.cast(pa.utf8()), days.cast(pa.int32()), format_date):
+        return days
+    return _each(array, parse_date, PropType(Scalar.DATE))
+
+
+def _datetimes(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    stored = PropType(Scalar.DATETIME)
+    try:
+        instants = array.cast(stored.arrow_type())
+    except pa.ArrowException:
+        return _each(array, parse_datetime, stored)
+    for unit in ("ms", "s"):
+        # Casting without the zone gives UTC text and needs no time zone database.
+        text = instants.cast(pa.timestamp(unit), safe=False).cast(pa.utf8())
+        text = pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
+        if _is_canonical(array, text, instants.cast(pa.int64()), format_datetime):
+            return instants
+    return _each(array, parse_datetime, stored)
+
+
+def _is_canonical(
+    given: pa.Array, written: pa.Array, numbers: pa.Array, show: Callable[[int], str]
+) -> bool:
+    """Whether the text is as it would be written: then nothing depends on how Arrow reads it."""
+    import pyarrow.compute as pc
+
+    if not pc.all(pc.equal(given, written), min_count=0).as_py():
+        return False
+    try:
+        for extreme in pc.min_max(numbers).as_py().values():
+            if extreme is not None:
+                show(extreme)
+    except Unfit:
+        return False
+    return True
+
+
+def _each(array: pa.Array, parse: Callable[[str], int], t: PropType) -> pa.Array:
+    known: dict[str | None, int | None] = {None: None}
+    try:
+        for text in array.unique().to_pylist():
+            if text is not None:
+                known[text] = parse(text)
+    except Unfit:
+        raise Doubt from None
+    return stored_column(t, [known[text] for text in array.to_pylist()])
+
+
+def _blobs(array: pa.Array) -> pa.Array:
+    blob = PropType(Scalar.BLOB)
+    try:
+        values = [None if text is None else blob_from_text(text) for text in array.to_pylist()]
+    except Unfit:
+        raise Doubt from None
+    return stored_column(blob, values)
+
+
+_TEXTS: dict[Scalar, Callable[[Any], Any]] = {
+    Scalar.DATE: _dates,
+    Scalar.DATETIME: _datetimes,
+    Scalar.BLOB: _blobs,
+}
+
+
+def _check_required(entity: Entity, columns: dict[str, pa.Array]) -> None:
+    import pyarrow.compute as pc
+
+    if any(columns[name].null_count for name in required_names(entity)):
+        raise Doubt
+    for name, source in required_embeds(entity).items():
+        absent = pc.and_(columns[name].is_null(), columns[source].is_null())
+        if pc.any(absent, min_count=0).as_py():
+            raise Doubt
+    assert all(
+        columns[name].type == column_type(prop.type) for name, prop in entity.properties.items()
+    )

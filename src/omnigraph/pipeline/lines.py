@@ -1,0 +1,231 @@
+"""One line of JSON at a time: the reading that decides what a record means and what is wrong.
+
+Reading by columns (``columns``) is faster and may only take what this takes, with equal values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omnigraph.errors import did_you_mean
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, EntityType, NodeType, Property
+from omnigraph.pipeline.batches import (
+    BadRecord,
+    Entity,
+    batch_schema,
+    required_embeds,
+    stored_column,
+)
+from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_LINE_BYTES = 1 << 30
+
+_NODE_KEYS = ("type", "data")
+_EDGE_KEYS = ("edge", "from", "to", "data")
+_STRING = PropType(Scalar.STRING)
+
+
+class Record(NamedTuple):
+    """A record that fits its type: endpoints of an edge, and stored values in property order."""
+
+    entity: Entity
+    id: str | None
+    endpoints: tuple[str, ...]
+    values: list[Any]
+
+
+class Line(NamedTuple):
+    """The bytes of a line, and where it begins in its source."""
+
+    offset: int
+    data: bytes
+
+
+def is_record(line: bytes) -> bool:
+    """Whether a line is neither blank nor a comment."""
+    start = line.lstrip(b" \t\r\n")[:2]
+    return start not in {b"", b"//"}
+
+
+def read_lines(
+    catalog: Catalog, source: int, lines: Iterable[Line]
+) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
+    """The records of some lines as one batch per table, and the lines that are none."""
+    tables: dict[str, tuple[Entity, list[Record], list[int]]] = {}
+    bad: list[BadRecord] = []
+    for line in lines:
+        if not is_record(line.data):
+            continue
+        try:
+            record = read_record(catalog, line.data)
+        except Unfit as unfit:
+            bad.append(BadRecord(source, line.offset, str(unfit)))
+            continue
+        entity = record.entity
+        _, records, offsets = tables.setdefault(entity.table_key, (entity, [], []))
+        records.append(record)
+        offsets.append(line.offset)
+    batches = {
+        key: _batch(entity, source, records, offsets)
+        for key, (entity, records, offsets) in tables.items()
+    }
+    return batches, bad
+
+
+def _batch(
+    entity: Entity, source: int, records: Sequence[Record], offsets: Sequence[int]
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array([record.id for record in records], pa.utf8())]
+    for position in range(len(entity.implicit_columns) - 1):
+        texts = [record.endpoints[position] for record in records]
+        columns.append(pa.array(texts, pa.utf8()))
+    for position, prop in enumerate(entity.properties.values()):
+        values = [record.values[position] for record in records]
+        columns.append(stored_column(prop.type, values))
+    columns.append(pa.array([source] * len(records), pa.int32()))
+    columns.append(pa.array(offsets, pa.int64()))
+    return pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity))
+
+
+def read_record(catalog: Catalog, line: bytes) -> Record:
+    """The record of a line; ``Unfit`` says what is wrong with it first."""
+    record = _decoded(line)
+    if not isinstance(record, dict):
+        raise Unfit(f"a record is a JSON object, got {shown(record)}")
+    entity = _entity(catalog, record)
+    is_edge = isinstance(entity, EdgeType)
+    _check_keys(record, _EDGE_KEYS if is_edge else _NODE_KEYS)
+    endpoints = (
+        (_endpoint(record, entity, "from"), _endpoint(record, entity, "to")) if is_edge else ()
+    )
+    data = record.get("data")
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise Unfit(f"the data of {entity.name} is a JSON object, got {shown(data)}")
+    for name in data:
+        if name not in entity.properties and name != "id":
+            raise Unfit(_unknown(f"{entity.name} has no property", name, entity.properties))
+    id_ = data.get("id")
+    if id_ is not None:
+        id_ = _text(id_, f"the id of {entity.name}")
+    return Record(entity, id_, endpoints, _values(entity, data))
+
+
+def _decoded(line: bytes) -> object:
+    if len(line) > MAX_LINE_BYTES:
+        raise Unfit(f"the line is longer than {MAX_LINE_BYTES} bytes")
+    try:
+        return _DECODER.decode(line.decode())
+    except UnicodeDecodeError as error:
+        raise Unfit(f"not UTF-8 text ({error.reason} at byte {error.start + 1})") from None
+    except json.JSONDecodeError as error:
+        raise Unfit(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise Unfit("not usable JSON: nested too deeply") from None
+    except Unfit:
+        raise
+    except ValueError:
+        # Python converts no digit strings of thousands of digits.
+        raise Unfit("not usable JSON: a number has too many digits") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise Unfit(f"the key {shown(name)} stands twice in one object")
+            seen.add(name)
+    return members
+
+
+def _constant(word: str) -> object:
+    raise Unfit(f"not JSON: {word} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+
+
+def _entity(catalog: Catalog, record: dict[str, Any]) -> Entity:
+    if "type" in record and "edge" in record:
+        raise Unfit('a record has "type" (a node) or "edge" (an edge), not both')
+    if "type" in record:
+        name = _name(record["type"], "type")
+        node = catalog.nodes.get(name)
+        if node is None:
+            raise Unfit(_unknown("there is no node type", name, catalog.nodes))
+        return node
+    if "edge" in record:
+        name = _name(record["edge"], "edge")
+        edge = catalog.edge(name)
+        if edge is None:
+            raise Unfit(_unknown("there is no edge type", name, catalog.edges))
+        return edge
+    raise Unfit('a record needs "type" (a node) or "edge" (an edge)')
+
+
+def _name(value: object, key: str) -> str:
+    if not isinstance(value, str):
+        raise Unfit(f'"{key}" is the name of a type, got {shown(value)}')
+    return value
+
+
+def _check_keys(record: dict[str, Any], allowed: Sequence[str]) -> None:
+    for name in record:
+        if name not in allowed:
+            expected = ", ".join(f'"{key}"' for key in allowed)
+            raise Unfit(f"a record of this kind has no key {shown(name)}, only {expected}")
+
+
+def _endpoint(record: dict[str, Any], entity: EntityType, key: str) -> str:
+    if record.get(key) is None:
+        raise Unfit(f'{entity.name} needs "{key}", the id of a node')
+    return _text(record[key], f'"{key}" of {entity.name}')
+
+
+def _text(value: object, what: str) -> str:
+    try:
+        text: str = from_json(_STRING, value)
+    except Unfit as unfit:
+        raise Unfit(f"{what}: {unfit}") from None
+    return text
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    hint = did_you_mean(name, known)
+    return f"{what} {shown(name)}" + (f"; {hint}" if hint else "")
+
+
+def _values(entity: NodeType | EdgeType, data: dict[str, Any]) -> list[Any]:
+    embeds = required_embeds(entity)
+    values: list[Any] = []
+    for name, prop in entity.properties.items():
+        given = data.get(name)
+        if given is None and not prop.type.nullable:
+            source = embeds.get(name)
+            if source is None or data.get(source) is None:
+                raise Unfit(missing(entity, prop))
+            values.append(None)
+            continue
+        try:
+            values.append(from_json(prop.type, given))
+        except Unfit as unfit:
+            raise Unfit(f"{entity.name}.{name} ({prop.type}): {unfit}") from None
+    return values
+
+
+def missing(entity: EntityType, prop: Property) -> str:
+    """What to say of a record without a value for a required property."""
+    place = f"{entity.name}.{prop.name} ({prop.type})"
+    if prop.embed is None:
+        return f"{place}: a value is required"
+    return f"{place}: a value is required, or the text of {prop.embed.source} to make it from"

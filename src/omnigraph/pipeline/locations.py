@@ -1,0 +1,181 @@
+"""Where bytes lie and how they are read: files, S3 objects, memory; plain or compressed.
+
+A location is a small value that travels to worker processes by pickle and is opened there, with
+the credentials of that process. What cannot be read comes out as an error that names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+
+from omnigraph.errors import BadRequest, InputError, OmniGraphError
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+Compression = Literal["gzip", "zstd"]
+
+_S3_BUFFER = 8 << 20
+_SUFFIXES: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on this machine."""
+
+    path: str
+
+    def size(self) -> int:
+        """The length in bytes."""
+        return Path(self.path).stat().st_size
+
+    def open(self) -> BinaryIO:
+        """The bytes, from the first on; seekable."""
+        return Path(self.path).open("rb")
+
+
+@dataclass(frozen=True, slots=True)
+class S3Object:
+    """An object in S3, reached with the environment of the process that reads."""
+
+    bucket: str
+    key: str
+
+    def size(self) -> int:
+        """The length in bytes."""
+        import obstore
+
+        return obstore.head(s3_store(self.bucket), self.key)["size"]
+
+    def open(self) -> BinaryIO:
+        """The bytes, from the first on; seekable."""
+        import obstore
+
+        reader = obstore.open_reader(s3_store(self.bucket), self.key, buffer_size=_S3_BUFFER)
+        return cast("BinaryIO", _ObjectReader(reader))
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Bytes that the caller handed over."""
+
+    data: bytes = field(repr=False)
+
+    def size(self) -> int:
+        """The length in bytes."""
+        return len(self.data)
+
+    def open(self) -> BinaryIO:
+        """The bytes, from the first on; seekable."""
+        return io.BytesIO(self.data)
+
+
+Location = LocalFile | S3Object | InMemory
+
+
+class _ObjectReader(io.RawIOBase):
+    """An obstore reader with the manners of a Python file."""
+
+    def __init__(self, reader: Any) -> None:
+        super().__init__()
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        # obstore takes None, not -1, for "the rest".
+        return bytes(self._reader.read(None if size is None or size < 0 else size))
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return int(self._reader.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._reader.tell())
+
+
+def s3_store(bucket: str) -> S3Store:
+    """The store of a bucket, with the environment's endpoint and credentials."""
+    from omnigraph.storage.objects import s3_backend
+    from omnigraph.storage.uris import Root
+
+    return s3_backend(Root("s3", bucket, ""))
+
+
+def compression_of(name: str) -> Compression | None:
+    """How a file is compressed, by its name."""
+    return _SUFFIXES.get(Path(name).suffix.lower())
+
+
+@contextlib.contextmanager
+def open_plain(
+    location: Location, compression: Compression | None, name: str
+) -> Iterator[BinaryIO]:
+    """The uncompressed bytes of a location, forwards; failures in the block name the source.
+
+    Only an uncompressed location can be sought in.
+    """
+    with readable(name, compression), location.open() as stream:
+        if compression is None:
+            yield stream
+        elif compression == "gzip":
+            with gzip.GzipFile(fileobj=stream) as plain:
+                yield cast("BinaryIO", plain)
+        else:
+            import pyarrow as pa
+
+            # It closes what it reads, so the stream is its own.
+            with pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), compression) as plain:
+                yield plain
+
+
+@contextlib.contextmanager
+def readable(name: str, compression: Compression | None = None) -> Iterator[None]:
+    """Run calls that read a source; what they raise comes out as an error that names it."""
+    try:
+        yield
+    except OmniGraphError:
+        raise
+    except FileNotFoundError:
+        raise BadRequest(f'there is no "{name}" to read; check the path', source=name) from None
+    except IsADirectoryError:
+        raise BadRequest(f'"{name}" is a directory, not a file', source=name) from None
+    except PermissionError:
+        raise BadRequest(
+            f'"{name}" cannot be read: permission denied; check its permissions', source=name
+        ) from None
+    except Exception as error:
+        if _is_store_failure(error):
+            from omnigraph.storage.faults import translate
+
+            raise translate(error, "read", name, "its store") from error
+        if not isinstance(error, OSError | EOFError | ValueError) and not _is_zlib(error):
+            raise
+        what = f"as {compression} data " if compression else ""
+        cause = str(error).split("\n", 1)[0]
+        raise InputError(
+            f'"{name}" cannot be read {what}to its end: {cause}; check that it is whole',
+            source=name,
+        ) from error
+
+
+def _is_store_failure(error: Exception) -> bool:
+    return type(error).__module__.startswith("obstore")
+
+
+def _is_zlib(error: Exception) -> bool:
+    return type(error).__module__ == "zlib"

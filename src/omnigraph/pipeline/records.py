@@ -1,0 +1,204 @@
+"""JSON lines to typed batches: ``{"type": T, "data": {…}}`` and ``{"edge": E, "from": …, …}``.
+
+A block's lines are told apart by how they begin, and the records of a type read together by
+columns. Lines that begin in no known way, and those that raise a doubt, are read one by one. Both
+ways give the same batches (a test holds them together), so which one ran shows only in the time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.pipeline.batches import (
+    OFFSET,
+    BadRecord,
+    Entity,
+    Parsed,
+    TypedBatch,
+    bad_batch,
+    batch_schema,
+)
+from omnigraph.pipeline.columns import Doubt, read_columns
+from omnigraph.pipeline.lines import Line, read_lines
+from omnigraph.pipeline.sources import Source
+from omnigraph.pipeline.splits import BLOCK_BYTES, Block, Split, read_blocks
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+_HEAD = re.compile(rb'[ \t\r]*\{[ \t\r]*"(type|edge)"[ \t\r]*:[ \t\r]*"([^"\\\x00-\x1f]*)"')
+_HEAD_BYTES = 128
+_MAX_HEADS = 256
+_SMALL_GROUP = 64
+_PARTS = 8
+_NEWLINE, _RETURN, _BRACE = b"\n\r}"
+
+
+def read_split(
+    catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
+) -> Iterator[Parsed]:
+    """The records of a split, block by block."""
+    for block in read_blocks(source, split, block_bytes):
+        yield read_block(catalog, block)
+
+
+def read_block(catalog: Catalog, block: Block, *, by_columns: bool = True) -> Parsed:
+    """The records of a block; without ``by_columns``, every line is read by itself."""
+    lines = _Lines.of(block)
+    found: dict[str, list[pa.RecordBatch]] = {}
+    rest = lines.starts >= 0
+    if by_columns:
+        for entity, rows in _groups(catalog, lines):
+            batches, left = _read_group(entity, block.source, lines, rows)
+            if batches:
+                found[entity.table_key] = batches
+            rest[rows] = False
+            rest[left] = True
+    singles, bad = _read_singly(catalog, block.source, lines, rest)
+    for key, batch in singles.items():
+        found.setdefault(key, []).append(batch)
+    return Parsed([TypedBatch(key, _in_order(found[key])) for key in sorted(found)], bad_batch(bad))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a block, each with its newline: an Arrow array over the block's own bytes."""
+
+    block: Block
+    array: pa.Array
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, block: Block) -> _Lines:
+        import numpy as np
+        import pyarrow as pa
+
+        data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
+        bounds = np.concatenate([[0], ends])
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+        array = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
+        return cls(Block(block.source, block.offset, data), array, bounds[:-1], ends)
+
+
+def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[np.int64]]]:
+    """Types of the catalog, each with the lines that begin as its records and end in `}`."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    heads = pc.binary_slice(lines.array, 0, _HEAD_BYTES)
+    undecided = _ends_in_brace(lines)
+    entities: dict[str, Entity] = {}
+    groups: dict[str, NDArray[np.bool_]] = {}
+    position = 0
+    for _ in range(_MAX_HEADS):
+        head, position = _next_head(lines, undecided, position)
+        if head is None:
+            break
+        alike = undecided & pc.starts_with(heads, head[0]).to_numpy(zero_copy_only=False)
+        undecided &= ~alike
+        entity = _named(catalog, head)
+        if entity is not None:
+            entities[entity.table_key] = entity
+            groups[entity.table_key] = groups.get(entity.table_key, False) | alike
+    for key, entity in entities.items():
+        yield entity, np.flatnonzero(groups[key])
+
+
+def _next_head(
+    lines: _Lines, undecided: NDArray[np.bool_], position: int
+) -> tuple[re.Match[bytes] | None, int]:
+    """The first undecided line that begins as a record; those passed over are decided: not so."""
+    import numpy as np
+
+    for row in np.flatnonzero(undecided[position:]) + position:
+        head = _HEAD.match(lines.block.data, lines.starts[row], lines.ends[row])
+        if head is not None and len(head[0]) <= _HEAD_BYTES:
+            return head, int(row)
+        undecided[row] = False
+    return None, position
+
+
+def _named(catalog: Catalog, head: re.Match[bytes]) -> Entity | None:
+    try:
+        name = head[2].decode()
+    except UnicodeDecodeError:
+        return None
+    return catalog.nodes.get(name) if head[1] == b"type" else catalog.edge(name)
+
+
+def _ends_in_brace(lines: _Lines) -> NDArray[np.bool_]:
+    import numpy as np
+
+    data = np.frombuffer(lines.block.data, np.uint8)
+    last = np.maximum(lines.ends - 2, 0)
+    returned = data[last] == _RETURN
+    braces: NDArray[np.bool_] = data[np.maximum(last - returned, 0)] == _BRACE
+    return braces
+
+
+def _read_group(
+    entity: Entity, source: int, lines: _Lines, rows: NDArray[np.int64]
+) -> tuple[list[pa.RecordBatch], NDArray[np.int64]]:
+    """The batches of the lines that can be read by columns, and the rows of those that cannot.
+
+    A group in doubt is cut, so that one odd record slows down only its neighbours.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    array = lines.array if len(rows) == len(lines.array) else lines.array.take(pa.array(rows))
+    bounds = np.frombuffer(array.buffers()[1], np.int64)
+    data = array.buffers()[2]
+    batches = []
+    left = [rows[:0]]
+    parts = [(0, len(rows))]
+    while parts:
+        start, end = parts.pop()
+        piece = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
+        try:
+            columns = read_columns(entity, piece, end - start)
+        except Doubt:
+            if end - start <= _SMALL_GROUP:
+                left.append(rows[start:end])
+            else:
+                cuts = np.linspace(start, end, _PARTS + 1, dtype=int).tolist()
+                parts += itertools.pairwise(cuts)
+            continue
+        places = lines.block.offset + lines.starts[rows[start:end]]
+        columns.append(pa.array(np.full(end - start, source, np.int32)))
+        columns.append(pa.array(places, pa.int64()))
+        batches.append(pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity)))
+    return batches, np.concatenate(left)
+
+
+def _read_singly(
+    catalog: Catalog, source: int, lines: _Lines, rest: NDArray[np.bool_]
+) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
+    import numpy as np
+
+    data, offset = lines.block.data, lines.block.offset
+    rows = np.flatnonzero(rest)
+    starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()
+    spans = zip(starts, ends, strict=True)
+    return read_lines(catalog, source, (Line(offset + a, data[a : b - 1]) for a, b in spans))
+
+
+def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch, with its rows in the order of the input."""
+    import numpy as np
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
+    batch = pa.concat_batches(batches)
+    order = np.argsort(batch.column(OFFSET).to_numpy())
+    return batch.take(pa.array(order))

@@ -1,0 +1,256 @@
+"""What there is to read: files, globs, directories, S3 objects, bytes and records of a program.
+
+A source is an index, a name for messages, and a location that any process can open. Everything a
+call names is resolved and looked at once, before any work, in the order it was given.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from omnigraph.errors import BadRequest
+from omnigraph.pipeline.locations import (
+    Compression,
+    InMemory,
+    LocalFile,
+    Location,
+    S3Object,
+    compression_of,
+    readable,
+    s3_store,
+)
+from omnigraph.pipeline.spool import spool_records
+from omnigraph.storage.uris import Root
+
+Unit = Literal["line", "row"]
+Given = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
+
+JSON_LINES = tuple(
+    stem + suffix for stem in (".jsonl", ".ndjson") for suffix in ("", ".gz", ".zst")
+)
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something to read. ``unit`` says what its records are counted in: lines, or rows."""
+
+    index: int
+    name: str
+    location: Location
+    size: int
+    compression: Compression | None = None
+    unit: Unit = "line"
+
+
+class Found(NamedTuple):
+    """A location with its name for messages and its size."""
+
+    name: str
+    location: Location
+    size: int
+
+
+def json_sources(given: Given | Iterable[Given], spool: Path) -> list[Source]:
+    """The sources of JSON lines that a call names.
+
+    A string is a path, a glob or a URI, never data. Of a directory every file of ``JSON_LINES`` is
+    read, by name. Neighbouring records become one source, a file in the directory ``spool``, which
+    must outlive the reading.
+    """
+    found: list[Found] = []
+    for item in _pieces(given):
+        if isinstance(item, str | Path):
+            found += files_named(item, JSON_LINES)
+        elif isinstance(item, bytes):
+            found.append(Found("<bytes>", InMemory(item), len(item)))
+        else:
+            path = spool / f"records-{len(found)}.jsonl"
+            spool_records(item, path)
+            found.append(Found("<records>", LocalFile(str(path)), path.stat().st_size))
+    if not found:
+        raise BadRequest("there is no source to read; name a file, or give records")
+    return [
+        Source(index, name, location, size, compression_of(name))
+        for index, (name, location, size) in enumerate(found)
+    ]
+
+
+Piece = str | Path | bytes | Iterator[Mapping[str, Any]]
+
+
+def _pieces(given: Given | Iterable[Given]) -> Iterator[Piece]:
+    """What a call gave, one source or glob at a time; records are streamed, never gathered."""
+    if isinstance(given, Given):
+        given = [given]
+    if not isinstance(given, Iterable):
+        raise BadRequest(
+            f"a Python {type(given).__name__} is no source; give a path, bytes of JSON lines, or "
+            "records as dicts"
+        )
+    items = iter(given)
+    pending: list[Any] = []
+
+    def records(first: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        yield first
+        for item in items:
+            if not isinstance(item, Mapping):
+                pending.append(item)
+                return
+            yield item
+
+    while True:
+        if pending:
+            item = pending.pop()
+        else:
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        if isinstance(item, Mapping):
+            yield records(item)
+        elif isinstance(item, bytearray | memoryview):
+            yield bytes(item)
+        elif isinstance(item, str | Path | bytes):
+            yield item
+        else:
+            raise BadRequest(
+                f"a Python {type(item).__name__} is no source; give paths, bytes of JSON lines, or "
+                "records as dicts"
+            )
+
+
+def files_named(target: str | Path, suffixes: Sequence[str]) -> list[Found]:
+    """The files of a path, glob, directory, `file://` or `s3://` address, sorted by name."""
+    text = os.fspath(target)
+    if not text:
+        raise BadRequest("the path of a source is empty; name a file, a directory or a glob")
+    if isinstance(target, str) and re.match(r"[Ss]3://", target):
+        return _in_s3(target, suffixes)
+    if isinstance(target, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/", target):
+        text = Root.parse(
+            target
+        ).path  # refuses every scheme but file:// with what to write instead
+    return _on_disk(text, suffixes)
+
+
+def _on_disk(text: str, suffixes: Sequence[str]) -> list[Found]:
+    path = Path(text)
+    with readable(text):
+        if path.is_dir():
+            names = sorted(
+                entry.name
+                for entry in path.iterdir()
+                if _is_wanted(entry.name, suffixes) and entry.is_file()
+            )
+            return [_file(path / name) for name in names] or _nothing(text, suffixes)
+        # A file of exactly that name wins over the glob its name would be.
+        if _GLOB.search(text) and not path.exists():
+            matches = [Path(name) for name in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
+            files = [_file(match) for match in matches if not match.is_dir()]
+            return files or _no_match(text)
+        return [_file(path)]
+
+
+def _file(path: Path) -> Found:
+    name = str(path)
+    with readable(name):
+        location = LocalFile(str(path.absolute()))
+        if not path.is_file():
+            # A pipe has no size, no offsets and no second reading.
+            path.stat()
+            raise BadRequest(f'"{name}" is not a regular file; write it to one first', source=name)
+        with location.open():
+            return Found(name, location, location.size())
+
+
+def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
+    bucket, _, key = target[len("s3://") :].partition("/")
+    Root.parse(f"s3://{bucket}")
+    with readable(target):
+        if not _GLOB.search(key):
+            if key and not key.endswith("/"):
+                found = _object(bucket, key)
+                if found is not None:
+                    return [found]
+            folder = key.rstrip("/")
+            listed = [
+                found
+                for found in _listing(bucket, folder)
+                if "/" not in _below(found, folder) and _is_wanted(found.name, suffixes)
+            ]
+            if listed or key.endswith("/") or not key:
+                return listed or _nothing(target, suffixes)
+            raise FileNotFoundError(target)
+        # Listings are by whole folders; what lies before the first wildcard narrows them.
+        folder = key[: _GLOB.search(key).start()].rpartition("/")[0]  # type: ignore[union-attr]
+        pattern = _glob_pattern(key)
+        return [
+            found for found in _listing(bucket, folder) if pattern.fullmatch(_object_of(found).key)
+        ] or _no_match(target)
+
+
+def _glob_pattern(key: str) -> re.Pattern[str]:
+    """A glob over `/`-separated keys: `*` stays in its folder, `**` does not."""
+    parts = []
+    for segment in key.split("/"):
+        if segment == "**":
+            parts.append("(?:[^/]+/)*")
+        else:
+            inner = re.sub(r"\\Z$|\\z$", "", fnmatch.translate(segment))
+            parts.append(inner.replace(".*", "[^/]*") + "/")
+    return re.compile("".join(parts).removesuffix("/"))
+
+
+def _object_of(found: Found) -> S3Object:
+    assert isinstance(found.location, S3Object)
+    return found.location
+
+
+def _below(found: Found, folder: str) -> str:
+    return _object_of(found).key.removeprefix(f"{folder}/" if folder else "")
+
+
+def _object(bucket: str, key: str) -> Found | None:
+    from obstore import exceptions
+
+    location = S3Object(bucket, key)
+    try:
+        return Found(f"s3://{bucket}/{key}", location, location.size())
+    except (FileNotFoundError, exceptions.NotFoundError):
+        return None
+
+
+def _listing(bucket: str, folder: str) -> list[Found]:
+    import obstore
+
+    return sorted(
+        (
+            Found(f"s3://{bucket}/{meta['path']}", S3Object(bucket, meta["path"]), meta["size"])
+            for batch in obstore.list(s3_store(bucket), folder or None)
+            for meta in batch
+        ),
+        key=lambda found: found.name,
+    )
+
+
+def _is_wanted(name: str, suffixes: Sequence[str]) -> bool:
+    return name.lower().endswith(tuple(suffixes)) and not Path(name).name.startswith(".")
+
+
+def _nothing(target: str, suffixes: Sequence[str]) -> list[Found]:
+    raise BadRequest(
+        f'"{target}" holds no file that ends in {", ".join(suffixes)}; name the files themselves',
+        source=target,
+    )
+
+
+def _no_match(target: str) -> list[Found]:
+    raise BadRequest(f'no file matches "{target}"; check the pattern', source=target)

@@ -1,0 +1,129 @@
+"""Cutting sources into ranges that can be read apart, and ranges into blocks of whole lines.
+
+A line belongs to the split in which its first byte lies. So every split but the first skips to the
+byte after a newline, every split reads its last line to the end, and together they give each line
+once, whatever their size. Offsets count uncompressed bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from omnigraph.pipeline.locations import open_plain
+from omnigraph.pipeline.sources import Source
+
+SPLIT_BYTES = 32 << 20
+BLOCK_BYTES = 8 << 20
+
+_TAIL_BYTES = 64 << 10
+_BOM = b"\xef\xbb\xbf"
+
+
+class Split(NamedTuple):
+    """The bytes from ``start`` up to ``end`` of a source; no end means all that follow."""
+
+    source: int
+    start: int
+    end: int | None
+
+
+class Block(NamedTuple):
+    """Whole lines of a source, the first of which begins at ``offset``."""
+
+    source: int
+    offset: int
+    data: bytes
+
+
+def plan_splits(sources: Iterable[Source], size: int = SPLIT_BYTES) -> list[Split]:
+    """The splits of some sources, in their order; a compressed one is read as a whole."""
+    return [split for source in sources for split in _splits(source, size)]
+
+
+def _splits(source: Source, size: int) -> Iterator[Split]:
+    if source.compression is not None:
+        yield Split(source.index, 0, None)
+        return
+    # The last one is open: a file that grows while it is read is cut at no odd place.
+    starts = range(0, max(source.size, 1), size)
+    for start in starts:
+        yield Split(source.index, start, None if start == starts[-1] else start + size)
+
+
+def read_blocks(source: Source, split: Split, size: int = BLOCK_BYTES) -> Iterator[Block]:
+    """The lines of a split, in blocks of about that size or, if longer, of one line."""
+    with open_plain(source.location, source.compression, source.name) as stream:
+        offset, data = _first_line(stream, split, size)
+        wanted = size
+        while True:
+            chunk = stream.read(_within(split, offset + len(data), wanted))
+            data += chunk
+            cut = _cut(data, offset, split.end, ended=not chunk)
+            if cut:
+                yield Block(source.index, offset, data[:cut])
+                offset, data, wanted = offset + cut, data[cut:], size
+            else:
+                # A line longer than all read so far: ever larger steps keep the copying linear.
+                wanted = max(size, len(data))
+            if not chunk or (split.end is not None and offset >= split.end):
+                return
+
+
+def _within(split: Split, position: int, wanted: int) -> int:
+    """How much to read next: up to the end of the split, then its last line in growing steps."""
+    if split.end is None:
+        return wanted
+    if position < split.end:
+        return min(wanted, split.end - position)
+    return max(_TAIL_BYTES, position - split.end)
+
+
+def _first_line(stream: BinaryIO, split: Split, size: int) -> tuple[int, bytes]:
+    """Where the first line of a split begins, and the bytes read from there on."""
+    if split.start == 0:
+        data = stream.read(size)
+        if data.startswith(_BOM):
+            # As white space it changes no offset.
+            data = b"   " + data[len(_BOM) :]
+        return 0, data
+    offset = split.start - 1
+    stream.seek(offset)
+    while data := stream.read(size):
+        newline = data.find(b"\n") + 1
+        if newline:
+            return offset + newline, data[newline:]
+        offset += len(data)
+    return offset, b""
+
+
+def _cut(data: bytes, offset: int, end: int | None, *, ended: bool) -> int:
+    """How many of these bytes are whole lines that begin before the end; 0 when more are needed."""
+    if end is not None and offset >= end:
+        return 0
+    if end is not None and offset + len(data) >= end:
+        last = data.find(b"\n", end - 1 - offset) + 1
+        if last:
+            return last
+    elif not ended:
+        return data.rfind(b"\n") + 1
+    return len(data) if ended else 0
+
+
+def line_numbers(source: Source, offsets: Iterable[int]) -> dict[int, int]:
+    """The 1-based number of the line that begins at each of these offsets."""
+    wanted = sorted(set(offsets))
+    numbers: dict[int, int] = {}
+    if not wanted:
+        return numbers
+    position, newlines = 0, 0
+    with open_plain(source.location, source.compression, source.name) as stream:
+        for offset in wanted:
+            while position < offset:
+                chunk = stream.read(min(BLOCK_BYTES, offset - position))
+                if not chunk:
+                    break
+                position += len(chunk)
+                newlines += chunk.count(b"\n")
+            numbers[offset] = newlines + 1
+    return numbers
