@@ -11,9 +11,10 @@ from typing import Any, Literal, Self
 
 import omnigraph
 from omnigraph.commit.heal import heal, sweep
+from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import Embedder
-from omnigraph.errors import AlreadyInitialised, BadRequest, BranchNotFound, GraphMoved
+from omnigraph.errors import AlreadyInitialised, BadRequest, BranchNotFound, Contention, GraphMoved
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import MutationPlan
 from omnigraph.lang.query.params import bind
@@ -326,6 +327,7 @@ class Branches:
         ``actor`` is who asks; a branch records nobody, since it makes no commit.
         """
         with self._changing(name):
+            self._refuse_unsettled(checked(name))
             return refs.create_ref(self._graph.manifest, name, from_)
 
     def list(self) -> list[str]:
@@ -341,6 +343,21 @@ class Branches:
         """Remove a branch and its commits; not undoable."""
         with self._changing(name):
             refs.delete_ref(self._graph.manifest, name)
+
+    def _refuse_unsettled(self, name: str) -> None:
+        """A writer of a deleted branch would publish to the next branch of that name."""
+        space = self._graph.space
+        graph_id = space.manifest.state(MAIN).head.graph_id
+        if name in self.list():
+            return
+        for sidecar in list_sidecars(space, graph_id):
+            if sidecar.branch == name:
+                raise Contention(
+                    f"an operation on the earlier branch `{name}` is not settled yet; try again, or "
+                    "reopen the graph read-write",
+                    attempts=1,
+                    operation_id=sidecar.operation_id,
+                )
 
     def _changing(self, name: str) -> HeldLocks:
         """The graph lock; what cannot be is refused before it is taken, which writes."""

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BranchNotFound, Conflict, NotAGraph, StorageError
+from omnigraph import failpoints
+from omnigraph.errors import (
+    BranchNotFound,
+    Conflict,
+    Contention,
+    NotAGraph,
+    OmniGraphError,
+    StorageError,
+)
 from omnigraph.storage.inline_residual import cleanup_versions
 from omnigraph.storage.table_branches import read_branch
 from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, new_graph
@@ -105,6 +113,28 @@ def test_a_branch_without_its_files_is_damage_and_not_absence(tmp_path):
         reader = og.open(graph.uri, mode="r")
         with pytest.raises(StorageError, match="restore"):
             reader.snapshot(branch="x")
+
+
+def test_a_writer_of_a_deleted_branch_does_not_write_to_the_next_of_that_name(tmp_path):
+    """Deleted and made again between the writer's last look and its publish."""
+    insert = 'query add() { insert Person { name: "ada" } }'
+    with new_graph(tmp_path) as graph:
+        graph.branches.create("x")
+        refused = []
+
+        def meanwhile(_: str) -> None:
+            graph.branches.delete("x")
+            with pytest.raises(Contention) as caught:
+                graph.branches.create("x")
+            refused.append(caught.value)
+
+        with failpoints.arm("publish.before_write", meanwhile), pytest.raises(OmniGraphError):
+            graph.mutate(insert, branch="x")
+        assert len(refused) == 1
+        with og.open(graph.uri) as reopened:
+            reopened.branches.create("x")
+            assert len(reopened.commits.list("x")) == 1
+            assert reopened.mutate(insert, branch="x").affected_nodes == 1
 
 
 def test_threads_share_one_handle(tmp_path):
