@@ -28,7 +28,6 @@ def resolve(command: Command, flags: Flags, uri: str | None) -> Address:
         named = " and ".join(f'{flag} "{text}"' for flag, text in given)
         raise BadRequest(f"{command.name} works on one graph and was given two, {named}; drop one")
     if not given:
-        # `is not None`: an empty text was given on purpose, by a script with an unset variable.
         empty = uri is not None or flags.store is not None
         raise BadRequest(
             f"{command.name} needs a graph{', and the URI given is empty' if empty else ''}: pass "

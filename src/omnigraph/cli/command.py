@@ -5,7 +5,7 @@ A flag that a command cannot use is refused with advice; none is dropped silentl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from omnigraph.errors import BadRequest
@@ -33,9 +33,13 @@ class Flags:
 
     def then(self, later: Flags) -> Flags:
         """These flags, with those given further right on the command line on top."""
-        given = {field.name: getattr(later, field.name) for field in fields(later)}
-        mine = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Flags(**(mine | {name: value for name, value in given.items() if value}))
+        # An empty text was given too: by a script, from a variable that is not set.
+        given = {
+            field.name: value
+            for field in fields(later)
+            if (value := getattr(later, field.name)) not in {None, False}
+        }
+        return replace(self, **given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,5 +107,4 @@ def _show_warnings() -> None:
     """Warnings of the engine, such as of work left for cleanup, go to stderr as plain lines."""
     import logging
 
-    logging.addLevelName(logging.WARNING, "warning")
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.basicConfig(format="warning: %(message)s", level=logging.WARNING)

@@ -1,0 +1,105 @@
+"""Running the command line as a process, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SRC = Path(__file__).parents[2] / "src"
+FOREIGN = ("OMNIGRAPH_", "AWS_")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a process ended and what it wrote."""
+
+    argv: Sequence[str]
+    exit: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What surrounds a command: nothing of the developer's own settings."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(FOREIGN) and not name.endswith("_API_KEY")
+    }
+    return {**kept, "PYTHONPATH": str(SRC), "OMNIGRAPH_HOME": str(home), **(extra or {})}
+
+
+class Launcher:
+    """The fork server of `launcher.py`."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(Path(__file__).parent / "launcher.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(scratch),
+            text=True,
+        )
+
+    def run(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+    ) -> Result:
+        """Run one command line in a child of the launcher."""
+        out, err, given = (self._scratch / name for name in ("stdout", "stderr", "stdin"))
+        given.write_text(stdin or "", "utf-8")
+        request = {
+            "argv": list(argv),
+            "cwd": str(cwd),
+            "env": environment(cwd / "home", env),
+            "stdin": str(given),
+            "stdout": str(out),
+            "stderr": str(err),
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        code = int(self._process.stdout.readline())
+        return Result(argv, code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def run_fresh(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+) -> Result:
+    """Run one command line in a new interpreter, as a user does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", *argv],
+        cwd=cwd,
+        env=environment(cwd / "home", env),
+        input=stdin or "",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Result(argv, done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,219 @@
+"""The process contract: exit codes, streams, failures, and what is loaded for which command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import omnigraph as og
+from omnigraph import cli, failpoints
+from tests.cli.running import environment
+
+ENGINE = {"lance", "pyarrow", "numpy", "duckdb", "pandas", "obstore", "omnigraph.graph"}
+
+
+def loaded_by(argv, place):
+    """The modules a command line loads in a fresh interpreter."""
+    program = (
+        "import sys\n"
+        "from omnigraph.cli import main\n"
+        "code = main(sys.argv[1:])\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *argv],
+        cwd=place,
+        env=environment(place),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+class TestLoading:
+    @pytest.mark.parametrize("argv", [("version",), ("-v",)])
+    def test_the_version_loads_no_parser_and_no_engine(self, place, argv):
+        assert loaded_by(argv, place).isdisjoint({*ENGINE, "typer", "rich", "lark"})
+
+    @pytest.mark.parametrize("argv", [("--help",), ("branch", "create", "--help")])
+    def test_help_loads_no_engine(self, place, argv):
+        assert loaded_by(argv, place).isdisjoint({*ENGINE, "lark", "rich"})
+
+    def test_lint_against_a_file_loads_no_engine(self, place):
+        (place / "q.gq").write_text("query a() { match { $p: Person } return { $p.name } }")
+        argv = ("lint", "--schema", "people.pg", "--query", "q.gq")
+        assert loaded_by(argv, place).isdisjoint(ENGINE)
+
+
+class TestExitCodes:
+    """In fresh interpreters: what a shell sees."""
+
+    def test_done(self, fresh):
+        result = fresh("init", "--schema", "people.pg", "g.omni")
+        assert (result.exit, result.stdout) == (0, "initialized g.omni\n")
+        assert fresh("branch", "list", "--uri", "g.omni").stdout == "main\n"
+
+    def test_failed(self, fresh):
+        result = fresh("snapshot", "nowhere.omni", "--json")
+        assert result.exit == 1
+        assert result.json["code"] == "not_found"
+        assert result.stderr == f"error: {result.json['error']}\n"
+
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            (),
+            ("frobnicate",),
+            ("branch",),
+            ("branch", "frobnicate"),
+            ("init", "g.omni"),
+            ("init", "--schema", "people.pg"),
+            ("snapshot", "a", "b"),
+            ("snapshot", "--frobnicate"),
+            ("snapshot", "--store"),
+        ],
+    )
+    def test_misused(self, omnigraph, argv):
+        result = omnigraph(*argv)
+        assert (result.exit, result.stdout) == (2, "")
+        assert result.stderr.startswith("error: ")
+        assert "omnigraph --help" in result.stderr
+
+    def test_misused_in_json(self, fresh):
+        result = fresh("snapshot", "--json", "--frobnicate")
+        assert result.exit == 2
+        assert result.json.keys() == {"error", "code"}
+        assert result.json["code"] == "bad_request"
+        assert "--frobnicate" in result.json["error"]
+
+    def test_interrupted(self, fresh, place):
+        fresh("init", "--schema", "people.pg", "g.omni")
+        pause = place / "pause"
+        child = subprocess.Popen(
+            [sys.executable, "-m", "omnigraph.cli", "branch", "create", "x", "--uri", "g.omni"],
+            cwd=place,
+            env=environment(
+                place / "home", {"OMNIGRAPH_FAILPOINTS": f"branch.before_create=pause:{pause}"}
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        waiting = failpoints.FilePause(pause)
+        waiting.wait_until_reached()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+        assert child.returncode == 130
+        assert (out, err) == ("", "omnigraph branch create -> g.omni (direct, local)\n")
+        # The lock went with the process, and nothing was made.
+        assert fresh("branch", "create", "y", "--uri", "g.omni").exit == 0
+        assert fresh("branch", "list", "--uri", "g.omni").stdout == "main\ny\n"
+
+
+class TestInternalErrors:
+    """A fault of the product itself, made by a failpoint."""
+
+    @pytest.fixture
+    def broken(self, place, monkeypatch):
+        og.init(place / "g.omni", place / "people.pg").close()
+        monkeypatch.chdir(place)
+        with failpoints.arm("branch.before_create", ZeroDivisionError("boom")):
+            yield ["branch", "create", "x", "--uri", "g.omni", "--quiet"]
+
+    def test_no_traceback_but_a_hint(self, broken, capsys):
+        assert cli.main(broken) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("error: internal error: ZeroDivisionError: boom\n")
+        assert "report" in err
+        assert "OMNIGRAPH_DEBUG=1" in err
+        assert "Traceback" not in err
+
+    def test_the_body(self, broken, capsys):
+        assert cli.main([*broken, "--json"]) == 1
+        assert json.loads(capsys.readouterr().out) == {
+            "error": "internal error: ZeroDivisionError: boom",
+            "code": "internal",
+        }
+
+    def test_the_whole_story_on_demand(self, broken, capsys, monkeypatch):
+        monkeypatch.setenv("OMNIGRAPH_DEBUG", "1")
+        assert cli.main(broken) == 1
+        assert "Traceback" in capsys.readouterr().err
+
+
+class TestStreams:
+    def start(self, place, argv, stdout):
+        return subprocess.run(
+            [sys.executable, "-m", "omnigraph.cli", *argv],
+            cwd=place,
+            env=environment(place / "home"),
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    def test_a_reader_that_went_away_is_no_error_to_talk_about(self, place, graph):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = self.start(place, ["schema", "show", graph], writing)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (1, "")
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    @pytest.mark.parametrize("more", [[], ["--json"]])
+    def test_output_that_cannot_be_written_is_a_failure(self, place, graph, more):
+        with open("/dev/full", "w") as full:
+            done = self.start(place, ["schema", "show", graph, *more], full)
+        assert done.returncode == 1
+        assert "cannot write the output" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_names_an_encoding_cannot_carry_are_spelled_out(self, fresh):
+        result = fresh("snapshot", "größe-☃.omni", "--json", env={"PYTHONIOENCODING": "ascii"})
+        assert result.exit == 1
+        assert "größe-☃.omni" in result.json["error"]
+        assert "\\u2603" in result.stderr
+
+    def test_data_cannot_steer_the_terminal(self, omnigraph):
+        result = omnigraph("lint", "--query", "a\x1b[2J\x07.gq", "--schema", "people.pg")
+        assert result.exit == 1
+        assert "a\\x1b[2J\\x07.gq" in result.stderr
+        assert "\x1b" not in result.stderr
+
+
+def test_a_table_is_drawn_on_a_terminal_only(place, graph):
+    import pty
+
+    mine, theirs = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", "branch", "list", "--uri", graph],
+        cwd=place,
+        env=environment(place / "home", {"TERM": "xterm", "COLUMNS": "80"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        check=True,
+    )
+    os.close(theirs)
+    shown = b""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            chunk = os.read(mine, 4096)
+        except OSError:  # Linux: all writers are gone
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(mine)
+    assert "───" in shown.decode()
+    assert "main" in shown.decode()
