@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,8 +30,9 @@ from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refu
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.manifest.schema_row import (
     first_schema,
+    mirrors_agree,
     read_catalog,
-    verify_mirrors,
+    settle_mirrors,
     write_mirrors,
 )
 from omnigraph.manifest.snapshot import Snapshot, Target
@@ -57,6 +59,7 @@ def init(
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
+    _refuse_file(root)
     store = ObjectStore.open(root)
     _refuse_existing(root, store, force)
     _probe(store)
@@ -74,6 +77,17 @@ def _probe(store: ObjectStore) -> None:
     """Prove that the store keeps the promises commits and locks are built on."""
     probe_put_if_absent(store)
     probe_compare_and_set(store)
+
+
+def _refuse_file(root: Root) -> None:
+    if not root.is_local:
+        return
+    path = Path(root.path)
+    there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+    if not there.is_dir():
+        raise BadRequest(
+            f"{there} is no directory, so no graph can be made at {root}; choose another root"
+        )
 
 
 def _refuse_existing(root: Root, store: ObjectStore, force: bool) -> None:
@@ -104,7 +118,7 @@ def open(
     graph.check()
     if mode == "rw":
         sweep(graph.space)
-        verify_mirrors(graph.store, graph.schema.row())
+        graph.verify_mirrors()
     return graph
 
 
@@ -175,7 +189,7 @@ class Graph:
         self.check()
         if self.mode == "rw":
             heal(self.space)
-            verify_mirrors(self.store, self.schema.row())
+            self.verify_mirrors()
 
     def check(self) -> None:
         """Refuse a graph that moved or is newer; raise an older one to the current format."""
@@ -187,6 +201,18 @@ class Graph:
             if state.head.product != omnigraph.__version__:
                 _probe(self.store)
             self._migrate()
+
+    def verify_mirrors(self) -> None:
+        """Rewrite stale files that mirror the schema; refuse edited ones.
+
+        Whoever applies a schema holds the graph lock until the files are written.
+        """
+        if mirrors_agree(self.store, self.schema.row()):
+            return
+        held = self.locks.try_acquire(self.locks.graph_lock())
+        if held is not None:
+            with held:
+                settle_mirrors(self.store, self.schema.row())
 
     def _migrate(self) -> None:
         """Raise every branch of the manifest to the current internal version; refuse a newer one."""

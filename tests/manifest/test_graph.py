@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.handles import TableRef, create_table, open_table
 from omnigraph.storage.inline_residual import set_schema_metadata
+from omnigraph.storage.locks import LockManager
 from omnigraph.storage.tables import merge_insert_exclusive
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
@@ -149,7 +151,18 @@ def test_a_place_without_a_graph(tmp_path, mode):
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-@pytest.mark.parametrize("uri", ["ftp://x/y", "http://h/g", "https://h/g", "gs://b/p", ""])
+def test_a_file_where_the_root_should_be(tmp_path):
+    (tmp_path / "file").write_text("x", "utf-8")
+    (tmp_path / "loop").symlink_to("loop")
+    for place in ("file", "file/below", "loop", "loop/below"):
+        with pytest.raises(BadRequest, match="no directory"):
+            og.init(tmp_path / place, SCHEMA)
+    assert files(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize(
+    "uri", [None, 3, b"g", [], " ", "ftp://x/y", "http://h/g", "https://h/g", "gs://b/p", ""]
+)
 def test_unsupported_places(uri):
     with pytest.raises(BadRequest):
         og.open(uri)
@@ -345,16 +358,16 @@ def test_a_comment_in_the_mirror_is_fine_and_stays(tmp_path):
     assert path.read_text("utf-8").startswith("// ours")
 
 
-@pytest.mark.parametrize("edit", [SCHEMA + "node Extra { x: I32 }", "node {", ""])
+@pytest.mark.parametrize("edit", [SCHEMA.encode() + b"node X { x: I32 }", b"node {", b"", b"\xff"])
 def test_an_edited_mirror_is_refused_for_writing_only(tmp_path, edit):
     new_graph(tmp_path).close()
     path = tmp_path / "graph" / "_schema.pg"
-    path.write_text(edit, "utf-8")
+    path.write_bytes(edit)
     with pytest.raises(SchemaConflict, match=r"_schema\.pg"):
         og.open(tmp_path / "graph")
     with og.open(tmp_path / "graph", mode="r") as reader:
         assert reader.schema.source == SCHEMA
-    assert path.read_text("utf-8") == edit
+    assert path.read_bytes() == edit
 
 
 @pytest.mark.parametrize(
@@ -362,11 +375,14 @@ def test_an_edited_mirror_is_refused_for_writing_only(tmp_path, edit):
     [
         ("_schema.pg", None),  # any other text counts as edited: the test above
         ("_schema.ir.json", None),
-        ("_schema.ir.json", "{"),
-        ("_schema.ir.json", "[]"),
+        ("_schema.ir.json", b"{"),
+        ("_schema.ir.json", b"[]"),
+        ("_schema.ir.json", b"\xff"),
+        ("_schema.ir.json", b"[" * 99_999),
         ("__schema_state.json", None),
-        ("__schema_state.json", "{"),
-        ("__schema_state.json", "[]"),
+        ("__schema_state.json", b"{"),
+        ("__schema_state.json", b"[]"),
+        ("__schema_state.json", b"\xff"),
     ],
 )
 def test_missing_or_damaged_mirrors_are_written_again(tmp_path, name, damage):
@@ -375,7 +391,7 @@ def test_missing_or_damaged_mirrors_are_written_again(tmp_path, name, damage):
     text = path.read_text("utf-8")
     path.unlink()
     if damage is not None:
-        path.write_text(damage, "utf-8")
+        path.write_bytes(damage)
     og.open(tmp_path / "graph").close()
     assert path.read_text("utf-8") == text
 
@@ -389,6 +405,19 @@ def test_stale_mirrors_of_an_earlier_schema_are_brought_up_to_date(tmp_path):
         (tmp_path / "graph" / name).write_bytes((tmp_path / "other" / name).read_bytes())
     og.open(tmp_path / "graph").close()
     assert (tmp_path / "graph" / "_schema.pg").read_text("utf-8") == SCHEMA
+
+
+def test_mirrors_are_left_to_whoever_holds_the_graph_lock(tmp_path):
+    """Between the publish of a schema and its mirrors, an open must not call them edited."""
+    new_graph(tmp_path).close()
+    path = tmp_path / "graph" / "_schema.pg"
+    path.write_text("node Later { x: I32 }", "utf-8")
+    locks = LockManager(Root.parse(tmp_path / "graph"))
+    with locks.acquire(locks.graph_lock()), ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: og.open(tmp_path / "graph").close()).result(timeout=20)
+    assert path.read_text("utf-8") == "node Later { x: I32 }"
+    with pytest.raises(SchemaConflict):
+        og.open(tmp_path / "graph")
 
 
 # ------------------------------------------------------------------ damage

@@ -78,6 +78,17 @@ class ObjectsContract:
         store.write_text("object", "second")
         assert store.read_text("object") == "second"
 
+    def test_a_fingerprint_tells_what_took_the_place_of_an_object(self, store):
+        store.write_text("dir/object", "one")
+        first = store.fingerprint("dir/object")
+        assert first is not None
+        assert store.fingerprint("dir/object") == first
+        store.write_text("dir/object", "two")
+        assert store.fingerprint("dir/object") not in {first, None}
+        store.delete("dir/object")
+        assert store.fingerprint("dir/object") is None
+        assert store.fingerprint("nowhere/at/all") is None
+
     def test_reading_what_is_not_there_is_not_found(self, store):
         with pytest.raises(NotFound):
             store.read_text("missing")

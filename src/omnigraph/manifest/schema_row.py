@@ -17,7 +17,7 @@ from omnigraph.lang.schema.identity import create
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.storage import layout
-from omnigraph.storage.faults import NotFound
+from omnigraph.storage.faults import InvalidText, NotFound
 from omnigraph.storage.objects import ObjectStore
 
 STATE_FORMAT = 1
@@ -61,15 +61,21 @@ def _state(row: SchemaRow) -> dict[str, Any]:
     }
 
 
-def verify_mirrors(store: ObjectStore, row: SchemaRow) -> None:
+def mirrors_agree(store: ObjectStore, row: SchemaRow) -> bool:
+    """Whether all three files mirror this schema."""
+    text = _read(store, layout.SCHEMA_SOURCE)
+    return text is not None and _shape_hash(text) == row.shape_hash and _others_agree(store, row)
+
+
+def settle_mirrors(store: ObjectStore, row: SchemaRow) -> None:
     """Bring stale mirrors up to date; an edit that changes the meaning is `SchemaConflict`."""
     text = _read(store, layout.SCHEMA_SOURCE)
-    state = _read_state(store)
     mirrored = None if text is None else _shape_hash(text)
     if mirrored == row.shape_hash:
-        if state != _state(row) or _read_ir_hash(store) != row.ir_hash:
+        if not _others_agree(store, row):
             write_mirrors(store, row, source=False)
         return
+    state = _read_state(store)
     stale = state is not None and mirrored is not None and mirrored == state.get("shape_hash")
     if text is None or stale:
         write_mirrors(store, row)
@@ -81,29 +87,36 @@ def verify_mirrors(store: ObjectStore, row: SchemaRow) -> None:
     )
 
 
+def _others_agree(store: ObjectStore, row: SchemaRow) -> bool:
+    return _read_state(store) == _state(row) and _read_ir_hash(store) == row.ir_hash
+
+
 def _read(store: ObjectStore, name: str) -> str | None:
     try:
         return store.read_text(name)
     except NotFound:
         return None
+    except InvalidText:
+        return "\ufffd"  # some text, which no schema and no document is
 
 
 def _read_state(store: ObjectStore) -> dict[str, Any] | None:
-    text = _read(store, layout.SCHEMA_STATE)
-    try:
-        state = json.loads(text) if text is not None else None
-    except json.JSONDecodeError:
-        return None
+    state = _document(store, layout.SCHEMA_STATE)
     return state if isinstance(state, dict) else None
 
 
 def _read_ir_hash(store: ObjectStore) -> str | None:
-    text = _read(store, layout.SCHEMA_IR)
-    if text is None:
-        return None
     try:
-        return Ir.from_json(json.loads(text)).ir_hash
-    except (json.JSONDecodeError, OmniGraphError):
+        return Ir.from_json(_document(store, layout.SCHEMA_IR)).ir_hash
+    except OmniGraphError:
+        return None
+
+
+def _document(store: ObjectStore, name: str) -> Any:
+    text = _read(store, name)
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
         return None
 
 

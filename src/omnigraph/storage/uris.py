@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, Literal
 from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
 
@@ -37,10 +37,12 @@ class Root:
     path: str
 
     @classmethod
-    def parse(cls, target: str | Path) -> Root:
+    def parse(cls, target: str | PurePath) -> Root:
         """Read a root as a person writes it; ``BadRequest`` when nothing can be stored there."""
-        if isinstance(target, Path):
+        if isinstance(target, PurePath):
             return cls._local(os.fspath(target), target)
+        if not isinstance(target, str):
+            raise BadRequest(f"a graph root is a text or a path, not {target!r}; give {SUPPORTED}")
         scheme = _SCHEME.match(target)
         name = scheme[1].lower() if scheme else None
         if name == "s3":
@@ -57,7 +59,7 @@ class Root:
         return cls._local(target, target)
 
     @classmethod
-    def _local(cls, path: str, target: str | Path) -> Root:
+    def _local(cls, path: str, target: str | PurePath) -> Root:
         _check_path(path, target)
         try:
             # realpath also makes it absolute, and resolves `link/..` the way the kernel does.
@@ -118,8 +120,8 @@ class Root:
         return _s3_options(self.bucket, os.environ if environ is None else environ)
 
 
-def _check_path(path: str, target: str | Path) -> None:
-    if not path and not str(target).lower().startswith("s3:"):
+def _check_path(path: str, target: str | PurePath) -> None:
+    if not path.strip() and not str(target).lower().startswith("s3:"):
         raise BadRequest(f"the graph root is empty; give {SUPPORTED}")
     try:
         path.encode()
