@@ -88,7 +88,7 @@ Piece = str | Path | bytes | Iterator[Mapping[str, Any]]
 
 def _pieces(given: Given | Iterable[Given]) -> Iterator[Piece]:
     """What a call gave, one source or glob at a time; records are streamed, never gathered."""
-    if isinstance(given, Given):
+    if isinstance(given, str | Path | bytes | bytearray | memoryview | Mapping):
         given = [given]
     if not isinstance(given, Iterable):
         raise BadRequest(

@@ -1,0 +1,231 @@
+"""Ids of incoming rows: derived from the key, given by the record, or made from its place.
+
+Nothing random happens here, because a frame may be evaluated more than once: a made id is a ULID
+whose time is the operation's start and whose other 80 bits are a hash of the operation's id, the
+source and the offset, the same in every process and on every engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.pipeline.batches import ID, OFFSET, SOURCE, BadRecord, Entity, bad_batch
+from omnigraph.types import (
+    PropType,
+    Scalar,
+    Unfit,
+    derive_id_column,
+    key_text,
+    parse_date,
+    parse_datetime,
+    round_f32,
+    shown,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+_CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_MAX_MS = 2**48 - 1
+
+
+def derive_ids(
+    entity: Entity, batch: pa.RecordBatch, operation_id: str, started_at_ms: int
+) -> tuple[pa.Array, pa.RecordBatch]:
+    """The id of every row of a typed batch, and the records that can have none.
+
+    Those have a null id, and a row in the second value, which has the columns of ``bad_schema``.
+    """
+    import pyarrow.compute as pc
+
+    if isinstance(entity, NodeType) and entity.key is not None:
+        return _keyed_ids(entity, entity.key, batch)
+    given = batch.column(ID)
+    if given.null_count == 0:
+        return given, bad_batch([])
+    made = made_ids(batch.column(SOURCE), batch.column(OFFSET), operation_id, started_at_ms)
+    return pc.coalesce(given, made), bad_batch([])
+
+
+def _keyed_ids(
+    node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch
+) -> tuple[pa.Array, pa.RecordBatch]:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = np.ones(batch.num_rows, np.bool_)
+    bad: list[BadRecord] = []
+    for name in key:
+        absent = batch.column(name).is_null()
+        for row in pc.indices_nonzero(absent).to_pylist():
+            if whole[row]:
+                whole[row] = False
+                bad.append(_bad(batch, row, f"{node.name}.{name}: a key cannot be null"))
+    kept = batch if whole.all() else batch.filter(pa.array(whole))
+    ids = derive_id_column([(node.properties[name].type, kept.column(name)) for name in key])
+    if not whole.all():
+        ids = pc.replace_with_mask(pa.nulls(batch.num_rows, pa.utf8()), pa.array(whole), ids)
+    wrong = [row for row, _, accepted in _spelled_otherwise(node, batch, ids) if not accepted]
+    bad += [_bad(batch, row, _mismatch(node, key, batch, ids, row)) for row in wrong]
+    if wrong:
+        mask = np.zeros(batch.num_rows, np.bool_)
+        mask[wrong] = True
+        ids = pc.if_else(pa.array(mask), pa.scalar(None, pa.utf8()), ids)
+    return ids, bad_batch(bad)
+
+
+def _bad(batch: pa.RecordBatch, row: int, reason: str) -> BadRecord:
+    return BadRecord(batch.column(SOURCE)[row].as_py(), batch.column(OFFSET)[row].as_py(), reason)
+
+
+def _mismatch(
+    node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch, ids: pa.Array, row: int
+) -> str:
+    given, derived = batch.column(ID)[row].as_py(), ids[row].as_py()
+    return (
+        f"the id {shown(given)} of {node.name} is not the one its key ({', '.join(key)}) makes, "
+        f"{shown(derived)}; leave the id out"
+    )
+
+
+def id_aliases(entity: Entity, batch: pa.RecordBatch, ids: pa.Array) -> dict[str, str]:
+    """Explicit ids that mean a key value in another spelling than the id, with that id.
+
+    Older exports spell single keys as values (`2024-01-01`, `1.0`). Edges of the same load that
+    use such a spelling are to be pointed to the id.
+    """
+    if not isinstance(entity, NodeType) or entity.key is None:
+        return {}
+    return {
+        spelled: ids[row].as_py()
+        for row, spelled, accepted in _spelled_otherwise(entity, batch, ids)
+        if accepted
+    }
+
+
+def _spelled_otherwise(
+    node: NodeType, batch: pa.RecordBatch, ids: pa.Array
+) -> Iterator[tuple[int, str, bool]]:
+    """The rows whose explicit id is not the derived text: its text, and whether it means the key."""
+    import pyarrow.compute as pc
+
+    given = batch.column(ID)
+    if given.null_count == len(given):
+        return
+    assert node.key is not None
+    single = node.properties[node.key[0]].type if len(node.key) == 1 else None
+    for row in pc.indices_nonzero(pc.not_equal(given, ids).fill_null(False)).to_pylist():
+        text = given[row].as_py()
+        yield row, text, single is not None and _means(single, text, ids[row].as_py())
+
+
+def _means(t: PropType, text: str, derived: str) -> bool:
+    """Whether a text, read as a value of the key's type, is the key whose id this is."""
+    read = _READERS.get(t.scalar)
+    if read is None:
+        return False
+    try:
+        return key_text(t, read(text)) == derived
+    except (Unfit, ValueError, OverflowError):
+        return False
+
+
+def _plain_int(text: str) -> int:
+    # int() alone would also take "1_000", white space and digits of other scripts.
+    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 40:
+        raise ValueError(text)
+    return int(text)
+
+
+def _plain_float(text: str) -> float:
+    if not text.isascii() or "_" in text or text != text.strip():
+        raise ValueError(text)
+    return float(text)
+
+
+_READERS: dict[Scalar, Any] = {
+    **dict.fromkeys((Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64), _plain_int),
+    Scalar.F32: lambda text: round_f32(_plain_float(text)),
+    Scalar.F64: _plain_float,
+    Scalar.DATE: parse_date,
+    Scalar.DATETIME: parse_datetime,
+}
+
+
+def made_ids(
+    sources: pa.Array, offsets: pa.Array, operation_id: str, started_at_ms: int
+) -> pa.Array:
+    """A ULID for every record, from where it stands. Records of one source never share one."""
+    import numpy as np
+    import pyarrow as pa
+
+    size = len(offsets)
+    low, high = np.empty(size, np.uint64), np.empty(size, np.uint64)
+    source, offset = sources.to_numpy(), offsets.to_numpy().astype(np.uint64)
+    for index in np.unique(source).tolist():
+        rows = source == index
+        low[rows], high[rows] = _hashed(operation_id, index, offset[rows])
+    texts = np.empty((size, 26), np.uint8)
+    texts[:, :10] = _time_text(started_at_ms)
+    # 80 bits, five to a character: 16 in `high`, then 64 in `low`.
+    for place in range(16):
+        shift = 75 - 5 * place
+        if shift >= 64:
+            digit = high >> np.uint64(shift - 64)
+        elif shift > 59:
+            digit = (high << np.uint64(64 - shift)) | (low >> np.uint64(shift))
+        else:
+            digit = low >> np.uint64(shift)
+        texts[:, 10 + place] = _alphabet()[(digit & np.uint64(31)).astype(np.intp)]
+    bounds = np.arange(0, 26 * (size + 1), 26, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.utf8(), size, [None, pa.py_buffer(bounds), pa.py_buffer(texts.ravel())]
+    )
+
+
+def _hashed(
+    operation_id: str, source: int, offsets: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """64 and 16 bits per offset, keyed by operation and source.
+
+    The first is a permutation of the offsets, so that within a source no two are equal; the keys
+    stand between the rounds, so that two sources are unrelated.
+    """
+    import numpy as np
+
+    seed = struct.pack(">q", source) + operation_id.encode()
+    keys = np.frombuffer(hashlib.blake2b(seed, digest_size=32).digest(), "<u8")
+    low = _mixed(_mixed(offsets ^ keys[0]) ^ keys[1])
+    high = _mixed(_mixed(offsets ^ keys[2]) ^ keys[3]) >> np.uint64(48)
+    return low, high
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 64-bit numbers that spreads every bit: two multiply-and-shift rounds."""
+    import numpy as np
+
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _alphabet() -> NDArray[np.uint8]:
+    import numpy as np
+
+    return np.frombuffer(_CROCKFORD, np.uint8)
+
+
+def _time_text(ms: int) -> NDArray[np.uint8]:
+    import numpy as np
+
+    if not 0 <= ms <= _MAX_MS:
+        raise ValueError(f"{ms} ms do not fit the 48 bits of a ULID")
+    digits = [ms >> shift & 31 for shift in range(45, -1, -5)]
+    return np.take(_alphabet(), digits)
