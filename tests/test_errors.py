@@ -42,7 +42,103 @@ def test_a_source_error_keeps_its_place_and_its_snippet_on_the_way():
 def test_an_error_without_its_facts_is_a_mistake_of_the_product():
     with pytest.raises(TypeError, match="table_key"):
         KeyConflict("no", entity_id="1")
-    assert BadRequest("no").details == {}
+    assert BadRequest("no").details == {"reason": "no"}
+    assert BadRequest("no", reason="why").details == {"reason": "why"}
+
+
+# One row per class a user can meet: code, status, wire code, member of the body, exit code, label,
+# and the facts it must carry.
+TABLE = """
+ParseError              parse                     400 bad_request -                    1 parse_error
+CatalogError            catalog                   400 bad_request -                    1 catalog_error
+IdentityError           identity                  400 bad_request -                    1 identity_error
+TypeCheckError          type                      400 bad_request -                    1 type_error
+ParamError              param                     400 bad_request -                    1 param_error
+InputError              input                     400 bad_request -                    1 input_error
+ConstraintError         constraint                400 bad_request -                    1 write_error
+UnsupportedMigration    unsupported_migration     400 bad_request -                    1 -
+BadRequest              bad_request               400 bad_request -                    1 -
+CursorRejected          cursor_rejected           400 bad_request -                    1 change_cursor_rejected
+QueryNotFound           query_not_found           400 bad_request -                    1 -
+PolicyDenied            policy_denied             403 forbidden   -                    1 - action actor
+BranchNotFound          branch_not_found          404 not_found   -                    1 - branch
+CommitNotFound          commit_not_found          404 not_found   -                    1 - graph_commit_id
+VersionNotFound         version_not_found         404 not_found   -                    1 - branch version
+EntityNotFound          entity_not_found          404 not_found   -                    1 -
+BranchExists            branch_exists             409 conflict    conflict             1 - branch
+BranchNameClash         branch_name_clash         409 conflict    conflict             1 - branch other
+BranchInUse             branch_in_use             409 conflict    conflict             1 - branch by
+Contention              contention                409 conflict    conflict             1 - attempts
+SchemaApplyInProgress   schema_apply_in_progress  409 conflict    conflict             1 -
+SchemaConflict          schema_conflict           409 conflict    conflict             1 -
+GraphMoved              graph_moved               409 conflict    conflict             1 - recorded actual
+AlreadyInitialised      already_initialised       409 conflict    conflict             1 -
+Drift                   drift                     409 conflict    conflict             1 -
+ExpectedVersionMismatch expected_version_mismatch 409 conflict    manifest_conflict    1 - table_key expected actual
+KeyConflict             key_conflict              409 conflict    key_conflict         1 - table_key entity_id
+MergeConflicts          merge_conflicts           409 conflict    merge_conflicts      1 - conflicts
+NoParent                no_parent                 409 conflict    change_diff_refusal  1 - graph_commit_id
+SchemaBoundary          schema_boundary           409 conflict    change_diff_refusal  1 - graph_commit_id type_name
+RecoveryRequired        recovery_required         409 conflict    recovery_required    1 - operation_id
+HistoryReclaimed        history_reclaimed         410 -           history_reclaimed    1 - table_key version
+ChangeFeedGap           change_feed_gap           410 -           change_feed_gap      1 - cursor first_unreadable_commit_id
+PreconditionFailed      precondition_failed       412 -           precondition_failure 4 - branch expected actual
+ResourceLimit           resource_limit            413 bad_request resource_limit       1 - resource limit actual
+ProviderError           provider                  500 internal    -                    1 runtime_error
+StorageError            storage                   500 internal    -                    1 runtime_error
+CorruptSidecar          corrupt_sidecar           500 internal    -                    1 runtime_error
+NewerFormat             newer_format              500 internal    -                    1 runtime_error
+NotAGraph               not_a_graph               404 not_found   -                    1 runtime_error
+"""
+ROWS = [line.split() for line in TABLE.strip().splitlines()]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_every_class_has_its_code_status_and_place_on_the_wire(row):
+    name, code, status, wire_code, member, exit_code, label, *fields = row
+    error = example(getattr(errors, name))
+    assert (error.code, error.http_status, error.exit_code) == (code, int(status), int(exit_code))
+    text = "what happened" if label == "-" else f"{label.replace('_', ' ')}: what happened"
+    facts = {field: f"<{field}>" for field in fields}
+    body = {"error": text}
+    if wire_code != "-":
+        body["code"] = wire_code
+    if member == "conflict":
+        body["conflict"] = {"code": code, **facts}
+    elif member == "change_diff_refusal":
+        body[member] = {"reason": code, **facts}
+    elif member == "merge_conflicts":
+        body[member] = facts["conflicts"]
+    elif member != "-":
+        body[member] = facts
+    assert error.body() == body
+    assert facts.items() <= error.details.items()
+    assert sorted(error.fields) == sorted(fields)
+
+
+def test_the_table_has_every_class_but_the_bases():
+    bases = {"OmniGraphError", "SourceError", "NotFound", "Conflict", "Gone"}
+    own = {kind.__name__ for kind in every_class() if kind.__module__ == errors.__name__}
+    assert own - bases == {row[0] for row in ROWS}
+    codes = [row[1] for row in ROWS]
+    assert len(set(codes)) == len(codes)
+
+
+def test_a_missing_provider_is_the_callers_fault_and_stays_so_on_the_way():
+    error = pickle.loads(pickle.dumps(errors.ProviderError("no key", missing=True)))
+    assert (error.http_status, error.body()) == (
+        400,
+        {"error": "runtime error: no key", "code": "bad_request"},
+    )
+
+
+def test_places_and_refused_records_are_in_the_body():
+    span = Span(5, 6, 1, 6)
+    assert ParseError("no", span=span, source="node {}").body()["span"] == {
+        "start": 5, "end": 6, "line": 1, "column": 6,
+    }  # fmt: skip
+    refused = {"total": 1, "first": [{"line": 1}]}
+    assert errors.InputError("no", bad_records=refused).body()["bad_records"] == refused
 
 
 def place(text, start, end):

@@ -59,8 +59,8 @@ class OmniGraphError(Exception):
 
     code: ClassVar[str] = "internal"
     label: ClassVar[str | None] = None
-    http_status: ClassVar[int] = 500
-    wire_code: ClassVar[str | None] = "internal"
+    http_status: int = 500
+    wire_code: str | None = "internal"
     wire_detail: ClassVar[str | None] = None
     exit_code: ClassVar[int] = 1
     fields: ClassVar[tuple[str, ...]] = ()
@@ -259,17 +259,21 @@ class UnsupportedMigration(OmniGraphError):
 
 
 class BadRequest(OmniGraphError):
-    """A name, target, filter or token is not acceptable."""
+    """A name, target, filter or token is not acceptable; ``details['reason']`` says why."""
 
     code = "bad_request"
     http_status = 400
     wire_code = "bad_request"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message, **{"reason": message, **details})
 
 
 class CursorRejected(BadRequest):
     """A change cursor or page token is damaged, foreign or of the wrong kind."""
 
     code = "cursor_rejected"
+    label = "change cursor rejected"
 
 
 class QueryNotFound(BadRequest):
@@ -498,12 +502,15 @@ class ResourceLimit(OmniGraphError):
 
 
 class ProviderError(OmniGraphError):
-    """The embedding provider is missing (400) or failing (500)."""
+    """The embedding provider fails (500), or is ``missing``: not chosen, or without a key (400)."""
 
     code = "provider"
     label = "runtime error"
-    http_status = 400
-    wire_code = "bad_request"
+
+    def __init__(self, message: str, *, missing: bool = False, **details: Any) -> None:
+        super().__init__(message, missing=missing, **details)
+        if missing:
+            self.http_status, self.wire_code = 400, "bad_request"
 
 
 class StorageError(OmniGraphError):

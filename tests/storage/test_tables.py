@@ -12,6 +12,7 @@ import pytest
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
 from omnigraph.storage import inline_residual, tables
 from omnigraph.storage.rewriting import stage_restore
+from omnigraph.storage.table_errors import lance_errors
 from omnigraph.storage.tables import (
     CommitMisplaced,
     Condition,
@@ -512,3 +513,17 @@ def test_the_first_write_on_a_branch_has_its_uuid_before_its_fork_exists(ref):
     assert row_ids(committed)["b"] == row_ids(table)["b"]
     assert transaction_at(committed).uuid == recorded
     assert contents(open_table(ref)) == {"a": 0, "b": 1, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("LanceError(IO): Permission denied (os error 13)", "permissions"),
+        ("LanceError(IO): file size is too small, /x/y.rs:1:2", "restore"),
+        ("LanceError(IO): connection reset", "try again"),
+    ],
+)
+def test_a_failure_of_lance_says_what_to_do_next(said, advice):
+    with pytest.raises(StorageError, match=advice) as caught, lance_errors("reading"):
+        raise OSError(said)
+    assert ".rs" not in str(caught.value)

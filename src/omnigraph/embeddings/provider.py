@@ -46,6 +46,7 @@ def required_embedder(configured: Embedder | None, place: str) -> Embedder:
     if embedder is None:
         raise ProviderError(
             f"{place} needs an embedding provider and none is configured; set OPENROUTER_API_KEY or "
-            "OPENAI_API_KEY, or GEMINI_API_KEY"
+            "OPENAI_API_KEY, or GEMINI_API_KEY",
+            missing=True,
         )
     return embedder

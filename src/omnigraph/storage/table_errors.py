@@ -52,6 +52,10 @@ class RowCollision(Conflict):
 
 # Lance appends `, /home/…/file.rs:12:34` once per layer an error passed.
 _RUST_PLACES = re.compile(r",? ?\S*\.rs:\d+:\d+")
+_REFUSALS = re.compile(r"[Pp]ermission denied|\b40[13]\b|Forbidden|Unauthorized|AccessDenied")
+_DAMAGE = re.compile(
+    r"[Nn]ot found|corrupt|too small|Invalid range|sufficient data|key must be|missing field"
+)
 
 
 def reason(error: BaseException) -> str:
@@ -74,9 +78,19 @@ def lance_errors(doing: str) -> Iterator[None]:
     except OmniGraphError:
         raise
     except Exception as error:
-        raise StorageError(f"{doing} failed: {reason(error)}") from error
+        raise StorageError(f"{doing} failed: {reason(error)}; {_next_step(error)}") from error
     except BaseException as error:
         # A panic in Rust arrives as a BaseException of its own, with no class to name.
         if type(error).__name__ != "PanicException":
             raise
-        raise StorageError(f"{doing} failed inside Lance: {reason(error)}") from error
+        raise StorageError(
+            f"{doing} failed inside Lance: {reason(error)}; {_next_step(error)}"
+        ) from error
+
+
+def _next_step(error: BaseException) -> str:
+    if _REFUSALS.search(str(error)):
+        return "check the credentials or the file permissions"
+    if _DAMAGE.search(str(error)):
+        return "a file is missing or damaged: restore it from a copy"
+    return "check that the store is there and try again"
