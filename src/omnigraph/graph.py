@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -15,7 +17,14 @@ from omnigraph.commit.heal import heal, sweep
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import Embedder
-from omnigraph.errors import AlreadyInitialised, BadRequest, BranchNotFound, Contention, GraphMoved
+from omnigraph.errors import (
+    AlreadyInitialised,
+    BadRequest,
+    BranchNotFound,
+    Contention,
+    GraphMoved,
+    OmniGraphError,
+)
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import MutationPlan
 from omnigraph.lang.query.params import bind
@@ -36,6 +45,8 @@ from omnigraph.manifest.schema_row import (
     write_mirrors,
 )
 from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.pipeline.load import LoadMode, LoadRequest, LoadResult, load
+from omnigraph.pipeline.sources import Given, json_sources
 from omnigraph.storage import layout
 from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
 from omnigraph.storage.indexes import list_indexes
@@ -264,6 +275,55 @@ class Graph:
         """The pinned state of a branch head, a commit id, or a version of a branch."""
         self.ensure_open()
         return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
+
+    def load(
+        self,
+        source: Given | Iterable[Given],
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Literal["auto", "local"] = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load records as one commit, or change nothing.
+
+        ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
+        lines, or records as dicts. ``from_branch`` makes a missing ``branch`` first. ``rejects`` names
+        a file that gets every bad record.
+        """
+        with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
+            request = LoadRequest(
+                sources=json_sources(source, Path(spool)),
+                mode=mode,
+                branch=trimmed(branch),
+                actor_id=actor if actor is not None else self.actor,
+                if_commit=if_commit,
+                retries=retries,
+                rejects=None if rejects is None else Path(rejects),
+                embedder=self.embedder,
+            )
+            return self._load(request, from_branch, engine)
+
+    def _load(self, request: LoadRequest, from_branch: str | None, engine: str) -> LoadResult:
+        self.ensure_writable()
+        if engine not in ("auto", "local"):
+            raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
+        heal(self.space)
+        created = from_branch is not None and request.branch not in self.branches.list()
+        if created and from_branch is not None:
+            self.branches.create(request.branch, from_branch)
+        try:
+            result = load(self.space, self.schema.catalog, request)
+        except BaseException:
+            if created:
+                # A refused load leaves the branch list as it was.
+                with contextlib.suppress(OmniGraphError):
+                    self.branches.delete(request.branch)
+            raise
+        return replace(result, base_branch=from_branch, branch_created=created)
 
     def mutate(
         self,

@@ -6,7 +6,7 @@ are spooled as Arrow; memory does not grow with their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,13 +62,28 @@ class Incoming:
             self._writer.close()
             self._writer = None
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All batches, or some of their columns."""
+    def replace_text(self, spellings: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace values of text columns (column to old to new) in every row."""
         import pyarrow as pa
 
-        with pa.memory_map(str(self._path)) as file, pa.ipc.open_stream(file) as reader:
-            for batch in reader:
-                yield batch if columns is None else batch.select(list(columns))
+        old, self._path = self._path, self._path.with_suffix(".changed")
+        self.rows = 0
+        for batch in _read(old):
+            changed = batch
+            for column, wanted in spellings.items():
+                at = batch.schema.get_field_index(column)
+                values = [wanted.get(value, value) for value in batch.column(at).to_pylist()]
+                changed = changed.set_column(
+                    at, batch.schema.field(at), pa.array(values, pa.utf8())
+                )
+            self.add(changed)
+        self.finish()
+        old.unlink()
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All batches, or some of their columns."""
+        for batch in _read(self._path):
+            yield batch if columns is None else batch.select(list(columns))
 
     def reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         """Some columns as a stream."""
@@ -102,6 +117,13 @@ class Incoming:
                  for column, field in zip(columns, schema, strict=True)],
                 schema=schema,
             )  # fmt: skip
+
+
+def _read(path: Path) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        yield from reader
 
 
 def _blob(column: pa.Array) -> pa.Array:

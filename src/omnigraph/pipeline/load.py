@@ -32,7 +32,7 @@ from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.publisher import MANIFEST_KEY, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.pipeline.batches import Parsed, TypedBatch, bad_batch
-from omnigraph.pipeline.ids import derive_ids
+from omnigraph.pipeline.ids import derive_ids, id_aliases
 from omnigraph.pipeline.incoming import Incoming, place_of, record_order
 from omnigraph.pipeline.records import read_split
 from omnigraph.pipeline.report import BadRecords
@@ -160,6 +160,7 @@ class _Load:
         self.operation_id = new_commit_id()
         self.started = now_us()
         self.incoming: dict[str, Incoming] = {}
+        self.aliases: dict[str, dict[str, str]] = {}
         self.bad = BadRecords()
         self.embeddings_pending = 0
         self.timings: dict[str, float] = {}
@@ -182,10 +183,24 @@ class _Load:
                     self._take(typed)
             for incoming in self.incoming.values():
                 incoming.finish()
+            self._repoint()
         if self.bad:
             if self.request.rejects is not None:
                 self.bad.write(self.request.sources, self.request.rejects)
             raise self.bad.error(self.request.sources)
+
+    def _repoint(self) -> None:
+        """Lead edges that spell a node's id as the input did to the id the node really has."""
+        for incoming in self.incoming.values():
+            edge = incoming.entity
+            if isinstance(edge, EdgeType):
+                spellings = {
+                    side: self.aliases[name]
+                    for side, name in (("src", edge.from_type), ("dst", edge.to_type))
+                    if self.aliases.get(name)
+                }
+                if spellings:
+                    incoming.replace_text(spellings)
 
     def _parsed(self) -> Iterator[Parsed]:
         if self.request.typed is not None:
@@ -201,6 +216,9 @@ class _Load:
         ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started // 1000)
         for bad in errors.to_pylist():
             self.bad.add(bad["source"], bad["offset"], bad["reason"])
+        aliases = id_aliases(entity, typed.batch, ids)
+        if aliases:
+            self.aliases.setdefault(entity.name, {}).update(aliases)
         names = [*entity.implicit_columns[1:], *entity.properties]
         columns = [ids, *(typed.batch.column(name) for name in names), record_order(typed.batch)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])

@@ -56,12 +56,14 @@ def wanted_indexes(entity: NodeType | EdgeType) -> list[Wanted]:
     return implicit + [(name, KINDS[kind]) for name, kind in declared_indexes(entity)]
 
 
-def missing_indexes(entity: NodeType | EdgeType, table: Table) -> list[Wanted]:
-    """The wanted indexes a table does not have at all."""
+def missing_indexes(
+    entity: NodeType | EdgeType, table: Table, *, all_of_them: bool = False
+) -> list[Wanted]:
+    """The wanted indexes a table does not have at all (or all, when none will survive)."""
     return [
         (name, kind)
         for name, kind in wanted_indexes(entity)
-        if coverage(table, name, kind) is Coverage.NONE
+        if all_of_them or coverage(table, name, kind) is Coverage.NONE
     ]
 
 
