@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -44,14 +45,16 @@ class Launcher:
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(Path(__file__).parent / "launcher.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment(scratch),
-            text=True,
-        )
+        self._log = scratch / "log"
+        with self._log.open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", str(Path(__file__).parent / "launcher.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(scratch),
+                text=True,
+            )
 
     def run(
         self,
@@ -71,19 +74,22 @@ class Launcher:
             "stdout": str(out),
             "stderr": str(err),
         }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
+        code = self._ask(json.dumps(request))
         return Result(argv, code, out.read_text("utf-8"), err.read_text("utf-8"))
 
-    def stop(self) -> None:
+    def _ask(self, request: str) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{request}\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"the launcher is gone:\n{self._log.read_text('utf-8')}"
+        return int(answer)
+
+    def stop(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate()
 
 
 def run_fresh(

@@ -263,7 +263,7 @@ class TestLint:
         (place / "q.gq").write_text(self.GOOD, "utf-8")
         result = omnigraph("lint", "--query", "q.gq", "--schema", "people.pg")
         assert (result.exit, result.stderr) == (0, "")
-        assert result.stdout == "ok      read all\n1 queries: 0 errors, 0 warnings, 0 infos\n"
+        assert result.stdout == "ok      read all\n1 query: 0 errors, 0 warnings, 0 infos\n"
 
     def test_a_bad_file(self, omnigraph, place):
         (place / "q.gq").write_text(self.BAD, "utf-8")

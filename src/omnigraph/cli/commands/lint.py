@@ -91,8 +91,13 @@ def _put(found: LintReport) -> None:
         for finding in found.findings
         if finding.severity != "error"
     ]
+    counts = [("error", found.errors), ("warning", found.warnings), ("info", found.infos)]
     lines.append(
-        f"{len(found.results)} queries: {found.errors} errors, {found.warnings} warnings, "
-        f"{found.infos} infos"
+        f"{_counted(len(found.results), 'query', 'queries')}: "
+        + ", ".join(_counted(number, word, f"{word}s") for word, number in counts)
     )
     put(printable("\n".join(lines)))
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,120 @@
+"""The manual is complete, and what it shows is what happens.
+
+A ``console`` block holds commands after ``$`` and below each what it prints, stderr and stdout
+together; ``…`` stands for anything, and ``[exit N]`` for an exit code that is not 0. The blocks run
+in order, in a directory that holds a copy of ``examples``.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from omnigraph.cli.app import build
+from tests.cli.running import environment
+
+ROOT = Path(__file__).parents[2]
+MANUAL = (ROOT / "docs" / "user" / "cli.md").read_text("utf-8")
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHARED = {"--store", "--as", "--yes", "--quiet", "--json", "--help", "-h"}
+
+
+def sections():
+    """Heading to text."""
+    parts = re.split(r"^#{2,3} (.+)\n", MANUAL, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def commands(command=None, path=("omnigraph",)):
+    """Every command that help lists, by its words."""
+    command = command or get_command(build())
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield " ".join(path), command
+        return
+    for name, child in inner.items():
+        if not child.hidden:
+            yield from commands(child, (*path, name))
+
+
+COMMANDS = dict(commands())
+
+
+def options(command):
+    """The spellings of the options that help lists."""
+    context = command.make_context("x", [], resilient_parsing=True)
+    return {
+        spelling
+        for parameter in command.get_params(context)
+        if parameter.param_type_name == "option" and not parameter.hidden
+        for spelling in parameter.opts
+    }
+
+
+def mentioned(text):
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text))
+
+
+def test_every_command_has_a_section_and_every_section_a_command():
+    documented = {heading.strip("`") for heading in sections() if heading.startswith("`omnigraph")}
+    assert documented == COMMANDS.keys()
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS.items(), ids=COMMANDS)
+def test_every_option_of_a_command_is_in_its_section(name, command):
+    assert options(command) - SHARED <= mentioned(sections()[f"`{name}`"])
+
+
+def test_the_flags_of_every_command_are_listed():
+    listed = mentioned(sections()["Flags of every command"])
+    assert listed >= SHARED
+    root = options(get_command(build()))
+    assert root - SHARED == {"-v", "--version"}
+    assert root - SHARED <= mentioned(sections()["`omnigraph version`"])
+
+
+def test_aliases_are_mentioned():
+    hidden = {
+        f"{group} {name}"
+        for group, inner in get_command(build()).commands.items()
+        for name, child in getattr(inner, "commands", {}).items()
+        if child.hidden
+    }
+    assert hidden == {"schema get"}
+    assert all(f"`{alias}`" in MANUAL for alias in hidden)
+
+
+def steps():
+    """The commands of the manual, each with what it is to print."""
+    for block in BLOCK.finditer(MANUAL):
+        for part in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
+            line, _, expected = part.partition("\n")
+            yield line, expected
+
+
+def test_the_examples_print_what_the_manual_shows(tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    program = tools / "omnigraph"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnigraph.cli "$@"\n', "utf-8")
+    program.chmod(0o755)
+    env = environment(tmp_path / "home")
+    env["PATH"] = f"{tools}:{env['PATH']}"
+    for line, expected in steps():
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=tmp_path,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        printed = done.stdout + (f"[exit {done.returncode}]\n" if done.returncode else "")
+        pattern = "(?s:.*)".join(map(re.escape, expected.split("…")))
+        assert re.fullmatch(pattern, printed), f"$ {line}\n{printed}"
