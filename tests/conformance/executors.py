@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -140,3 +143,22 @@ def _template(schema: str, data: str) -> Path:
 def open_session(schema: str, catalog: Catalog, data: str, *, writes: bool) -> Session:
     """Cases that only read are judged in memory; the others on a stored graph."""
     return StoredSession(schema, data) if writes else OracleSession(catalog, data)
+
+
+@contextmanager
+def environment(wanted: Mapping[str, Any]) -> Iterator[None]:
+    """Set these variables for the run; an empty value unsets one."""
+    before = {name: os.environ.get(name) for name in wanted}
+    _set(wanted)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, Any]) -> None:
+    for name, value in variables.items():
+        if value in ("", None):
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = str(value)

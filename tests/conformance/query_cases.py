@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from omnigraph.lang.query.parser import parse
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.catalog import Catalog
 from tests.conformance.case_files import Case
-from tests.conformance.executors import Session, open_session
+from tests.conformance.executors import Session, environment, open_session
 from tests.conformance.expectations import check_error, check_rows, only_known, same_value
 
 FIXTURE_KEYS = {"about", "schema", "data"}
@@ -65,7 +64,7 @@ def _judge(session: Session, run: Mapping[str, Any]) -> None:
     expect = run["expect"]
 
     def execute() -> Any:
-        with _environment(run.get("env") or {}):
+        with environment(run.get("env") or {}):
             return session.run(run["query"], run.get("name"), run.get("params"))
 
     if "error_contains" in expect:
@@ -89,22 +88,3 @@ def _judge_failure(execute: Callable[[], Any], expect: Mapping[str, Any]) -> Non
         check_error(error, expect)
         return
     pytest.fail(f"expected an error with {words}, got {outcome}", pytrace=False)
-
-
-@contextmanager
-def _environment(wanted: Mapping[str, Any]) -> Iterator[None]:
-    """Set these variables for the run; an empty value unsets one."""
-    before = {name: os.environ.get(name) for name in wanted}
-    _set(wanted)
-    try:
-        yield
-    finally:
-        _set(before)
-
-
-def _set(variables: Mapping[str, Any]) -> None:
-    for name, value in variables.items():
-        if value in ("", None):
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = str(value)

@@ -184,10 +184,23 @@ class TestSchemaCases:
                 schema("plan", expect, **sources)
 
     def test_the_static_part_of_an_apply_is_checked(self):
-        with pytest.raises(NotBuiltError):
-            schema("apply", {"rows": {"node:Port": 0}}, schema=self.PORT)
         with pytest.raises(AssertionError):
             schema("apply", {"supported": False}, schema=self.PORT, new_schema=self.PORT)
+        with pytest.raises(NotBuiltError):
+            schema("apply", {"supported": True}, schema=self.PORT, new_schema=self.PORT)
+
+    def test_data_is_loaded_and_compared(self):
+        data = '{"type":"Port","data":{"code":"a","depth":2}}'
+        good = {"rows": {"node:Port": 1}, "values": {"node:Port": {"a": {"depth": 2.0}}}}
+        schema("apply", good, schema=self.PORT, data=data)
+        for wrong in (
+            {"rows": {"node:Port": 2}},
+            {"row_ids": {"node:Port": ["b"]}},
+            {"values": {"node:Port": {"a": {"depth": 3.0}}}},
+            {"load_error_kind": "input"},
+        ):
+            with pytest.raises(AssertionError):
+                schema("apply", wrong, schema=self.PORT, data=data)
 
 
 class TestCaseFiles:
