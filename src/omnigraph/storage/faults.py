@@ -42,11 +42,14 @@ class InvalidText(StorageError):
 class LockLost(Contention):
     """A lock that was held is held no more; the work it protected must stop."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(
-            f'the lock "{name}" was lost ({why}), so the operation stopped; run it again',
-            attempts=1,
-        )
+
+def lock_lost(name: str, why: str) -> LockLost:
+    """The error for a lock that is held no more."""
+    return LockLost(
+        f'the lock "{name}" was lost ({why}), so the operation stopped; run it again',
+        attempts=1,
+        lock=name,
+    )
 
 
 def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:

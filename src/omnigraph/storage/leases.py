@@ -23,9 +23,9 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.faults import (
     AlreadyExists,
     InvalidText,
-    LockLost,
     NotFound,
     PreconditionFailed,
+    lock_lost,
 )
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.owner import Owner
@@ -77,13 +77,13 @@ class Lease:
     def check(self) -> None:
         """Raise ``LockLost`` unless the lease is ours now; call before every effect it protects."""
         if self._pid != os.getpid():
-            raise LockLost(self.name, "it belongs to the process this one was forked from")
+            raise lock_lost(self.name, "it belongs to the process this one was forked from")
         # The clock before memory: after a pause nothing remembered is worth anything.
         if clock() - self._renewed > self._period / 2:
             self.renew()
         if self._over or clock() - self._renewed > self._period:
             self._over = True
-            raise LockLost(self.name, "it was not renewed in time or was taken over")
+            raise lock_lost(self.name, "it was not renewed in time or was taken over")
 
     def release(self) -> None:
         """Give the lease back; a lost one is left alone, an unreachable one expires."""

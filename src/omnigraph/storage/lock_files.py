@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from omnigraph.storage import flock
-from omnigraph.storage.faults import LockLost, translate
+from omnigraph.storage.faults import lock_lost, translate
 from omnigraph.storage.local_objects import make_directory
 from omnigraph.storage.owner import Owner
 
@@ -25,7 +25,7 @@ class LockFile:
     def check(self) -> None:
         """Raise ``LockLost`` when the file was removed or this is a forked child."""
         if not self._lock.is_current():
-            raise LockLost(self.name, "its file was removed, or this process was forked off")
+            raise lock_lost(self.name, "its file was removed, or this process was forked off")
 
     def release(self) -> None:
         """Free the lock; the file stays."""

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from omnigraph import settings
 from omnigraph.errors import Contention, StorageError
-from omnigraph.storage.faults import LockLost
+from omnigraph.storage.faults import LockLost, lock_lost
 from omnigraph.storage.layout import LOCKS_DIR
 from omnigraph.storage.leases import Leases
 from omnigraph.storage.lock_files import LockFiles
@@ -172,7 +172,7 @@ class HeldLocks:
     def check(self) -> None:
         """Raise ``LockLost`` unless every lock is still held by this process."""
         if self._released.is_set():
-            raise LockLost(self.name, "it was released before")
+            raise lock_lost(self.name, "it was released before")
         for lock, _ in self._locks:
             lock.check()
 
