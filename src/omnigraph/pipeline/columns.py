@@ -54,7 +54,7 @@ def read_columns(entity: Entity, data: pa.Buffer, rows: int) -> list[pa.Array]:
     # Children of an absent `data` are null only when the parent's nulls are applied.
     id_, *raw = _one(table.column("data")).flatten()
     columns = [
-        _stored(prop.type, array)
+        stored_form(prop.type, array)
         for prop, array in zip(entity.properties.values(), raw, strict=True)
     ]
     _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
@@ -108,13 +108,14 @@ def _json_type(t: PropType) -> pa.DataType:
     return pa.float64() if t.scalar.is_float else t.arrow_type()
 
 
-def _stored(t: PropType, array: pa.Array) -> pa.Array:
+def stored_form(t: PropType, array: pa.Array) -> pa.Array:
+    """The column of a property from one as JSON has it: texts, and numbers as float64."""
     import pyarrow as pa
 
     if t.is_vector:
         return _vectors(t, array)
     if t.is_list:
-        items = _stored(t.element, array.values)
+        items = stored_form(t.element, array.values)
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(array.offsets, items, type=t.arrow_type(), mask=mask)
     if t.scalar.is_float:

@@ -1,0 +1,267 @@
+"""Columns of other people's frames as columns of a property: strict, but sensible.
+
+Integers fit any integer or float type that can hold them, texts are dates when written like dates,
+timestamps lose what is finer than a millisecond, and without a zone are UTC. A float never becomes
+an integer, and a text becomes a number only in a format that has nothing but texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omnigraph.pipeline.batches import blob_column, column_type, stored_column
+from omnigraph.pipeline.columns import Doubt, stored_form
+from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
+from omnigraph.types.temporal import MAX_DAYS, MAX_MS, MIN_DAYS, MIN_MS, MS_PER_DAY
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_INTEGER = r"^[+-]?[0-9]+$"
+_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+class Cast(NamedTuple):
+    """A column in the type of its property, and why single rows, null there, do not fit."""
+
+    column: pa.Array
+    unfit: dict[int, str]
+
+
+def cast_column(t: PropType, array: pa.Array, *, from_text: bool = False) -> Cast:
+    """A column as one of a property; ``Unfit`` when columns of its type never fit.
+
+    ``from_text`` reads numbers, booleans and JSON arrays from a column of texts.
+    """
+    import pyarrow as pa
+
+    array = plain(array)
+    if pa.types.is_null(array.type):
+        return Cast(pa.nulls(len(array), column_type(t)), {})
+    if from_text:
+        return _read_texts(t, array)
+    if t.is_vector or t.is_list:
+        return _cast_lists(t, array)
+    return _cast_scalars(t, array)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """The column without dictionary, run-length, view or extension dress."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(array, pa.ExtensionArray):
+        return plain(array.storage)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return plain(pc.run_end_decode(array))
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.utf8())
+    if pa.types.is_binary_view(kind):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def _refuse(t: PropType, kind: pa.DataType) -> Unfit:
+    return Unfit(f"a column of {kind} does not fit {t}; cast it first")
+
+
+def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
+    import pyarrow as pa
+
+    types, kind = pa.types, array.type
+    match t.scalar:
+        case Scalar.STRING if types.is_string(kind):
+            return Cast(array, {})
+        case Scalar.BOOL if types.is_boolean(kind):
+            return Cast(array, {})
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 if types.is_integer(kind):
+            return _whole_or_each(t, array, lambda: array.cast(t.arrow_type()))
+        case Scalar.F32 | Scalar.F64 if _is_number(kind):
+            return _whole_or_each(t, array.cast(pa.float64(), safe=False), None)
+        case Scalar.DATE | Scalar.DATETIME if types.is_string(kind):
+            return _whole_or_each(t, array, None)
+        case Scalar.DATE | Scalar.DATETIME if types.is_integer(kind) or types.is_temporal(kind):
+            return _cast_times(t, array)
+        case Scalar.BLOB if types.is_string(kind):
+            return _whole_or_each(t, array, None)
+        case Scalar.BLOB if _is_binary(kind):
+            data = array.cast(pa.large_binary())
+            return Cast(blob_column(data, pa.nulls(len(data), pa.utf8())), {})
+    raise _refuse(t, kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    )
+
+
+def _whole_or_each(t: PropType, array: pa.Array, cast: Callable[[], pa.Array] | None) -> Cast:
+    """The column at once if all rows fit, else row by row to find those that do not."""
+    import pyarrow as pa
+
+    try:
+        return Cast(stored_form(t, array) if cast is None else cast(), {})
+    except (Doubt, pa.ArrowException):
+        return _each(t, array.to_pylist(), lambda value: from_json(t, value))
+
+
+def _each(t: PropType, values: list[Any], read: Callable[[Any], Any]) -> Cast:
+    stored: list[Any] = []
+    unfit: dict[int, str] = {}
+    for row, value in enumerate(values):
+        try:
+            stored.append(None if value is None else read(value))
+        except Unfit as reason:
+            stored.append(None)
+            unfit[row] = str(reason)
+    return Cast(stored_column(t, stored), unfit)
+
+
+def _cast_times(t: PropType, array: pa.Array) -> Cast:
+    import numpy as np
+    import pyarrow as pa
+
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    unfit: dict[int, str] = {}
+    if pa.types.is_integer(array.type):
+        return _whole_or_each(t, array, lambda: _checked(t, array.cast(pa.int64())))
+    ms, odd = _milliseconds(t, array)
+    if t.scalar is Scalar.DATE:
+        for row in np.flatnonzero(odd & valid).tolist():
+            unfit[row] = f"expected a date, got the time of day of {shown(str(array[row]))}"
+        numbers, low, high = ms // MS_PER_DAY, MIN_DAYS, MAX_DAYS
+    else:
+        numbers, low, high = ms, MIN_MS, MAX_MS
+    outside = ((numbers < low) | (numbers > high)) & valid
+    for row in np.flatnonzero(outside).tolist():
+        unfit.setdefault(row, "the value leaves the years 0001 to 9999")
+    if unfit:
+        valid = valid.copy()
+        valid[list(unfit)] = False
+    stored = pa.array(numbers, pa.int64(), mask=~valid)
+    narrow = stored.cast(pa.int32()) if t.scalar is Scalar.DATE else stored
+    return Cast(narrow.cast(t.arrow_type()), unfit)
+
+
+def _checked(t: PropType, numbers: pa.Array) -> pa.Array:
+    """Integers as days or milliseconds, if all lie in the years 0001 to 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    low, high = (MIN_DAYS, MAX_DAYS) if t.scalar is Scalar.DATE else (MIN_MS, MAX_MS)
+    inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    if not pc.all(inside, min_count=0).as_py():
+        raise Doubt
+    narrow = numbers.cast(pa.int32()) if t.scalar is Scalar.DATE else numbers
+    return narrow.cast(t.arrow_type())
+
+
+def _milliseconds(t: PropType, array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Milliseconds since the epoch, 0 for null, and which rows are not midnight sharp."""
+    import numpy as np
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_date(kind):
+        days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.int64())
+        return days.fill_null(0).to_numpy() * MS_PER_DAY, np.zeros(len(array), np.bool_)
+    if not pa.types.is_timestamp(kind):
+        raise _refuse(t, kind)
+    ticks = array.cast(pa.int64()).fill_null(0).to_numpy()
+    if kind.unit == "s":
+        # Clipped beyond any year that fits, so that nothing wraps round into one that does.
+        ms = np.clip(ticks, -(10**15), 10**15) * 1000
+        return ms, ms % MS_PER_DAY != 0
+    per_ms = _PER_MS[kind.unit]
+    return ticks // per_ms, ticks % (per_ms * MS_PER_DAY) != 0
+
+
+def _cast_lists(t: PropType, array: pa.Array) -> Cast:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types, kind = pa.types, array.type
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        raise _refuse(t, kind)
+    element = t.element if t.is_list else PropType(Scalar.F64)
+    if t.is_vector and not _is_number(kind.value_type):
+        raise _refuse(t, kind)
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    try:
+        items = cast_column(element, array.flatten())
+    except Unfit:
+        raise _refuse(t, kind) from None
+    mask = array.is_null() if array.null_count else None
+    lists = pa.ListArray.from_arrays(pa.array(bounds), items.column, mask=mask)
+    if t.is_vector:
+        if items.unfit:
+            return _each(t, array.to_pylist(), lambda value: from_json(t, value))
+        return _whole_or_each(t, lists, None)
+    unfit: dict[int, str] = {}
+    for place, reason in items.unfit.items():
+        row = int(np.searchsorted(bounds, place, side="right")) - 1
+        unfit.setdefault(row, f"element {place - int(bounds[row]) + 1}: {reason}")
+    column = lists.cast(column_type(t))
+    if unfit:
+        bad = np.zeros(len(array), np.bool_)
+        bad[list(unfit)] = True
+        column = pc.if_else(pa.array(bad), pa.scalar(None, column.type), column)
+    return Cast(column, unfit)
+
+
+def _read_texts(t: PropType, array: pa.Array) -> Cast:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(array.type):
+        raise _refuse(t, array.type)
+    if t.is_integer or t.is_float:
+        pattern = _INTEGER if t.is_integer else _NUMBER
+        if pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py():
+            try:
+                numbers = array.cast(t.arrow_type() if t.is_integer else pa.float64())
+            except pa.ArrowException:
+                pass
+            else:
+                return _cast_scalars(t, numbers)
+    elif not (t.is_list or t.is_vector or t.scalar is Scalar.BOOL):
+        return _cast_scalars(t, array)
+    return _each(t, array.to_pylist(), lambda text: from_json(t, _json_of(t, text)))
+
+
+def _json_of(t: PropType, text: str) -> object:
+    """The JSON value that a text in a cell stands for."""
+    if t.is_list or t.is_vector:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise Unfit(f"expected a JSON array, got {shown(text)}") from None
+    if t.scalar is Scalar.BOOL:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if t.is_integer and re.fullmatch(_INTEGER, text) and len(text) <= 40:
+        return int(text)
+    if t.is_float and re.fullmatch(_NUMBER, text):
+        return float(text)
+    return text

@@ -1,0 +1,311 @@
+"""Typed columnar input for one type: frames of any library, Parquet, CSV and Arrow files.
+
+Columns go by name: those of the properties, `id`, and for an edge the two that hold the ids of its
+ends. Records are counted in rows, the first is row 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import BadRequest, InputError, did_you_mean
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.pipeline.batches import (
+    BadRecord,
+    Entity,
+    Parsed,
+    TypedBatch,
+    bad_batch,
+    batch_schema,
+    required_embeds,
+    required_names,
+)
+from omnigraph.pipeline.casts import Cast, cast_column, plain
+from omnigraph.pipeline.lines import missing
+from omnigraph.pipeline.locations import LocalFile, Location, compression_of, open_plain, readable
+from omnigraph.pipeline.sources import Source, files_named
+from omnigraph.types import PropType, Scalar, Unfit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 16
+
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".feather", ".ipc")
+_CSV = (".csv", ".csv.gz", ".csv.zst")
+FRAME_FILES = (*_PARQUET, *_CSV, *_ARROW)
+_STRING = PropType(Scalar.STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the columns of a frame are those of a type."""
+
+    entity: Entity
+    from_col: str = "from"
+    to_col: str = "to"
+    from_text: bool = False
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The columns that hold the ids of an edge's ends."""
+        return (self.from_col, self.to_col) if isinstance(self.entity, EdgeType) else ()
+
+    def check(self, columns: Sequence[str], name: str) -> None:
+        """Refuse columns that are none of the type's, come twice, or lack what is required."""
+        wrong = list(self._faults(columns))
+        if wrong:
+            raise InputError(
+                f"{name} cannot be read as {self.entity.name}: {'; '.join(wrong)}",
+                type_name=self.entity.name,
+                source=name,
+            )
+
+    def _faults(self, columns: Sequence[str]) -> Iterator[str]:
+        entity = self.entity
+        known = [*self.ends, "id", *entity.properties]
+        for end in self.ends:
+            if end in entity.properties:
+                yield f'"{end}" is a property, name another column for the ends of the edge'
+        for column in dict.fromkeys(columns):
+            if column not in known:
+                hint = did_you_mean(column, known)
+                yield f'there is no property "{column}"' + (f", {hint}" if hint else "")
+            elif list(columns).count(column) > 1:
+                yield f'there are two columns "{column}"'
+        needed = [*self.ends, *required_names(entity)]
+        needed += [v for v, s in required_embeds(entity).items() if s not in columns]
+        for column in needed:
+            if column not in columns:
+                yield f'the required column "{column}" is missing'
+
+
+def typed_batches(
+    entity: Entity,
+    data: Any,
+    from_col: str = "from",
+    to_col: str = "to",
+    *,
+    source: int = 0,
+    name: str = "the frame",
+) -> Iterator[Parsed]:
+    """The rows of a frame: an Arrow table, batch or reader, or what can become one.
+
+    That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
+    ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
+    """
+    layout = Layout(entity, from_col, to_col)
+    reader = frame_reader(data)
+    layout.check(reader.schema.names, name)
+    return _parsed(layout, reader, source, name)
+
+
+def frame_reader(data: Any) -> pa.RecordBatchReader:
+    """A frame of any library as a stream of Arrow batches."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    elif type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        data = pa.Table.from_pandas(data, preserve_index=False)
+    elif not isinstance(data, pa.Table) and hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    elif not isinstance(data, pa.Table) and hasattr(data, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        data = from_dataframe(data)
+    if not isinstance(data, pa.Table):
+        raise BadRequest(
+            f"a Python {type(data).__name__} is no frame; give an Arrow table, a pandas or polars "
+            "frame, or the path of a Parquet, CSV or Arrow file"
+        )
+    return data.to_reader(BATCH_ROWS)
+
+
+def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) -> list[Source]:
+    """The Parquet, CSV and Arrow files that a call names, numbered from ``first`` on."""
+    if isinstance(targets, str | Path):
+        targets = [targets]
+    found = [file for target in targets for file in files_named(target, FRAME_FILES)]
+    for name, _, _ in found:
+        if not name.lower().endswith(FRAME_FILES):
+            raise BadRequest(
+                f'"{name}" is no file of columns; its name must end in {", ".join(FRAME_FILES)}',
+                source=name,
+            )
+    return [
+        Source(index, name, location, size, compression_of(name), "row")
+        for index, (name, location, size) in enumerate(found, start=first)
+    ]
+
+
+def read_frame_file(
+    entity: Entity, source: Source, from_col: str = "from", to_col: str = "to"
+) -> Iterator[Parsed]:
+    """The rows of a Parquet, CSV or Arrow file."""
+    lowered = source.name.lower()
+    layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
+    with readable(source.name, source.compression), ExitStack() as stack:
+        if lowered.endswith(_CSV):
+            names, batches = _csv(layout, source, stack)
+        else:
+            names, batches = _binary(source, stack)
+        layout.check(names, source.name)
+        yield from _parsed(layout, batches, source.index, source.name)
+
+
+Batches = Iterable["pa.RecordBatch"]
+
+
+def _binary(source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
+    import pyarrow as pa
+
+    file = stack.enter_context(_arrow_file(source.location))
+    if source.name.lower().endswith(_PARQUET):
+        from pyarrow import parquet
+
+        opened = stack.enter_context(parquet.ParquetFile(file))
+        return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS)
+    try:
+        stored = pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        stream = pa.ipc.open_stream(file)
+        return stream.schema.names, stream
+    batches = (stored.get_batch(number) for number in range(stored.num_record_batches))
+    return stored.schema.names, batches
+
+
+def _arrow_file(location: Location) -> pa.NativeFile:
+    import pyarrow as pa
+
+    if isinstance(location, LocalFile):
+        return pa.OSFile(location.path)
+    return pa.PythonFile(location.open(), mode="r")
+
+
+def _csv(layout: Layout, source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
+    """All columns as texts: an empty cell is null, a quoted empty one the empty text."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    stream = stack.enter_context(open_plain(source.location, source.compression, source.name))
+    known = [*layout.ends, "id", *layout.entity.properties]
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(known, pa.utf8()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    reader = stack.enter_context(
+        csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(use_threads=False),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=convert,
+        )
+    )
+    return reader.schema.names, reader
+
+
+def _parsed(layout: Layout, batches: Batches, source: int, name: str) -> Iterator[Parsed]:
+    row = 1
+    for batch in batches:
+        try:
+            yield _read_batch(layout, batch, source, row)
+        except Unfit as unfit:
+            raise InputError(
+                f"{name} cannot be read as {layout.entity.name}: {unfit}",
+                type_name=layout.entity.name,
+                source=name,
+            ) from None
+        row += batch.num_rows
+
+
+def _read_batch(layout: Layout, batch: pa.RecordBatch, source: int, row: int) -> Parsed:
+    import numpy as np
+    import pyarrow as pa
+
+    entity, size = layout.entity, batch.num_rows
+    columns: list[pa.Array] = []
+    bad: dict[int, str] = {}
+
+    def take(cast: Cast, place: str) -> pa.Array:
+        for at, reason in cast.unfit.items():
+            bad.setdefault(at, f"{place}: {reason}")
+        columns.append(cast.column)
+        return cast.column
+
+    take(_texts(batch, "id", layout), f"the id of {entity.name}")
+    for end in layout.ends:
+        column = take(_texts(batch, end, layout), f'"{end}" of {entity.name}')
+        _note_nulls(bad, column, f'{entity.name} needs "{end}", the id of a node')
+    for prop in entity.properties.values():
+        place = f"{entity.name}.{prop.name} ({prop.type})"
+        try:
+            given = _column(batch, prop.name)
+            cast = cast_column(prop.type, given, from_text=layout.from_text)
+        except Unfit as unfit:
+            raise Unfit(f"{entity.name}.{prop.name}: {unfit}") from None
+        take(cast, place)
+    _note_missing(entity, columns[1 + len(layout.ends) :], bad)
+    columns.append(pa.array(np.full(size, source, np.int32)))
+    columns.append(pa.array(np.arange(row, row + size, dtype=np.int64)))
+    typed = pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity))
+    if bad:
+        keep = np.ones(size, np.bool_)
+        keep[list(bad)] = False
+        typed = typed.filter(pa.array(keep))
+    records = (BadRecord(source, row + at, reason) for at, reason in bad.items())
+    return Parsed([TypedBatch(entity.table_key, typed)] if len(typed) else [], bad_batch(records))
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    if name not in batch.schema.names:
+        return pa.nulls(batch.num_rows)
+    return batch.column(name)
+
+
+def _texts(batch: pa.RecordBatch, name: str, layout: Layout) -> Cast:
+    """A column of ids. The ends of an edge may be integers, which are the key text of themselves."""
+    import pyarrow as pa
+
+    array = plain(_column(batch, name))
+    if name in layout.ends and pa.types.is_integer(array.type):
+        array = array.cast(pa.utf8())
+    try:
+        return cast_column(_STRING, array)
+    except Unfit as unfit:
+        raise Unfit(f'the column "{name}": {unfit}') from None
+
+
+def _note_missing(entity: Entity, columns: Sequence[pa.Array], bad: dict[int, str]) -> None:
+    import pyarrow.compute as pc
+
+    by_name = dict(zip(entity.properties, columns, strict=True))
+    for name in required_names(entity):
+        _note_nulls(bad, by_name[name], missing(entity, entity.properties[name]))
+    for name, text in required_embeds(entity).items():
+        absent = pc.and_(by_name[name].is_null(), by_name[text].is_null())
+        _note(bad, absent, missing(entity, entity.properties[name]))
+
+
+def _note_nulls(bad: dict[int, str], column: pa.Array, reason: str) -> None:
+    if column.null_count:
+        _note(bad, column.is_null(), reason)
+
+
+def _note(bad: dict[int, str], mask: pa.Array, reason: str) -> None:
+    import pyarrow.compute as pc
+
+    for at in pc.indices_nonzero(mask).to_pylist():
+        bad.setdefault(at, reason)
