@@ -15,7 +15,6 @@ from omnigraph.pipeline.batches import (
     BadRecord,
     Entity,
     batch_schema,
-    required_embeds,
     stored_column,
 )
 from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
@@ -206,13 +205,11 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def _values(entity: NodeType | EdgeType, data: dict[str, Any]) -> list[Any]:
-    embeds = required_embeds(entity)
     values: list[Any] = []
     for name, prop in entity.properties.items():
         given = data.get(name)
         if given is None and not prop.type.nullable:
-            source = embeds.get(name)
-            if source is None or data.get(source) is None:
+            if prop.embed is None or data.get(prop.embed.source) is None:
                 raise Unfit(missing(entity, prop))
             values.append(None)
             continue
