@@ -95,9 +95,10 @@ class TestBranch:
         deleted = omnigraph("branch", "delete", " side ", "--uri", graph, "--json")
         assert deleted.json == {"uri": graph, "name": "side", "actor_id": None}
 
-    @pytest.mark.parametrize(
-        ("argv", "code", "words"),
-        [
+    def test_refusals(self, omnigraph, graph):
+        omnigraph("branch", "create", "side", "--uri", graph)
+        omnigraph("branch", "create", "deep", "--from", "side", "--uri", graph)
+        for argv, code, words in (
             (("create", "main"), "bad_request", "main"),
             (("create", "side"), "conflict", "side"),
             (("create", "new", "--from", "nowhere"), "not_found", "nowhere"),
@@ -105,16 +106,13 @@ class TestBranch:
             (("delete", "main"), "bad_request", "main"),
             (("delete", "nowhere"), "not_found", "nowhere"),
             (("delete", "side"), "conflict", "deep"),
-        ],
-    )
-    def test_refusals(self, omnigraph, graph, argv, code, words):
-        omnigraph("branch", "create", "side", "--uri", graph)
-        omnigraph("branch", "create", "deep", "--from", "side", "--uri", graph)
-        result = omnigraph("branch", *argv, "--uri", graph, "--json")
-        assert result.exit == 1
-        assert result.json["code"] == code
-        assert words in result.json["error"]
-        assert f"error: {result.json['error']}\n" in result.stderr
+        ):
+            result = omnigraph("branch", *argv, "--uri", graph, "--json")
+            assert (result.exit, result.json["code"]) == (1, code), argv
+            assert words in result.json["error"]
+            assert f"error: {result.json['error']}\n" in result.stderr
+        listed = omnigraph("branch", "list", "--uri", graph, "--json")
+        assert listed.json == {"branches": ["main", "deep", "side"]}
 
 
 class TestCommit:
