@@ -1,15 +1,22 @@
 """The local runner: DuckDB over Arrow, in this process.
 
-A frame is either an Arrow table (small, registered as it is) or a temporary DuckDB table, which
-spills to disk beyond the memory limit, so memory stays bounded however large the input.
+A frame is either an Arrow table (small, registered as it is) or a table of DuckDB's, which spills to
+disk beyond the memory limit, so memory stays bounded however large the input.
+
+DuckDB takes `userName` and `username` for one column; property names are case-sensitive. Inside
+DuckDB a capital letter is therefore written as `^` and its small form: in the columns of every frame
+and in every name that stands in backticks.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
@@ -26,7 +33,7 @@ BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class LocalFrame:
-    """Rows in Arrow (`table`) or in a temporary table of the runner's connection (`name`)."""
+    """Rows in Arrow (`table`) or in a table of the runner's database (`name`)."""
 
     columns: tuple[str, ...]
     table: Any = None
@@ -34,7 +41,7 @@ class LocalFrame:
 
 
 class LocalRunner:
-    """Frames on one DuckDB connection of their own."""
+    """Frames in one DuckDB database of their own, which is made when the first text is run."""
 
     name = "local"
 
@@ -43,6 +50,7 @@ class LocalRunner:
         self._connection: Any = None
         self._spill: tempfile.TemporaryDirectory[str] | None = None
         self._names = (f"t{number}" for number in itertools.count())
+        self._failure: Exception | None = None
 
     @property
     def _duck(self) -> Any:
@@ -54,8 +62,11 @@ class LocalRunner:
                 ":memory:",
                 config={
                     "memory_limit": self._memory_limit,
-                    "temp_directory": self._spill.name,
+                    "temp_directory": str(Path(self._spill.name) / "spill"),
                     "preserve_insertion_order": "false",
+                    # A name that is no frame is a mistake, not a Python variable of the caller.
+                    "python_enable_replacements": "false",
+                    "autoinstall_known_extensions": "false",
                 },
             )
             # Row versions and instants must not depend on the machine's time zone.
@@ -63,7 +74,7 @@ class LocalRunner:
         return self._connection
 
     def frame(self, data: pa.Table | pa.RecordBatchReader) -> LocalFrame:
-        """An Arrow table as it is; a stream is put into a temporary table."""
+        """An Arrow table as it is; a stream is put into a table of DuckDB's."""
         import pyarrow as pa
 
         if isinstance(data, pa.Table):
@@ -83,12 +94,19 @@ class LocalRunner:
         """Every batch through the function, streaming."""
         import pyarrow as pa
 
-        batches = (function(batch) for batch in self._batches(_local(frame)))
-        return self.frame(pa.RecordBatchReader.from_batches(schema, batches))
+        with self._batches(_local(frame)) as batches:
+            mapped = (function(batch) for batch in batches)
+            return self.frame(pa.RecordBatchReader.from_batches(schema, mapped))
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> LocalFrame:
-        """The rows of a query, kept in a temporary table."""
+        """The rows of a query, kept in a table of DuckDB's."""
         return self._kept(text, {name: _local(frame) for name, frame in frames.items()})
+
+    def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
+        """The rows of a query, at once."""
+        sources = {name: _local(frame) for name, frame in frames.items()}
+        with self._sources(sources):
+            return _named(self._duck.sql(_encoded_text(text)).to_arrow_table(), _decoded)
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
         """The rows as an Arrow table."""
@@ -96,14 +114,18 @@ class LocalRunner:
         if local.table is not None:
             return local.table if limit is None else local.table.slice(0, limit)
         cut = "" if limit is None else f" LIMIT {limit}"
-        return self._select(f"SELECT * FROM {local.name}{cut}").to_arrow_table()
+        return self.ask(f"SELECT * FROM {local.name}{cut}", {})
+
+    def in_memory(self, frame: Frame) -> pa.Table | None:
+        """The rows, when they are in Arrow already."""
+        return _local(frame).table
 
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
         local = _local(frame)
         if local.table is not None:
             return int(local.table.num_rows)
-        counted = self._select(f"SELECT COUNT(*) AS n FROM {local.name}").to_arrow_table()
+        counted = self.ask(f"SELECT COUNT(*) AS n FROM {local.name}", {})
         return int(counted.column("n")[0].as_py())
 
     def close(self) -> None:
@@ -115,40 +137,95 @@ class LocalRunner:
             self._spill.cleanup()
             self._spill = None
 
-    def _batches(self, frame: LocalFrame) -> Iterator[pa.RecordBatch]:
+    @contextmanager
+    def _batches(self, frame: LocalFrame) -> Iterator[Iterable[pa.RecordBatch]]:
         if frame.table is not None:
-            yield from frame.table.to_batches(max_chunksize=BATCH_ROWS)
+            yield frame.table.to_batches(max_chunksize=BATCH_ROWS)
             return
-        yield from self._select(f"SELECT * FROM {frame.name}").to_arrow_reader(BATCH_ROWS)
+        # The rows are read while others are written: DuckDB wants a second connection for that.
+        cursor = self._duck.cursor()
+        try:
+            reader = cursor.sql(f"SELECT * FROM {frame.name}").to_arrow_reader(BATCH_ROWS)
+            yield (_named(batch, _decoded) for batch in reader)
+        finally:
+            cursor.close()
 
     def _kept(self, text: str, sources: Mapping[str, Any]) -> LocalFrame:
         name = next(self._names)
-        self._execute(f"CREATE TEMP TABLE {name} AS {text}", sources)
-        return LocalFrame(tuple(self._select(f"SELECT * FROM {name}").columns), name=name)
+        with self._sources(sources):
+            self._duck.execute(f"CREATE TABLE {name} AS {_encoded_text(text)}")
+            columns = self._duck.sql(f"SELECT * FROM {name}").columns
+        return LocalFrame(tuple(map(_decoded, columns)), name=name)
 
-    def _select(self, text: str) -> Any:
-        return self._duck.sql(text)
-
-    def _execute(self, text: str, sources: Mapping[str, Any]) -> None:
+    @contextmanager
+    def _sources(self, sources: Mapping[str, Any]) -> Iterator[None]:
+        """The sources under their names, and every failure as an error of ours."""
         import duckdb
 
-        views = {}
+        undo: list[Callable[[], object]] = []
+        self._failure = None
         try:
             for name, source in sources.items():
-                if isinstance(source, LocalFrame) and source.table is None:
-                    self._duck.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {source.name}")
-                else:
-                    arrow = source.table if isinstance(source, LocalFrame) else source
-                    self._duck.register(name, arrow)
-                    views[name] = arrow
-            self._duck.execute(text)
+                undo.append(self._name(name, source))
+            yield
         except duckdb.Error as error:
-            raise StorageError(f"the local engine failed: {error}") from error
+            if self._failure is not None:
+                raise self._failure from None
+            reason = str(error).partition("\n")[0]
+            raise StorageError(f"the local engine failed: {reason}") from error
         finally:
-            for name in views:
-                self._duck.unregister(name)
+            for step in undo:
+                step()
+
+    def _name(self, name: str, source: Any) -> Callable[[], object]:
+        """Make the rows known under a name; the answer takes the name away again."""
+        duck = self._duck
+        if isinstance(source, LocalFrame) and source.table is None:
+            duck.execute(f"CREATE TEMP VIEW {name} AS FROM {source.name}")
+            return lambda: duck.execute(f"DROP VIEW {name}")
+        arrow = source.table if isinstance(source, LocalFrame) else source
+        duck.register(name, self._registered(arrow))
+        return lambda: duck.unregister(name)
+
+    def _registered(self, data: Any) -> Any:
+        """The rows under the names DuckDB shall see."""
+        import pyarrow as pa
+
+        if isinstance(data, pa.Table):
+            return _named(data, _encoded)
+        schema = pa.schema([field.with_name(_encoded(field.name)) for field in data.schema])
+        return pa.RecordBatchReader.from_batches(schema, self._streamed(data))
+
+    def _streamed(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """The batches; what fails among them is remembered, DuckDB would only quote it."""
+        try:
+            for batch in reader:
+                yield _named(batch, _encoded)
+        except Exception as error:
+            self._failure = error
+            raise
 
 
 def _local(frame: Frame) -> LocalFrame:
     assert isinstance(frame, LocalFrame), "a frame belongs to the runner that made it"
     return frame
+
+
+def _encoded(name: str) -> str:
+    if name.islower():
+        return name
+    return re.sub("[A-Z]", lambda found: "^" + found[0].lower(), name)
+
+
+def _decoded(name: str) -> str:
+    return re.sub(r"\^([a-z])", lambda found: found[1].upper(), name) if "^" in name else name
+
+
+def _encoded_text(text: str) -> str:
+    return re.sub("`([^`]*)`", lambda found: f"`{_encoded(found[1])}`", text)
+
+
+def _named(data: Any, change: Callable[[str], str]) -> Any:
+    names = data.schema.names
+    changed = [change(name) for name in names]
+    return data if changed == names else data.rename_columns(changed)

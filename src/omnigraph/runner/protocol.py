@@ -24,7 +24,11 @@ class Frame(Protocol):
 
 
 class Runner(Protocol):
-    """An engine for frames. SQL texts keep to what DuckDB and Spark SQL read alike."""
+    """An engine for frames. SQL texts keep to what DuckDB and Spark SQL read alike.
+
+    In a text every property name stands in backticks, where its case counts; the other names are in
+    small letters.
+    """
 
     @property
     def name(self) -> str:
@@ -47,6 +51,14 @@ class Runner(Protocol):
         """The rows of a query over named frames."""
         ...
 
+    def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
+        """The few rows of a query over named frames, here: `collect` of `sql` in one go."""
+        ...
+
+    def in_memory(self, frame: Frame) -> pa.Table | None:
+        """The rows of a frame that is in this process already; None where it lies elsewhere."""
+        ...
+
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
         """A small result, here."""
         ...
@@ -62,7 +74,14 @@ class Runner(Protocol):
 
 def distinct(runner: Runner, frame: Frame, column: str, limit: int) -> list[Any] | None:
     """The distinct non-null values of a column, or None when there are more than `limit`."""
-    text = f"SELECT DISTINCT {column} AS v FROM f WHERE {column} IS NOT NULL"
-    found = runner.collect(runner.sql(text, {"f": frame}), limit + 1)
-    values: list[Any] = found.column("v").to_pylist()
-    return None if len(values) > limit else values
+    import pyarrow.compute as pc
+
+    here = runner.in_memory(frame)
+    if here is not None:
+        found = pc.unique(here.column(column)).drop_null()
+    else:
+        text = (
+            f"SELECT DISTINCT `{column}` AS v FROM f WHERE `{column}` IS NOT NULL LIMIT {limit + 1}"
+        )
+        found = runner.ask(text, {"f": frame}).column("v")
+    return None if len(found) > limit else list(found.to_pylist())

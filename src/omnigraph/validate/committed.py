@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
-from omnigraph.storage.handles import TableRef, open_table
+from omnigraph.storage.handles import TableRef
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.validate.change_set import ChangeSet
 
@@ -47,19 +47,18 @@ class Committed:
         names = list(dict.fromkeys(["id", *columns]))
         pin = self.pins[entity.table_key]
         self.relied_on.add(entity.table_key)
-        ref = self.locate(pin)
-        schema = open_table(ref).schema
+        schema = entity.arrow_schema()
         if changes.delta(entity).replaced or pin.row_count == 0:
             return self.runner.frame(_empty(schema, names))
         wanted = distinct(self.runner, keys, key_column, KEY_LIMIT)
         if wanted is None:
-            return self.runner.scan(ref, names)
+            return self.runner.scan(self.locate(pin), names)
         if not wanted:
             return self.runner.frame(_empty(schema, names))
         where = filter_expression(
             schema, [Condition(column, "in", _stored(wanted, schema, column))]
         )
-        return self.runner.scan(ref, names, where)
+        return self.runner.scan(self.locate(pin), names, where)
 
     def all_rows(self, entity: NodeType | EdgeType, columns: Sequence[str]) -> Frame:
         """Every committed row."""

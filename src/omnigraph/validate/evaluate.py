@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
@@ -75,7 +76,27 @@ class _Evaluation:
         return self.runner.frame(pa.schema(fields).empty_table())
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
-        return self.runner.collect(self.runner.sql(text, frames))
+        return self.runner.ask(text, frames)
+
+    def is_empty(self, frame: Frame) -> bool:
+        """Whether a look at rows in memory shows that there are none; no engine is started."""
+        return self.fewer_than(1, frame)
+
+    def fewer_than(self, rows: int, frame: Frame) -> bool:
+        here = self.runner.in_memory(frame)
+        return here is not None and here.num_rows < rows
+
+    def are_among(self, frame: Frame, column: str, *others: Frame) -> bool:
+        """Whether a look at rows in memory shows that all values of the column are ids of others."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        mine, *theirs = (self.runner.in_memory(each) for each in (frame, *others))
+        if mine is None or any(table is None for table in theirs):
+            return False
+        chunks = [c for table in theirs if table is not None for c in table.column("id").chunks]
+        known = pa.chunked_array(chunks, pa.utf8())
+        return bool(pc.all(pc.is_in(mine.column(column), known), min_count=0).as_py())
 
     def deltas(self) -> Iterator[TableDelta]:
         return (self.changes.tables[key] for key in sorted(self.changes.tables))
@@ -93,6 +114,8 @@ class _Evaluation:
                 continue
             entity = delta.entity
             com = self.committed.rows(self.changes, entity, [], "id", delta.pending, "id")
+            if self.is_empty(com):
+                continue
             frames = {"pend": delta.pending, "com": com, "gone": self.gone(delta)}
             for row in self.ask(rules.taken_ids(), frames).to_pylist():
                 message = f"{entity.table_key} already has the id {row['id']!r}"
@@ -108,10 +131,13 @@ class _Evaluation:
     def _unique_group(
         self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
     ) -> Iterator[Violation]:
-        found = self.ask(rules.unique_within(group), {"pend": pending})
-        yield from self._clashes(delta.entity, group, found)
+        if not self.fewer_than(2, pending):
+            found = self.ask(rules.unique_within(group), {"pend": pending})
+            yield from self._clashes(delta.entity, group, found)
         lead = group[0]
-        com = self.committed.rows(self.changes, delta.entity, group, lead, pending, f"`{lead}`")
+        com = self.committed.rows(self.changes, delta.entity, group, lead, pending, lead)
+        if self.are_among(com, "id", pending, self.gone(delta)):
+            return
         frames = {"pend": pending, "com": com, "gone": self.gone(delta)}
         found = self.ask(rules.unique_against(group), frames)
         yield from self._clashes(delta.entity, group, found)
@@ -124,14 +150,15 @@ class _Evaluation:
             if len(group) == 1
             else (f"{entity.name}.({', '.join(group)})")
         )
-        columns = [_shown(entity, name, found) for name in group]
-        for at, row in enumerate(found.select(["id", "other", "rec"]).to_pylist()):
-            values = ", ".join(str(column[at]) for column in columns)
+        columns = [_shown(entity, name, found.column(f"v{at}")) for at, name in enumerate(group)]
+        for at, row in enumerate(found.select(["row_id", "other_id", "rec"]).to_pylist()):
+            values = ", ".join(column[at] for column in columns)
             message = (
-                f"@unique {place}: {values} is held by both {row['other']!r} and {row['id']!r}"
+                f"@unique {place}: {values} is held by both {row['other_id']!r} and "
+                f"{row['row_id']!r}"
             )
-            detail = {"properties": list(group), "other_id": row["other"]}
-            yield Violation("unique", entity.table_key, row["id"], message, row["rec"], detail)
+            detail = {"properties": list(group), "other_id": row["other_id"]}
+            yield Violation("unique", entity.table_key, row["row_id"], message, row["rec"], detail)
 
     def endpoints(self) -> Iterator[Violation]:
         for edge, delta in self.edge_deltas():
@@ -141,6 +168,10 @@ class _Evaluation:
                 node = self.catalog.nodes[type_name]
                 nodes = self.changes.delta(node)
                 com = self.committed.rows(self.changes, node, [], "id", delta.pending, side)
+                if nodes.removed is None and self.are_among(
+                    delta.pending, side, com, self.pend(nodes)
+                ):
+                    continue
                 frames = {
                     "pend": delta.pending,
                     "nodes": self.pend(nodes),
@@ -160,6 +191,8 @@ class _Evaluation:
                 if delta.replaced:
                     continue
                 com = self._edges_at(edge, side, nodes)
+                if self.are_among(com, "id", self.gone(delta)):
+                    continue
                 frames = {
                     "com": com,
                     "pend": self.pend(delta),
@@ -179,7 +212,7 @@ class _Evaluation:
     def cardinality(self) -> Iterator[Violation]:
         for edge, delta in self.edge_deltas():
             bounds = edge.cardinality
-            if bounds.min == 0 and bounds.max is None:
+            if bounds.min == 0 and self._cannot_exceed(edge, delta, bounds.max):
                 continue
             touched = self._touched(edge, delta)
             com = self.committed.rows(self.changes, edge, ["src"], "src", touched, "src")
@@ -196,25 +229,39 @@ class _Evaluation:
             for row in self.ask(text, frames).to_pylist():
                 yield _cardinality(edge, row["src"], row["n"])
 
+    def _cannot_exceed(self, edge: EdgeType, delta: TableDelta, limit: int | None) -> bool:
+        """Whether a look shows that no source gets more edges than the limit.
+
+        Old and new edges together are counted, the removed and the moved ones too.
+        """
+        import pyarrow as pa
+
+        if limit is None or delta.pending is None:
+            return True
+        com = self.committed.rows(self.changes, edge, ["src"], "src", delta.pending, "src")
+        new, old = self.runner.in_memory(delta.pending), self.runner.in_memory(com)
+        if new is None or old is None:
+            return False
+        sources = pa.chunked_array(new.column("src").chunks + old.column("src").chunks, pa.utf8())
+        counts = sources.value_counts().field("counts").to_pylist()
+        return max(counts, default=0) <= limit
+
     def _touched(self, edge: EdgeType, delta: TableDelta) -> Frame:
         pending, gone = self.pend(delta), self.gone(delta)
         if delta.replaced:
             old = self.committed.all_rows(edge, ["src"])
-            text = "SELECT DISTINCT src FROM (SELECT src FROM pend UNION ALL SELECT src FROM com) u"
-            return self.runner.sql(text, {"pend": pending, "com": old})
-        ids = self.runner.sql(
-            "SELECT id FROM pend UNION ALL SELECT id FROM gone", {"pend": pending, "gone": gone}
-        )
+            return self.runner.sql(rules.touched_by_replacing(), {"pend": pending, "com": old})
+        ids = self.runner.sql(rules.changed_ids(), {"pend": pending, "gone": gone})
         old = self.committed.rows(self.changes, edge, ["src"], "id", ids, "id")
         frames = {"pend": pending, "gone": gone, "com": old}
         return self.runner.sql(rules.touched_sources(), frames)
 
 
-def _shown(entity: NodeType | EdgeType, name: str, found: pa.Table) -> list[Any]:
+def _shown(entity: NodeType | EdgeType, name: str, values: pa.ChunkedArray) -> list[str]:
     prop = entity.properties.get(name)
     kind = TEXT if prop is None else prop.type.as_nullable(False)
-    column = found.column(name).cast(kind.arrow_type())
-    return [to_json(kind, value) for value in from_arrow(kind, column)]
+    shown = (to_json(kind, value) for value in from_arrow(kind, values.cast(kind.arrow_type())))
+    return [value if isinstance(value, str) else json.dumps(value) for value in shown]
 
 
 def _endpoint(

@@ -1,6 +1,8 @@
 """Set rules: SQL texts that DuckDB and Spark SQL read alike, and what their answers mean.
 
 Frames by name in every text: `pend` the incoming rows, `gone` removed ids, `com` committed rows.
+Property names stand in backticks and never become names of the answer: members of a unique group
+come back as `v0`, `v1`, and so on.
 """
 
 from __future__ import annotations
@@ -17,27 +19,30 @@ def taken_ids() -> str:
     """Strict insert of an id that is there already."""
     return (
         f"SELECT p.id, p.__rec AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
-        f"ORDER BY p.__rec LIMIT {LIMIT}"
+        f"ORDER BY rec LIMIT {LIMIT}"
     )
 
 
 def unique_within(members: Sequence[str]) -> str:
     """Two incoming rows with one tuple; a tuple with a null member is exempt."""
     names = ", ".join(_q(name) for name in members)
+    values = ", ".join(f"{_q(name)} AS v{at}" for at, name in enumerate(members))
     present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
     return (
-        f"SELECT MIN(id) AS other, MAX(id) AS id, MAX(__rec) AS rec, {names} FROM pend "
-        f"WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1 ORDER BY MAX(__rec) LIMIT {LIMIT}"
+        "SELECT MIN_BY(id, __rec) AS other_id, MAX_BY(id, __rec) AS row_id, MAX(__rec) AS rec, "
+        f"{values} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1 "
+        f"ORDER BY rec LIMIT {LIMIT}"
     )
 
 
 def unique_against(members: Sequence[str]) -> str:
     """An incoming row with the tuple of a committed row that stays as it is."""
-    names = ", ".join(f"p.{_q(name)}" for name in members)
+    values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
     equal = " AND ".join(f"c.{_q(name)} = p.{_q(name)}" for name in members)
     return (
-        f"SELECT p.id, c.id AS other, p.__rec AS rec, {names} FROM pend p JOIN com c ON {equal} "
-        f"WHERE c.id <> p.id AND {UNTOUCHED} ORDER BY p.__rec LIMIT {LIMIT}"
+        f"SELECT p.id AS row_id, c.id AS other_id, p.__rec AS rec, {values} "
+        f"FROM pend p JOIN com c ON {equal} WHERE c.id <> p.id AND {UNTOUCHED} "
+        f"ORDER BY rec, other_id LIMIT {LIMIT}"
     )
 
 
@@ -46,18 +51,17 @@ def missing_endpoints(side: str) -> str:
 
     Here `pend` are the edges, `nodes` incoming nodes, `com` committed ones, `gone` removed ids.
     """
+    live = f"SELECT n.id FROM nodes n UNION ALL SELECT c.id FROM com c WHERE {ALIVE}"
     return (
         f"SELECT e.id, e.{side} AS node, e.__rec AS rec FROM pend e "
-        f"WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = e.{side}) "
-        f"AND NOT EXISTS (SELECT 1 FROM com c WHERE c.id = e.{side} AND {ALIVE}) "
-        f"ORDER BY e.__rec LIMIT {LIMIT}"
+        f"LEFT JOIN ({live}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {LIMIT}"
     )
 
 
 def stranded_edges(side: str, *, replaced: bool) -> str:
     """Committed edges that stay while the node at one end goes.
 
-    Here `com` are the edges, `nodes` incoming nodes, `left` the ids of removed nodes.
+    Here `com` are the edges, `nodes` incoming nodes, `left_nodes` the ids of removed nodes.
     """
     lost = "" if replaced else f"AND EXISTS (SELECT 1 FROM left_nodes l WHERE l.id = c.{side}) "
     return (
@@ -70,10 +74,22 @@ def stranded_edges(side: str, *, replaced: bool) -> str:
 def touched_sources() -> str:
     """Sources that gain or lose an edge. Here `com` are the committed edges that change or go."""
     return (
-        "SELECT DISTINCT src FROM (SELECT src FROM pend UNION ALL "
-        "SELECT c.src FROM com c WHERE EXISTS (SELECT 1 FROM pend q WHERE q.id = c.id) "
-        "OR EXISTS (SELECT 1 FROM gone d WHERE d.id = c.id)) u"
+        "SELECT DISTINCT u.src FROM (SELECT p.src FROM pend p "
+        "UNION ALL SELECT c.src FROM com c JOIN pend q ON q.id = c.id "
+        "UNION ALL SELECT c.src FROM com c JOIN gone d ON d.id = c.id) u"
     )
+
+
+def touched_by_replacing() -> str:
+    """Sources that gain or lose an edge when all committed edges (`com`) go."""
+    return (
+        "SELECT DISTINCT u.src FROM (SELECT p.src FROM pend p UNION ALL SELECT c.src FROM com c) u"
+    )
+
+
+def changed_ids() -> str:
+    """Ids of edges that are new, changed or removed."""
+    return "SELECT p.id FROM pend p UNION ALL SELECT d.id FROM gone d"
 
 
 def cardinality(low: int, high: int | None, *, replaced_sources: bool) -> str:
@@ -83,16 +99,18 @@ def cardinality(low: int, high: int | None, *, replaced_sources: bool) -> str:
     `nodes` incoming source nodes. Sources that go themselves are exempt.
     """
     above = "" if high is None else f" OR COUNT(l.id) > {high}"
-    exempt = (
-        "NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = t.src)"
+    stays = (
+        "EXISTS (SELECT 1 FROM nodes n WHERE n.id = t.src)"
         if replaced_sources
-        else "EXISTS (SELECT 1 FROM left_nodes g WHERE g.id = t.src) "
-        "AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = t.src)"
+        else "NOT EXISTS (SELECT 1 FROM lost g WHERE g.id = t.src)"
     )
-    live = f"SELECT id, src FROM pend UNION ALL SELECT c.id, c.src FROM com c WHERE {UNTOUCHED}"
     return (
-        f"SELECT t.src, COUNT(l.id) AS n FROM touched t LEFT JOIN ({live}) l ON l.src = t.src "
-        f"WHERE NOT ({exempt}) GROUP BY t.src HAVING COUNT(l.id) < {low}{above} "
+        "WITH lost AS (SELECT g.id FROM left_nodes g "
+        "WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = g.id)), "
+        "live AS (SELECT p.id, p.src FROM pend p "
+        f"UNION ALL SELECT c.id, c.src FROM com c WHERE {UNTOUCHED}) "
+        "SELECT t.src, COUNT(l.id) AS n FROM touched t LEFT JOIN live l ON l.src = t.src "
+        f"WHERE {stays} GROUP BY t.src HAVING COUNT(l.id) < {low}{above} "
         f"ORDER BY t.src LIMIT {LIMIT}"
     )
 

@@ -20,12 +20,13 @@ from omnigraph.errors import (
     ExpectedVersionMismatch,
     PreconditionFailed,
     ResourceLimit,
+    SchemaConflict,
 )
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
-from omnigraph.manifest.publisher import MANIFEST_KEY, Intent
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit, Head
 from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.pushdown import Condition
@@ -35,7 +36,7 @@ from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_c
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
-from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable, one_row
+from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +76,23 @@ class Request:
 
 
 def mutate(space: Workspace, catalog: Catalog, request: Request) -> MutationResult:
-    """Run a mutation; a lost race is tried again as often as the caller allows."""
+    """Run a mutation on a graph that was just healed.
+
+    A lost race of a mutation that only inserts is run again as often as the caller allows; what an
+    update or a delete matched may be something else the next time, so their caller decides.
+    """
     retries = request.retries
-    if _only_inserts(request.plan) and request.if_commit is None:
-        retries = max(retries, 3)
+    if request.if_commit is not None or not _only_inserts(request.plan):
+        retries = 0
     started = now_us()
     while True:
-        heal(space)
         try:
             return _Mutation(space, catalog, request, started).run()
         except (ExpectedVersionMismatch, Contention):
-            if retries <= 0 or request.if_commit is not None:
+            if retries <= 0:
                 raise
             retries -= 1
+        heal(space)
 
 
 def _only_inserts(plan: ir.MutationPlan) -> bool:
@@ -109,7 +114,7 @@ class _Mutation:
         self.edges = 0
 
     def run(self) -> MutationResult:
-        self._check_precondition()
+        self._check_precondition(self.state.head)
         for statement in self.request.plan.statements:
             if isinstance(statement, ir.Insert):
                 self._insert(statement)
@@ -118,6 +123,9 @@ class _Mutation:
             else:
                 self._delete(statement)
         made = self._commit() if self._changes_something() else None
+        if made is None and self.request.if_commit is not None:
+            # The condition must hold at the end too, also where there is nothing to publish.
+            self._check_precondition(self.space.manifest.state(self.request.branch).head)
         return MutationResult(
             self.request.branch,
             self.request.plan.name,
@@ -127,10 +135,16 @@ class _Mutation:
             made,
         )
 
-    def _check_precondition(self) -> None:
-        wanted, actual = self.request.if_commit, self.state.head.commit.graph_commit_id
+    def _check_precondition(self, head: Head) -> None:
+        wanted, actual = self.request.if_commit, head.commit.graph_commit_id
         if wanted is not None and wanted != actual:
-            raise _precondition(self.request.branch, wanted, actual)
+            raise PreconditionFailed(
+                f"branch `{self.request.branch}` is at commit {actual}, not at {wanted}; read again "
+                "and decide anew",
+                branch=self.request.branch,
+                expected=wanted,
+                actual=actual,
+            )
 
     def _changes_something(self) -> bool:
         return any(table.rows.num_rows or table.removed for table in self.tables.values())
@@ -138,7 +152,13 @@ class _Mutation:
     def _table(self, entity: Entity) -> PendingTable:
         known = self.tables.get(entity.table_key)
         if known is None:
-            pin = self.state.head.tables[entity.table_key]
+            pin = self.state.head.tables.get(entity.table_key)
+            if pin is None or pin.incarnation != entity.table_incarnation_id:
+                raise SchemaConflict(
+                    f"{entity.name} was changed by a schema apply while the mutation was prepared; "
+                    "run it again",
+                    table_key=entity.table_key,
+                )
             known = PendingTable(entity, pin, open_table(self.space.pinned(pin)))
             self.tables[entity.table_key] = known
         return known
@@ -151,7 +171,8 @@ class _Mutation:
     def _stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
         """The value as its column stores it; what only a parameter's value can break is found here."""
         value = self._value(assignment.value)
-        prop = entity.properties.get(assignment.property)
+        is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
+        prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
             return _bytes_only(assignment.property, value)
         try:
@@ -176,16 +197,13 @@ class _Mutation:
             entity = self.catalog.nodes[statement.type_name]
             self.nodes += 1
         values = {
-            ENDPOINT_COLUMNS.get(a.property, a.property) if statement.kind == "edge" else a.property:
-            self._stored(entity, a)
-            for a in statement.assignments
-        }  # fmt: skip
+            _column(entity, a.property): self._stored(entity, a) for a in statement.assignments
+        }
         keyed = isinstance(entity, NodeType) and entity.key is not None
         self._require(entity, values)
         self._fill_embeddings(entity, values)
         values["id"] = self._key_id(entity, values) if keyed else str(ULID())
-        pending = self._table(entity)
-        pending.put(one_row(pending.rows.schema, values), fresh=not keyed)
+        self._table(entity).insert(values, fresh=not keyed)
         self._check_size()
 
     def _require(self, entity: Entity, values: Mapping[str, Any]) -> None:
@@ -227,8 +245,7 @@ class _Mutation:
 
         entity = self.catalog.nodes[statement.type_name]
         pending = self._table(entity)
-        where = statement.where
-        rows = pending.matching(where.property, where.op, self._value(where.value))
+        rows = pending.matching(self._condition(entity, statement.where))
         self.nodes += rows.num_rows
         for assignment in statement.assignments:
             value = self._stored(entity, assignment)
@@ -238,32 +255,31 @@ class _Mutation:
             column = pa.array([value], field.type).take(pa.array([0] * rows.num_rows, pa.int64()))
             rows = rows.set_column(rows.schema.get_field_index(field.name), field, column)
         if rows.num_rows:
-            pending.put(rows, fresh=False)
+            pending.replace(rows)
             self._check_size()
 
     def _delete(self, statement: ir.Delete) -> None:
-        where = statement.where
-        column = ENDPOINT_COLUMNS.get(where.property, where.property)
-        value = self._value(where.value)
         if statement.kind == "edge":
             edge = self.catalog.edges[statement.type_name]
             pending = self._table(edge)
-            ids = [] if value is None else pending.ids_where(Condition(column, where.op, value))
-            self.edges += pending.remove(ids)
+            self.edges += pending.remove(pending.ids_where(self._condition(edge, statement.where)))
             return
         node = self.catalog.nodes[statement.type_name]
         pending = self._table(node)
-        ids = [] if value is None else pending.ids_where(Condition(where.property, where.op, value))
+        ids = pending.ids_where(self._condition(node, statement.where))
         self.nodes += pending.remove(ids)
         if ids:
             self._cascade(node, ids)
+
+    def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
+        return Condition(_column(entity, where.property), where.op, self._value(where.value))
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
         for edge in self.catalog.edges.values():
             for end, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
                 if type_name == node.name:
                     pending = self._table(edge)
-                    self.edges += pending.remove(pending.ids_where(Condition(end, "in", ids)))
+                    self.edges += pending.remove(pending.ids_among(end, ids))
 
     def _check_size(self) -> None:
         limit = settings.MUTATION_MAX_ROWS.get()
@@ -287,6 +303,10 @@ class _Mutation:
             key: table for key, table in self.tables.items() if table.rows.num_rows or table.removed
         }
         head = self.state.head
+        conditional = self.request.if_commit is not None
+        if conditional:
+            # Any other commit on the branch breaks the condition: nobody may make one meanwhile.
+            relied_on |= set(head.tables)
         write = Write(
             writer="mutation",
             branch=self.request.branch,
@@ -297,17 +317,14 @@ class _Mutation:
                 for key in sorted(relied_on | set(self.tables))
                 if key not in changed
             ),
-            expected_manifest_version=(
-                head.commit.manifest_version if self.request.if_commit is not None else None
-            ),
+            expected_manifest_version=head.commit.manifest_version if conditional else None,
+            takes_graph_lock=conditional,
         )
         try:
             return commit(self.space, write)
-        except ExpectedVersionMismatch as lost:
-            if self.request.if_commit is None or lost.details["table_key"] != MANIFEST_KEY:
-                raise
-            actual = self.space.manifest.state(self.request.branch).head.commit.graph_commit_id
-            raise _precondition(self.request.branch, self.request.if_commit, actual) from lost
+        except ExpectedVersionMismatch:
+            self._check_precondition(self.space.manifest.state(self.request.branch).head)
+            raise
 
     def _validate(self) -> set[str]:
         """Judge the final image; the tables looked at are what the publish relies on."""
@@ -341,6 +358,11 @@ class _Mutation:
         return committed.relied_on
 
 
+def _column(entity: Entity, name: str) -> str:
+    """The column a statement means: `from` and `to` are the ends of an edge."""
+    return ENDPOINT_COLUMNS.get(name, name) if isinstance(entity, EdgeType) else name
+
+
 def _step(table: PendingTable) -> StagedStep:
     import pyarrow as pa
 
@@ -368,13 +390,4 @@ def _bytes_only(name: str, value: Any) -> Any:
 def _null_error(entity: Entity, name: str) -> ConstraintError:
     return ConstraintError(
         f"{entity.name}.{name} is required and cannot be null", property=name, violation="null"
-    )
-
-
-def _precondition(branch: str, expected: str, actual: str) -> PreconditionFailed:
-    return PreconditionFailed(
-        f"branch `{branch}` is at commit {actual}, not at {expected}; read again and decide anew",
-        branch=branch,
-        expected=expected,
-        actual=actual,
     )

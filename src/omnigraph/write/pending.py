@@ -14,6 +14,7 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.storage.blobs import blob_columns, is_blob
 from omnigraph.storage.handles import Table
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.validate.committed import KEY_LIMIT
 from omnigraph.write.matching import matches
 
 if TYPE_CHECKING:
@@ -30,22 +31,45 @@ class PendingTable:
         self.entity = entity
         self.pin = pin
         self.table = table
-        self.rows: pa.Table = _plain_schema(table.schema).empty_table()
         self.fresh_only = True
         self.removed: list[str] = []
         self._removed_set: set[str] = set()
+        self._schema = _plain_schema(table.schema)
+        self._rows: pa.Table = self._schema.empty_table()
+        # Rows put one by one, by id: most mutations are a few inserts, and a table per row is slow.
+        self._recent: dict[str, Mapping[str, Any]] = {}
 
-    def put(self, rows: pa.Table, *, fresh: bool) -> None:
-        """Add final images; a row of an id that is pending already takes its place."""
+    @property
+    def rows(self) -> pa.Table:
+        """The final images so far, one per id."""
+        if self._recent:
+            recent, self._recent = self._recent, {}
+            self._put(_table_of(self._schema, list(recent.values())))
+        return self._rows
+
+    def insert(self, values: Mapping[str, Any], *, fresh: bool) -> None:
+        """Add the stored values of one row; a pending row of the same id gives way.
+
+        ``fresh``: no other row has this id, neither committed nor pending.
+        """
+        self.fresh_only = self.fresh_only and fresh
+        self._recent[values["id"]] = values
+
+    def replace(self, rows: pa.Table) -> None:
+        """Add the final images of rows that are there, committed or pending."""
+        self.fresh_only = False
+        assert not self._recent, "rows are replaced by what was read of them"
+        self._put(rows)
+
+    def _put(self, rows: pa.Table) -> None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        self.fresh_only = self.fresh_only and fresh
-        kept = self.rows
-        if kept.num_rows and not fresh:
-            repeated = pc.is_in(kept.column("id"), rows.column("id").combine_chunks())
+        kept = self._rows
+        if kept.num_rows:
+            repeated = pc.is_in(kept.column("id"), rows.column("id"))
             kept = kept.filter(pc.invert(repeated))
-        self.rows = pa.concat_tables([kept, rows.select(kept.column_names)])
+        self._rows = pa.concat_tables([kept, rows.select(kept.column_names)])
 
     def remove(self, ids: list[str]) -> int:
         """Mark committed rows as removed; how many were not so already."""
@@ -54,16 +78,14 @@ class PendingTable:
         self.removed += new
         return len(new)
 
-    def matching(self, column: str, op: str, value: Any) -> pa.Table:
-        """The rows an earlier statement would now see: committed overlaid by pending."""
+    def matching(self, condition: Condition) -> pa.Table:
+        """The rows a statement sees: committed ones, overlaid by those of earlier statements."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        condition = Condition(ENDPOINT_COLUMNS.get(column, column), op, value)  # type: ignore[arg-type]
-        where = filter_expression(self.table.schema, [condition])
-        found = read_plain(self.table, where)
+        found = read_plain(self.table, filter_expression(self.table.schema, [condition]))
         if self.rows.num_rows:
-            hidden = pc.is_in(found.column("id"), self.rows.column("id").combine_chunks())
+            hidden = pc.is_in(found.column("id"), self.rows.column("id"))
             found = found.filter(pc.invert(hidden))
             pending = self.rows.filter(matches(self.rows, condition))
             found = pa.concat_tables([found, pending.select(found.column_names)])
@@ -73,6 +95,19 @@ class PendingTable:
         """Ids of committed rows that satisfy a condition."""
         where = filter_expression(self.table.schema, [condition])
         ids: list[str] = self.table.read(["id"], where).column("id").to_pylist()
+        return ids
+
+    def ids_among(self, column: str, values: list[str]) -> list[str]:
+        """Ids of committed rows whose text column holds one of the values."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if len(values) <= KEY_LIMIT:
+            return self.ids_where(Condition(column, "in", values))
+        wanted = pa.array(values, pa.string())
+        ids: list[str] = []
+        for batch in self.table.scan(["id", column]):
+            ids += batch.filter(pc.is_in(batch.column(column), wanted)).column("id").to_pylist()
         return ids
 
 
@@ -98,9 +133,9 @@ def read_plain(table: Table, where: Any) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def one_row(schema: pa.Schema, values: Mapping[str, Any]) -> pa.Table:
-    """A table of one row from stored values by column name; absent ones are null."""
+def _table_of(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:
+    """A table of stored values by column name; absent ones are null."""
     import pyarrow as pa
 
-    arrays = [pa.array([values.get(field.name)], field.type) for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    columns = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
