@@ -10,6 +10,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 from omnigraph import failpoints
@@ -173,7 +174,7 @@ def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
 
 def _names(space: Workspace) -> list[str]:
     names = space.store.list(layout.RECOVERY_DIR)
-    if not names and space.root.is_local and space.store.exists(layout.RECOVERY_DIR):
+    if not names and space.root.is_local and Path(space.root.path, layout.RECOVERY_DIR).is_file():
         # A disk lists a file as if it were an empty directory.
         raise StorageError(
             f"{layout.RECOVERY_DIR} under {space.root.canonical} is a file, so pending recoveries "

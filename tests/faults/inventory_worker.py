@@ -1,0 +1,86 @@
+"""Drives every failpoint of the product once, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import shutil
+import tempfile
+from pathlib import Path
+
+import omnigraph
+from omnigraph import failpoints
+from omnigraph.commit.changes import WRITERS
+from omnigraph.graph import Graph
+from omnigraph.graph import open as open_graph
+from tests.commit.synthetic import ALL, PERSON, TEAM, Died, prepare, write
+from tests.manifest.publishing import advance, new_graph
+
+
+def import_everything() -> None:
+    for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
+        importlib.import_module(module.name)
+
+
+def drive_all() -> tuple[list[str], list[str]]:
+    """(declared, fired): every declared point is armed while the scenarios run."""
+    import_everything()
+    declared = list(failpoints.registered())
+    fired: set[str] = set()
+    for name in declared:
+        failpoints.arm(name, fired.add)
+    directory = Path(tempfile.mkdtemp())
+    try:
+        with new_graph(directory) as graph:
+            for scenario in SCENARIOS:
+                scenario(graph)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return declared, sorted(fired)
+
+
+def branches_come_and_go(graph: Graph) -> None:
+    graph.branches.create("gone")
+    graph.branches.delete("gone")
+
+
+def every_writer_writes_on_a_branch(graph: Graph) -> None:
+    for writer in WRITERS:
+        graph.branches.create(writer)
+        write(graph.space, {key: ["a"] for key in ALL}, branch=writer, writer=writer)
+
+
+def the_manifest_grows(graph: Graph) -> None:
+    for _ in range(40):
+        advance(graph.manifest, PERSON)
+    graph.branches.create("whole")
+
+
+def writers_die(graph: Graph) -> None:
+    """One is rolled back, one loses its branch."""
+    die(graph, "load.after_table_commit", "load")
+    graph.branches.create("doomed")
+    die(graph, "load.after_fork", "doomed")
+    graph.branches.delete("doomed")
+    open_graph(graph.uri).close()
+
+
+def die(graph: Graph, point: str, branch: str) -> None:
+    from omnigraph.commit.protocol import commit
+
+    failpoints._armed.pop(point).disarm()
+    wanted = prepare(graph.space, {PERSON: ["b"], TEAM: ["b"]}, branch=branch)
+    with failpoints.arm(point, Died()):
+        try:
+            commit(graph.space, wanted)
+        except Died:
+            return
+    raise AssertionError(point)
+
+
+SCENARIOS = [
+    branches_come_and_go,
+    every_writer_writes_on_a_branch,
+    writers_die,
+    the_manifest_grows,
+]

@@ -1,0 +1,199 @@
+"""Many processes commit at once: nothing lost, nothing twice, nothing half visible, no wedge."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.commit.audit import read_audit
+from omnigraph.commit.heal import heal, sweep
+from omnigraph.errors import Contention
+from omnigraph.graph import Graph
+from omnigraph.graph import open as open_graph
+from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drifted, write
+from tests.faults.commit_workers import Told, watch, write_many, write_paused
+from tests.manifest.publishing import new_graph
+from tests.storage.processes import run_processes, talk_to
+
+PROCESSES = 8
+TIMES = 50
+OVERLAPPING = [[PERSON, TEAM], [TEAM, MEMBER_OF], [PERSON, MEMBER_OF], [PERSON, TEAM, MEMBER_OF]]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path) as graph:
+        yield graph
+
+
+def check(graph: Graph, told: Told) -> None:
+    """What was acknowledged is there, whole and once; what was refused is not."""
+    with open_graph(graph.uri) as reopened:
+        assert reopened.store.list("__recovery") == []
+        assert drifted(reopened) == []
+        found = contents(reopened)
+    for key, ids in found.items():
+        assert len(ids) == len(set(ids))
+        acknowledged = {i for outcome, i, keys in told if outcome == "committed" and key in keys}
+        possible = {i for outcome, i, keys in told if outcome != "refused" and key in keys}
+        assert acknowledged <= set(ids) <= possible
+    visible = {i for ids in found.values() for i in ids}
+    for _, row_id, keys in told:
+        # Whole or not at all.
+        assert {key for key, ids in found.items() if row_id in ids} in (set(), set(keys))
+    chain = graph.commits.list()
+    recoveries = [audit for audit in read_audit(graph.space) if audit.recovery_kind == "RolledBack"]
+    assert len(chain) == 1 + len(visible) + len(recoveries)
+    parents = Counter(one.parent_commit_id for one in chain)
+    assert set(parents.values()) == {1}
+    write(graph.space, {key: ["afterwards"] for key in ALL})
+    assert drifted(graph) == []
+
+
+def test_all_on_the_same_tables(graph):
+    calls = [(graph.uri, [[PERSON, TEAM]], TIMES, f"p{n}") for n in range(PROCESSES)]
+    with talk_to(watch, (graph.uri, [PERSON, TEAM])) as (_, reader):
+        told = [one for result in run_processes(write_many, calls) for one in result]
+        reader.send("stop")
+        assert reader.recv()[0] == "whole"
+    assert len(told) == PROCESSES * TIMES
+    assert sum(outcome == "committed" for outcome, _, _ in told) >= TIMES
+    check(graph, told)
+
+
+def test_all_on_overlapping_tables(graph):
+    calls = [
+        (graph.uri, OVERLAPPING[n % 4 :] + OVERLAPPING[: n % 4], TIMES, f"p{n}")
+        for n in range(PROCESSES)
+    ]
+    told = [one for result in run_processes(write_many, calls) for one in result]
+    assert sum(outcome == "committed" for outcome, _, _ in told) >= TIMES
+    check(graph, told)
+
+
+def test_different_tables_never_refuse_each_other(graph):
+    calls = [(graph.uri, [[key]], 15, key) for key in ALL]
+    told = [one for result in run_processes(write_many, calls) for one in result]
+    assert {outcome for outcome, _, _ in told} == {"committed"}
+    check(graph, told)
+
+
+# ------------------------------------------------------------------ paused writers
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "load.before_phase_b",
+        "load.before_table_commit",
+        "load.after_table_commit",
+        "load.after_phase_b_before_phase_c",
+        "publish.after_write",
+        "load.after_phase_c_before_phase_d",
+    ],
+)
+def test_nobody_disturbs_a_writer_paused_between_its_phases(graph, tmp_path, point, monkeypatch):
+    pause = failpoints.FilePause(tmp_path / "pause")
+    rows = {PERSON: ["slow"], TEAM: ["slow"]}
+    arguments = ({}, graph.uri, rows, point, str(tmp_path / "pause"))
+    with talk_to(write_paused, arguments) as (_, pipe):
+        pause.wait_until_reached()
+        (pending,) = graph.store.list("__recovery")
+        with open_graph(graph.uri) as other:
+            assert other.store.list("__recovery") == [pending]
+            assert len(sweep(other.space).in_flight) == 1
+            assert len(heal(other.space).in_flight) == 1
+            write(other.space, {MEMBER_OF: ["beside"]})
+            monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "20")
+            with pytest.raises(Contention):
+                write(other.space, {PERSON: ["impatient"]})
+        pause.resume()
+        outcome, commit_id = pipe.recv()
+    assert outcome == "committed"
+    assert graph.commits.show(commit_id)
+    assert contents(graph) == {PERSON: ["slow"], TEAM: ["slow"], MEMBER_OF: ["beside"]}
+    assert read_audit(graph.space) == []
+    assert graph.store.list("__recovery") == []
+    assert drifted(graph) == []
+
+
+def test_a_writer_stopped_by_a_signal_loses_nothing(graph, tmp_path, monkeypatch):
+    pause = failpoints.FilePause(tmp_path / "pause")
+    point = "load.after_table_commit"
+    rows = {PERSON: ["stopped"], TEAM: ["stopped"]}
+    with talk_to(write_paused, ({}, graph.uri, rows, point, str(tmp_path / "pause"))) as (
+        process,
+        pipe,
+    ):
+        pause.wait_until_reached()
+        os.kill(process.pid, signal.SIGSTOP)
+        pause.resume()
+        with open_graph(graph.uri) as other:
+            assert len(other.store.list("__recovery")) == 1
+            monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "20")
+            with pytest.raises(Contention):
+                write(other.space, {TEAM: ["meanwhile"]})
+        os.kill(process.pid, signal.SIGCONT)
+        outcome, _ = pipe.recv()
+    assert outcome == "committed"
+    assert contents(graph) == {PERSON: ["stopped"], TEAM: ["stopped"], MEMBER_OF: []}
+    assert read_audit(graph.space) == []
+
+
+def test_a_writer_killed_while_paused_is_recovered_from(graph, tmp_path):
+    pause = failpoints.FilePause(tmp_path / "pause")
+    arguments = ({}, graph.uri, {PERSON: ["a"], TEAM: ["a"]}, "load.after_table_commit",
+                 str(tmp_path / "pause"))  # fmt: skip
+    with talk_to(write_paused, arguments) as (process, _):
+        pause.wait_until_reached()
+        process.kill()
+        process.join()
+        with open_graph(graph.uri) as other:
+            assert other.store.list("__recovery") == []
+            assert contents(other) == {PERSON: [], TEAM: [], MEMBER_OF: []}
+            write(other.space, {PERSON: ["b"]})
+
+
+# ------------------------------------------------------------------ readers, sweeps, branches
+
+
+def test_sweeps_and_branches_during_writes(graph):
+    """Opens and branch changes all the while, as a fleet of short commands makes them."""
+    calls = [(graph.uri, [[PERSON, TEAM]], 25, f"p{n}") for n in range(2)]
+    with talk_to(watch, (graph.uri, [PERSON, TEAM])) as (_, reader):
+        processes = run_in_background(write_many, calls)
+        rounds = 0
+        while any(process.is_alive() for process, _ in processes):
+            with open_graph(graph.uri) as other:
+                other.branches.create(f"b{rounds}")
+                write(other.space, {PERSON: ["on branch"]}, branch=f"b{rounds}")
+                if rounds % 2:
+                    other.branches.delete(f"b{rounds}")
+            rounds += 1
+        told = [one for _, pipe in processes for one in pipe.recv()]
+        reader.send("stop")
+        assert reader.recv()[0] == "whole"
+    assert rounds > 0
+    check(graph, told)
+    assert read_audit(graph.space) == []
+
+
+def run_in_background(worker, calls):
+    from tests.storage.processes import context
+
+    running = []
+    for arguments in calls:
+        mine, theirs = context.Pipe()
+        process = context.Process(target=send_result, args=(theirs, worker, arguments), daemon=True)
+        process.start()
+        theirs.close()
+        running.append((process, mine))
+    return running
+
+
+def send_result(pipe, worker, arguments) -> None:
+    pipe.send(worker(*arguments))
