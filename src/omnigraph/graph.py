@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -45,8 +45,9 @@ from omnigraph.manifest.schema_row import (
     write_mirrors,
 )
 from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.load import LoadMode, LoadRequest, LoadResult, load
-from omnigraph.pipeline.sources import Given, json_sources
+from omnigraph.pipeline.sources import Given
 from omnigraph.storage import layout
 from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
 from omnigraph.storage.indexes import list_indexes
@@ -58,6 +59,7 @@ from omnigraph.write.ensure_indices import IndexReport, ensure_indices
 from omnigraph.write.mutate import MutationResult, Request, mutate
 
 Mode = Literal["rw", "r"]
+Engine = Literal["auto", "local"]
 
 
 def init(
@@ -282,7 +284,7 @@ class Graph:
         mode: LoadMode = "merge",
         branch: str = MAIN,
         from_branch: str | None = None,
-        engine: Literal["auto", "local"] = "auto",
+        engine: Engine = "auto",
         actor: str | None = None,
         if_commit: str | None = None,
         retries: int = 0,
@@ -294,23 +296,79 @@ class Graph:
         lines, or records as dicts. ``from_branch`` makes a missing ``branch`` first. ``rejects`` names
         a file that gets every bad record.
         """
-        with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
-            request = LoadRequest(
-                sources=json_sources(source, Path(spool)),
-                mode=mode,
-                branch=trimmed(branch),
-                actor_id=actor if actor is not None else self.actor,
-                if_commit=if_commit,
-                retries=retries,
-                rejects=None if rejects is None else Path(rejects),
-                embedder=self.embedder,
-            )
-            return self._load(request, from_branch, engine)
+        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
+        return self.load_inputs(lambda inputs: inputs.json(source), *options)
 
-    def _load(self, request: LoadRequest, from_branch: str | None, engine: str) -> LoadResult:
+    def load_nodes(
+        self,
+        type: str,
+        frame: Any,
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load a frame of one node type: Arrow, pandas, polars, or Parquet, CSV and Arrow files."""
+        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
+        return self.load_inputs(lambda inputs: inputs.nodes(type, frame), *options)
+
+    def load_edges(
+        self,
+        type: str,
+        frame: Any,
+        from_col: str = "from",
+        to_col: str = "to",
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load a frame of one edge type; the two columns name the ids of its ends."""
+        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
+        return self.load_inputs(
+            lambda inputs: inputs.edges(type, frame, from_col, to_col), *options
+        )
+
+    def load_inputs(
+        self,
+        gather: Callable[[LoadInput], object],
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
         self.ensure_writable()
         if engine not in ("auto", "local"):
             raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
+        with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
+            inputs = LoadInput(Path(spool))
+            gather(inputs)
+            request = LoadRequest(
+                inputs,
+                mode,
+                trimmed(branch),
+                actor if actor is not None else self.actor,
+                if_commit,
+                retries,
+                None if rejects is None else Path(rejects),
+                self.embedder,
+            )
+            return self._load(request, from_branch)
+
+    def _load(self, request: LoadRequest, from_branch: str | None) -> LoadResult:
         heal(self.space)
         created = from_branch is not None and request.branch not in self.branches.list()
         if created and from_branch is not None:

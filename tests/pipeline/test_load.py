@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import omnigraph as og
 from omnigraph import failpoints
@@ -390,3 +392,43 @@ def test_an_interrupted_load_is_whole_or_not_there(graph, mode, moment, lands):
         assert len(read_audit(reopened.space)) == expected
         reopened.load([person("next")])
         assert "next" in people(reopened)
+
+
+# ------------------------------------------------------------------ frames
+
+
+def test_frames_of_nodes_and_edges(graph):
+    table = pa.table({"name": ["a", "b"], "age": pa.array([1, None], pa.int64())})
+    result = graph.load_nodes("Person", table, mode="append")
+    assert people(graph) == {"a": 1, "b": None}
+    assert result.total_rows == 2
+    graph.load_edges("knows", pa.table({"x": ["a"], "y": ["b"]}), "x", "y")
+    assert edges(graph) == [("a", "b")]
+
+
+def test_files_of_frames(graph, tmp_path):
+    parquet.write_table(pa.table({"name": ["a", "b"]}), tmp_path / "p.parquet")
+    (tmp_path / "k.csv").write_text("from,to,since\na,b,2020-01-01\n", "utf-8")
+    graph.load_nodes("Person", tmp_path / "p.parquet")
+    graph.load_edges("Knows", str(tmp_path / "k.csv"))
+    assert edges(graph) == [("a", "b")]
+
+
+def test_a_bad_row_of_a_frame_is_named(graph):
+    with pytest.raises(ConstraintError, match=r"row 2: .*@range"):
+        graph.load_nodes("Person", pa.table({"name": ["a", "b"], "age": [1, 200]}))
+    with pytest.raises(InputError, match="agee"):
+        graph.load_nodes("Person", pa.table({"name": ["a"], "agee": [1]}))
+    with pytest.raises(BadRequest, match="Person"):
+        graph.load_nodes("Persn", pa.table({"name": ["a"]}))
+    assert people(graph) == {}
+
+
+def test_json_and_frames_are_one_commit(graph):
+    def gather(inputs):
+        inputs.json([knows("a", "b")])
+        inputs.nodes("Person", pa.table({"name": ["a", "b"]}))
+
+    graph.load_inputs(gather)
+    assert edges(graph) == [("a", "b")]
+    assert len(graph.commits.list()) == 2

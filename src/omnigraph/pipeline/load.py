@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,13 +31,11 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.publisher import MANIFEST_KEY, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.pipeline.batches import Parsed, TypedBatch, bad_batch
+from omnigraph.pipeline.batches import TypedBatch
 from omnigraph.pipeline.ids import derive_ids, id_aliases
 from omnigraph.pipeline.incoming import Incoming, place_of, record_order
-from omnigraph.pipeline.records import read_split
+from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.report import BadRecords
-from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import plan_splits
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table, open_table
@@ -78,8 +76,7 @@ SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.__rec = 
 class LoadRequest:
     """One load, with everything fixed before any retry."""
 
-    sources: Sequence[Source]
-    typed: Iterable[TypedBatch] | None = None
+    inputs: LoadInput
     mode: LoadMode = "merge"
     branch: str = "main"
     actor_id: str | None = None
@@ -176,7 +173,7 @@ class _Load:
     def read(self) -> None:
         """Stages 1 and 2: records to typed rows with ids; any bad record ends the load."""
         with self._timed("read"):
-            for parsed in self._parsed():
+            for parsed in self.request.inputs.read(self.catalog):
                 for bad in parsed.bad.to_pylist():
                     self.bad.add(bad["source"], bad["offset"], bad["reason"])
                 for typed in parsed.batches:
@@ -186,8 +183,8 @@ class _Load:
             self._repoint()
         if self.bad:
             if self.request.rejects is not None:
-                self.bad.write(self.request.sources, self.request.rejects)
-            raise self.bad.error(self.request.sources)
+                self.bad.write(self.request.inputs.sources, self.request.rejects)
+            raise self.bad.error(self.request.inputs.sources)
 
     def _repoint(self) -> None:
         """Lead edges that spell a node's id as the input did to the id the node really has."""
@@ -201,13 +198,6 @@ class _Load:
                 }
                 if spellings:
                     incoming.replace_text(spellings)
-
-    def _parsed(self) -> Iterator[Parsed]:
-        if self.request.typed is not None:
-            yield from (Parsed([typed], bad_batch([])) for typed in self.request.typed)
-            return
-        for split in plan_splits(self.request.sources):
-            yield from read_split(self.catalog, self.request.sources[split.source], split)
 
     def _take(self, typed: TypedBatch) -> None:
         import pyarrow as pa
@@ -347,8 +337,8 @@ class _Load:
         source, offset = place_of(violation.record)
         told = BadRecords()
         told.add(source, offset, violation.message)
-        (entry,) = told.told(self.request.sources)
-        unit = self.request.sources[source].unit
+        (entry,) = told.told(self.request.inputs.sources)
+        unit = self.request.inputs.sources[source].unit
         return replace(
             violation, message=f"{entry['source']}, {unit} {entry[unit]}: {violation.message}"
         )
