@@ -52,7 +52,9 @@ class RowCollision(Conflict):
 
 # Lance appends `, /home/…/file.rs:12:34` once per layer an error passed.
 _RUST_PLACES = re.compile(r",? ?\S*\.rs:\d+:\d+")
-_REFUSALS = re.compile(r"[Pp]ermission denied|\b40[13]\b|Forbidden|Unauthorized|AccessDenied")
+_REFUSALS = re.compile(
+    r"[Pp]ermission denied|lacked the necessary privileges|\b40[13]\b|Forbidden|Unauthorized|AccessDenied"
+)
 _DAMAGE = re.compile(
     r"[Nn]ot found|corrupt|too small|Invalid range|sufficient data|key must be|missing field"
 )
