@@ -1,0 +1,49 @@
+"""The texts of the rules keep to the SQL that DuckDB and Spark read alike."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from omnigraph.validate import rules
+
+TEXTS = {
+    "taken ids": rules.taken_ids(),
+    "unique within": rules.unique_within(("order", "userName")),
+    "unique against": rules.unique_against(("order", "userName")),
+    "endpoints": rules.missing_endpoints("src"),
+    "stranded": rules.stranded_edges("dst", replaced=False),
+    "stranded, replaced": rules.stranded_edges("dst", replaced=True),
+    "touched": rules.touched_sources(),
+    "touched, replaced": rules.touched_by_replacing(),
+    "changed": rules.changed_ids(),
+    "cardinality": rules.cardinality(1, 2, replaced_sources=False),
+    "cardinality, replaced": rules.cardinality(0, None, replaced_sources=True),
+}
+
+# What the two engines read differently, or one of them not at all.
+DIFFER = (
+    r"LEFT ANTI", r"<=>", r'"', r"//", r"\bDIV\b", r"\bMINUS\b", r"\bVARCHAR\b", r"\bTEXT\b",
+    r"\\", r"\bregexp_", r"\bstarts_?with\b", r"\bstrpos\b", r"\bsha2", r"\bhash\b",
+    r"\barray_agg\b", r"\bunnest\b", r"\bexplode\b", r"\bEXCLUDE\b", r"\bconcat\(", r"'", r"%",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", TEXTS)
+def test_no_construct_on_which_the_engines_differ(rule):
+    for pattern in DIFFER:
+        assert not re.search(pattern, TEXTS[rule], re.IGNORECASE), pattern
+
+
+@pytest.mark.parametrize("rule", TEXTS)
+def test_property_names_stand_in_backticks_and_other_names_in_small_letters(rule):
+    bare = re.sub("`[^`]*`", "", TEXTS[rule])
+    assert "userName" not in bare
+    words = set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", bare))
+    assert all(word.isupper() or word == word.lower() for word in words)
+
+
+@pytest.mark.parametrize("rule", TEXTS)
+def test_a_limited_answer_has_an_order(rule):
+    assert ("LIMIT" in TEXTS[rule]) == ("ORDER BY" in TEXTS[rule])
