@@ -470,6 +470,9 @@ class Branches:
 
         ``actor`` is who asks; a branch records nobody, since it makes no commit.
         """
+        self._graph.ensure_writable()
+        # A dead writer of a deleted branch of that name is discarded, never left in the way.
+        heal(self._graph.space)
         with self._changing(name):
             self._refuse_unsettled(checked(name))
             return refs.create_ref(self._graph.manifest, name, from_)

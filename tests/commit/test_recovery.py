@@ -23,6 +23,7 @@ from omnigraph.errors import (
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.identity import evolve
+from omnigraph.manifest import refs
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
@@ -437,8 +438,9 @@ def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph
     wanted = prepare(graph.space, {PERSON: ["b"]}, branch="x")
 
     def replace_branch(_: str) -> None:
-        graph.branches.delete("x")
-        graph.branches.create("x")
+        # Below the handle, which makes no branch while a writer of its predecessor is at work.
+        refs.delete_ref(graph.manifest, "x")
+        refs.create_ref(graph.manifest, "x", "main")
 
     with (
         failpoints.arm("load.after_phase_b_before_phase_c", replace_branch),

@@ -61,6 +61,8 @@ def _writers_locks(space: Workspace, sidecar: Sidecar, *, patient: bool) -> Held
     On a local disk the system freed them when it died. A lease ends only after its period, which
     an open waits for and a write does not.
     """
+    if any(space.locks.is_mine(name) for name in sidecar.locks):
+        return None  # its writer is further up in this very thread
     if not patient or space.root.is_local:
         return space.locks.try_acquire(sidecar.locks)
     try:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any, cast
+from types import UnionType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS, Write, Writer
@@ -226,7 +227,7 @@ def _decoded(document: dict[str, Any]) -> Sidecar:
         for entry in document["tables"]
     )
     schema = document["schema"]
-    return Sidecar(
+    sidecar = Sidecar(
         **{
             **document,
             "writer": cast("Writer", document["writer"]),
@@ -240,3 +241,29 @@ def _decoded(document: dict[str, Any]) -> Sidecar:
             "adopted": tuple(GraphCommit(**commit) for commit in document["adopted"]),
         }
     )
+    if not _fits(sidecar, Sidecar):
+        raise TypeError("a value has the wrong type")
+    return sidecar
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a decoded value is what the annotations promise to everybody who works with it."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return isinstance(value, cast("type", kind)) and all(
+            _fits(getattr(value, name), hint) for name, hint in hints.items()
+        )
+    if origin is Literal:
+        return value in arguments
+    if origin is UnionType:
+        return any(_fits(value, one) for one in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(
+            _fits(key, arguments[0]) and _fits(one, arguments[1]) for key, one in value.items()
+        )
+    if kind is int:
+        return type(value) is int and value >= 0
+    return kind is Any or isinstance(value, kind)

@@ -108,9 +108,13 @@ class LockManager:
         except Contention:
             return None
 
+    def is_mine(self, name: str) -> bool:
+        """Whether this very thread holds the lock, through whatever manager of this graph."""
+        return _Turn.of(self._realm, name).is_mine()
+
     def is_locked_by_other(self, name: str) -> bool:
         """Whether somebody else than this thread holds the lock, or may still hold it."""
-        if _Turn.of(self._realm, name).is_mine():
+        if self.is_mine(name):
             return False
         held = self.try_acquire(name)
         if held is None:

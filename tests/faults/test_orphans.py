@@ -1,0 +1,103 @@
+"""A branch goes away while an operation on it is pending: the graph is not held up by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.commit.audit import read_audit
+from omnigraph.commit.heal import heal
+from omnigraph.graph import open as open_graph
+from omnigraph.manifest import refs
+from tests.commit.synthetic import ALL, Died, contents, drifted, dying_at, write
+from tests.manifest.publishing import new_graph
+
+MOMENTS = [
+    "load.before_phase_b",
+    "load.after_fork",
+    "load.after_table_commit",
+    "load.after_phase_b_before_phase_c",
+    "load.after_phase_c_before_phase_d",
+]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path) as graph:
+        write(graph.space, {key: ["old"] for key in ALL})
+        graph.branches.create("x")
+        yield graph
+
+
+def check_discarded(graph) -> None:
+    (audit,) = read_audit(graph.space)
+    assert audit.recovery_kind == "OrphanedBranchDiscarded"
+    assert audit.recovery_for_actor == "ada"
+    assert audit.graph_commit_id is None
+    assert graph.store.list("__recovery") == []
+    assert contents(graph) == {key: ["old"] for key in ALL}
+    assert drifted(graph) == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("next_one", ["open", "write", "recreate"])
+def test_a_pending_operation_of_a_deleted_branch_is_discarded(graph, moment, next_one):
+    with dying_at(moment):
+        write(graph.space, {key: ["lost"] for key in ALL}, branch="x", actor="ada")
+    graph.branches.delete("x")
+    if next_one == "recreate":
+        graph.branches.create("x")
+    elif next_one == "open":
+        open_graph(graph.uri).close()
+    else:
+        assert len(heal(graph.space).recovered) == 1
+    check_discarded(graph)
+    if next_one != "recreate":
+        graph.branches.create("x")
+    write(graph.space, {key: ["new"] for key in ALL}, branch="x")
+    assert contents(graph, "x") == {key: ["new", "old"] for key in ALL}
+    assert len(read_audit(graph.space)) == 1
+
+
+@pytest.mark.parametrize(
+    "point", ["recovery.before_discard", "recovery.record_audit", "recovery.sidecar_delete"]
+)
+def test_a_discard_that_dies_is_repeated(graph, point):
+    with dying_at("load.after_table_commit"):
+        write(graph.space, {key: ["lost"] for key in ALL}, branch="x", actor="ada")
+    graph.branches.delete("x")
+    for _ in range(2):
+        with failpoints.arm(point, Died()), pytest.raises(Died):
+            open_graph(graph.uri)
+    open_graph(graph.uri).close()
+    check_discarded(graph)
+
+
+def test_a_branch_made_again_below_the_handle_does_not_keep_the_old_operation(graph):
+    """Judged by the incarnation, not by the name."""
+    with dying_at("load.after_phase_b_before_phase_c"):
+        write(graph.space, {key: ["lost"] for key in ALL}, branch="x", actor="ada")
+    refs.delete_ref(graph.manifest, "x")
+    refs.create_ref(graph.manifest, "x", "main")
+    open_graph(graph.uri).close()
+    check_discarded(graph)
+    assert contents(graph, "x") == {key: ["old"] for key in ALL}
+    write(graph.space, {key: ["new"] for key in ALL}, branch="x")
+
+
+def test_a_branch_deleted_under_a_live_writer(graph):
+    """The write fails at its publish; nothing of it stays in the way of a new branch."""
+
+    def delete(_: str) -> None:
+        graph.branches.delete("x")
+
+    with (
+        failpoints.arm("load.after_phase_b_before_phase_c", delete),
+        pytest.raises(Exception, match="x"),
+    ):
+        write(graph.space, {key: ["lost"] for key in ALL}, branch="x", actor="ada")
+    assert heal(graph.space).recovered
+    check_discarded(graph)
+    graph.branches.create("x")
+    write(graph.space, {key: ["new"] for key in ALL}, branch="x")
+    assert contents(graph, "x") == {key: ["new", "old"] for key in ALL}
