@@ -7,13 +7,24 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, init, lint, schema, snapshot, status, version
+from omnigraph.cli.commands import (
+    branch,
+    commit,
+    init,
+    lint,
+    load,
+    mutate,
+    schema,
+    snapshot,
+    status,
+    version,
+)
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import take_flags
 
 ABOUT = "A typed property graph that branches, merges and time-travels like Git."
-MODULES = (init, status, snapshot, schema, branch, commit, lint, version)
+MODULES = (init, load, mutate, status, snapshot, schema, branch, commit, lint, version)
 
 
 def build() -> typer.Typer:

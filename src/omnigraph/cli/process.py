@@ -21,6 +21,7 @@ FAILED = 1
 INTERRUPTED = 130
 PROGRAM = "omnigraph"
 VERSION = (["version"], ["-v"], ["--version"])
+PAIRS = ("--node", "--edge")
 
 
 def run(arguments: list[str]) -> int:
@@ -65,10 +66,22 @@ def _dispatch(arguments: list[str], as_json: bool) -> int:
     _show_warnings()
     try:
         command = get_command(build())
-        code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
+        code = command.main(_joined(arguments), prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
         return _misused(error.format_message(), error.exit_code, as_json)
     return code if isinstance(code, int) else 0
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`--node TYPE FILE` as `--node TYPE=FILE`: the parser gives a repeated option one word."""
+    joined: list[str] = []
+    for at, argument in enumerate(arguments):
+        paired = at >= 2 and arguments[at - 2] in PAIRS and "=" not in arguments[at - 1]
+        if paired and not argument.startswith("-"):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _misused(message: str, exit_code: int, as_json: bool) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,13 +13,13 @@ from omnigraph.cli.command import Command
 from omnigraph.cli.output import printable, put
 from omnigraph.cli.process import report
 from omnigraph.cli.register import UriArgument, add
+from omnigraph.cli.source import STDIN, read_stdin
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport
 
 LINT = Command("lint", "direct", frozenset({"store", "cluster", "graph", "profile"}))
-STDIN = "-"
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +46,7 @@ def lint(
         raise BadRequest("lint was given both --schema FILE and a graph; drop one")
     if schema is None and not has_graph:
         raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
-    source = _stdin() if query == STDIN else Path(query)
+    source = read_stdin("--query") if query == STDIN else Path(query)
     if schema is not None:
         found = omnigraph.lint(schema, source)
     else:
@@ -61,15 +60,6 @@ def lint(
     _report_failures(found)
     if found.errors:
         raise typer.Exit(1)
-
-
-def _stdin() -> str:
-    if sys.stdin is None:
-        raise BadRequest("--query is - and stdin is closed; pipe the queries in, or give a file")
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"stdin is not UTF-8 text (byte {error.start})") from None
 
 
 def _report_failures(found: LintReport) -> None:

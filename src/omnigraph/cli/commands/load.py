@@ -1,0 +1,196 @@
+"""`omnigraph load` and its older name `ingest`."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import writes_graph
+from omnigraph.cli.output import note, put
+from omnigraph.cli.register import BranchOption, UriArgument, add
+from omnigraph.errors import BadRequest
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.inputs import LoadInput
+    from omnigraph.pipeline.load import LoadResult
+
+STDIN = "-"
+
+
+class Mode(enum.StrEnum):
+    """How records meet what is there."""
+
+    OVERWRITE = "overwrite"
+    APPEND = "append"
+    MERGE = "merge"
+
+
+class Engine(enum.StrEnum):
+    """Which engine reads and checks."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+
+
+DataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data", metavar="FILE", help="JSON lines: a file, glob, directory or s3:// URI."
+    ),
+]
+NodeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one node type."
+    ),
+]
+EdgeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--edge", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one edge type."
+    ),
+]
+FromColumn = Annotated[
+    str, typer.Option("--from-col", metavar="NAME", help="The column of an edge's source.")
+]
+ToColumn = Annotated[
+    str, typer.Option("--to-col", metavar="NAME", help="The column of an edge's target.")
+]
+RejectsOption = Annotated[
+    Path | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
+]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="The engine that runs the load.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    add(app, writes_graph("load"), load)
+    add(app, writes_graph("ingest"), ingest)
+
+
+def load(
+    call: Call,
+    mode: Annotated[Mode, typer.Option("--mode", help="How records meet what is there.")],
+    uri: UriArgument = None,
+    data: DataOption = None,
+    node: NodeOption = None,
+    edge: EdgeOption = None,
+    from_col: FromColumn = "from",
+    to_col: ToColumn = "to",
+    branch: BranchOption = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NAME", help="Make a missing branch from this one."),
+    ] = None,
+    rejects: RejectsOption = None,
+    engine: EngineOption = Engine.AUTO,
+) -> None:
+    """Load records as one commit, or nothing."""
+    _load(
+        call, uri, mode, branch, from_, rejects, engine, _Given(data, node, edge, from_col, to_col)
+    )
+
+
+def ingest(
+    call: Call,
+    uri: UriArgument = None,
+    data: DataOption = None,
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="How records meet what is there.")
+    ] = Mode.MERGE,
+    branch: BranchOption = None,
+    from_: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="Make a missing branch from this one.")
+    ] = "main",
+    rejects: RejectsOption = None,
+    engine: EngineOption = Engine.AUTO,
+) -> None:
+    """Load into a branch, made from main if it is missing; an older name of load."""
+    note("omnigraph ingest is deprecated; use omnigraph load --from main --mode merge")
+    given = _Given(data, None, None, "from", "to")
+    _load(call, uri, mode, branch, from_, rejects, engine, given)
+
+
+class _Given:
+    """The input the flags name."""
+
+    def __init__(
+        self,
+        data: list[str] | None,
+        node: list[str] | None,
+        edge: list[str] | None,
+        from_col: str,
+        to_col: str,
+    ) -> None:
+        if not (data or node or edge):
+            raise BadRequest("there is nothing to load; pass --data FILE, --node or --edge")
+        self.data = data or []
+        self.node = [_pair("--node", text) for text in node or []]
+        self.edge = [_pair("--edge", text) for text in edge or []]
+        self.from_col, self.to_col = from_col, to_col
+
+    def gather(self, inputs: LoadInput) -> None:
+        """Add all of it, in the order data, nodes, edges."""
+        for name in self.data:
+            inputs.json(_stdin() if name == STDIN else name)
+        for type_name, file in self.node:
+            inputs.nodes(type_name, file)
+        for type_name, file in self.edge:
+            inputs.edges(type_name, file, self.from_col, self.to_col)
+
+
+def _pair(flag: str, text: str) -> tuple[str, str]:
+    """A type and a file; the two words were joined before the parser, which takes one, saw them."""
+    type_name, equals, file = text.partition("=")
+    if not equals or not type_name or not file:
+        raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
+    return type_name, file
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise BadRequest("--data is - and stdin is closed; pipe the records in, or give a file")
+    return sys.stdin.buffer.read()
+
+
+def _load(
+    call: Call,
+    uri: str | None,
+    mode: Mode,
+    branch: str | None,
+    from_: str | None,
+    rejects: Path | None,
+    engine: Engine,
+    given: _Given,
+) -> None:
+    address = call.address(uri)
+    if mode is Mode.OVERWRITE:
+        call.consent(address, "overwriting tables")
+    with call.open(address) as graph:
+        result = graph.load_inputs(
+            given.gather,
+            mode.value,
+            "main" if branch is None else branch,
+            from_,
+            engine.value,
+            call.actor,
+            rejects=rejects,
+        )
+    call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result))
+
+
+def _put(result: LoadResult) -> None:
+    where = f"branch {result.branch}" + (" (new)" if result.branch_created else "")
+    lines = [f"loaded {result.total_rows} rows into {where} ({result.mode}, {result.engine})"]
+    lines += [f"  {table['table_key']}: {table['rows_loaded']}" for table in result.tables]
+    if result.indexes_built:
+        lines.append(f"  indexes built: {len(result.indexes_built)}")
+    if result.embeddings_pending:
+        lines.append(f"  vectors still to be filled: {result.embeddings_pending}")
+    lines.append(f"  commit {result.commit.graph_commit_id}")
+    put("\n".join(lines))

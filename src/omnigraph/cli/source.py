@@ -1,0 +1,76 @@
+"""Query texts and parameters as flags give them: a file, standard input, or the text itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnigraph.errors import BadRequest
+
+STDIN = "-"
+
+QueryNameArgument = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="The query, where the source has several.")
+]
+QueryOption = Annotated[
+    str | None, typer.Option("--query", metavar="FILE", help="The queries (.gq); - reads stdin.")
+]
+InlineOption = Annotated[
+    str | None, typer.Option("-e", metavar="TEXT", help="The query itself, instead of a file.")
+]
+ParamsOption = Annotated[
+    str | None, typer.Option("--params", metavar="JSON", help="The parameters, a JSON object.")
+]
+ParamsFileOption = Annotated[
+    str | None,
+    typer.Option("--params-file", metavar="FILE", help="The parameters in a file; - reads stdin."),
+]
+
+
+def read_query(query: str | None, inline: str | None) -> str | Path:
+    """The source text, or the file that holds it."""
+    if query is not None and inline is not None:
+        raise BadRequest("both --query and -e were given; drop one")
+    if inline is not None:
+        if not inline.strip():
+            raise BadRequest("-e is blank; give the text of a query")
+        return inline
+    if query is None:
+        raise BadRequest("there is no query; pass --query FILE or -e TEXT")
+    return read_stdin("--query") if query == STDIN else Path(query)
+
+
+def read_params(text: str | None, file: str | None) -> Any:
+    """The parameters as a JSON value, or None."""
+    if text is not None and file is not None:
+        raise BadRequest("both --params and --params-file were given; drop one")
+    if file is not None:
+        text = read_stdin("--params-file") if file == STDIN else _read(Path(file))
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadRequest(
+            f"the parameters are not JSON ({error}); give an object keyed by parameter name"
+        ) from None
+
+
+def _read(path: Path) -> str:
+    from omnigraph.language import read_source
+
+    return read_source(path)[0]
+
+
+def read_stdin(flag: str) -> str:
+    """All of standard input as text."""
+    if sys.stdin is None:
+        raise BadRequest(f"{flag} is - and stdin is closed; pipe the text in, or give a file")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"stdin is not UTF-8 text (byte {error.start})") from None

@@ -1,0 +1,173 @@
+"""`load`, `ingest` and `mutate`."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import omnigraph as og
+from tests.stored import read_back
+
+ADD = "query add($n: String, $a: I32?) { insert Person { name: $n, age: $a } }"
+PEOPLE = (
+    '{"type":"Person","data":{"name":"ada","age":36}}\n'
+    '{"type":"Person","data":{"name":"bob"}}\n'
+    '{"edge":"Knows","from":"ada","to":"bob"}\n'
+)
+
+
+@pytest.fixture
+def people(place):
+    (place / "people.jsonl").write_text(PEOPLE, "utf-8")
+    return "people.jsonl"
+
+
+def stored(place, graph, branch="main"):
+    with og.open(place / graph, mode="r") as opened:
+        plain = read_back(opened, branch)
+    ages = {name: row["age"] for name, row in plain.nodes["Person"].items()}
+    return ages, [(src, dst) for _, src, dst, _ in plain.edges["Knows"]]
+
+
+def test_load_says_what_it_did(omnigraph, graph, people, place):
+    result = omnigraph("load", "--data", people, "--mode", "merge", graph)
+    assert result.exit == 0
+    first, *tables, commit = result.stdout.splitlines()
+    assert first == "loaded 3 rows into branch main (merge, local)"
+    assert tables == ["  edge:Knows: 1", "  node:Person: 2"]
+    assert commit.startswith("  commit ")
+    assert stored(place, graph) == ({"ada": 36, "bob": None}, [("ada", "bob")])
+
+
+def test_load_answers_in_json_and_names_its_actor(omnigraph, graph, people):
+    document = omnigraph(
+        "load", "--data", people, "--mode", "append", "--as", "ada", "--json", graph
+    ).json
+    assert document["uri"] == graph
+    assert (document["mode"], document["engine"], document["total_rows"]) == ("append", "local", 3)
+    assert document["actor_id"] == document["commit"]["actor_id"] == "ada"
+    assert document["branch_created"] is False
+    assert document["timings"].keys() == {"read", "validate", "write"}
+
+
+def test_load_reads_several_sources_and_stdin_as_one_commit(omnigraph, graph, people):
+    more = '{"type":"Person","data":{"name":"eve"}}\n'
+    argv = ("load", "--data", people, "--data", "-", "--mode", "merge", "--json", graph)
+    assert omnigraph(*argv, stdin=more).json["total_rows"] == 4
+    assert len(omnigraph("commit", "list", "--json", graph).json["commits"]) == 2
+
+
+def test_load_reads_frames(omnigraph, graph, place):
+    parquet.write_table(pa.table({"name": ["x", "y"], "age": [1, 2]}), place / "p.parquet")
+    (place / "k.csv").write_text("a,b\nx,y\n", "utf-8")
+    result = omnigraph(
+        "load", "--node", "Person", "p.parquet", "--edge", "Knows", "k.csv",
+        "--from-col", "a", "--to-col", "b", "--mode", "append", graph,
+    )  # fmt: skip
+    assert result.exit == 0, result.stderr
+    assert stored(place, graph) == ({"x": 1, "y": 2}, [("x", "y")])
+
+
+def test_load_makes_a_branch_when_told_to(omnigraph, graph, people, place):
+    refused = omnigraph("load", "--data", people, "--mode", "merge", "--branch", "b", graph)
+    assert refused.exit == 1
+    assert "`b`" in refused.stderr
+    document = omnigraph(
+        "load", "--data", people, "--mode", "merge", "--branch", "b", "--from", "main", "--json",
+        graph,
+    ).json  # fmt: skip
+    assert (document["branch"], document["base_branch"]) == ("b", "main")
+    assert document["branch_created"] is True
+    assert stored(place, graph)[0] == {}
+    assert len(stored(place, graph, "b")[0]) == 2
+
+
+def test_ingest_is_load_into_a_branch(omnigraph, graph, people, place):
+    result = omnigraph("ingest", "--data", people, "--branch", "b", graph)
+    assert result.exit == 0
+    assert "deprecated" in result.stderr
+    assert len(stored(place, graph, "b")[0]) == 2
+
+
+def test_bad_records_are_told_and_written(omnigraph, graph, place):
+    bad = '{"type":"Person","data":{"name":"x"}}\n{"type":"Person","data":{"name":"y","age":"z"}}\n'
+    argv = ("load", "--data", "-", "--mode", "merge", "--rejects", "bad.jsonl", "--json", graph)
+    result = omnigraph(*argv, stdin=bad)
+    assert result.exit == 1
+    assert "line 2" in result.stderr
+    assert result.json["code"] == "bad_request"
+    assert result.json["bad_records"]["total"] == 1
+    (entry,) = map(json.loads, (place / "bad.jsonl").read_text("utf-8").splitlines())
+    assert entry["line"] == 2
+    assert stored(place, graph) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "word"),
+    [
+        (("load", "--mode", "merge"), 1, "--data"),
+        (("load", "--data", "people.jsonl"), 2, "--mode"),
+        (("load", "--data", "people.jsonl", "--mode", "replace"), 2, "replace"),
+        (("load", "--data", "missing.jsonl", "--mode", "merge"), 1, "missing.jsonl"),
+        (("load", "--node", "Person", "--mode", "merge"), 1, "--node"),
+        (("load", "--data", "people.jsonl", "--mode", "merge", "--engine", "gpu"), 2, "gpu"),
+    ],
+)
+@pytest.mark.usefixtures("people")
+def test_load_misused(omnigraph, graph, argv, code, word):
+    result = omnigraph(*argv, graph)
+    assert result.exit == code
+    assert word in result.stderr
+
+
+def test_mutate(omnigraph, graph, place):
+    (place / "w.gq").write_text(ADD, "utf-8")
+    params = json.dumps({"n": "ada", "a": 3})
+    first = omnigraph("mutate", "add", "--query", "w.gq", "--params", params, "--uri", graph)
+    assert first.exit == 0
+    assert first.stdout.startswith("add: 1 nodes, 0 edges; commit ")
+    document = omnigraph("mutate", "-e", ADD, "--params-file", "-", "--json", "--uri", graph,
+                         stdin='{"n": "bob"}').json  # fmt: skip
+    assert (document["affected_nodes"], document["affected_edges"]) == (1, 0)
+    assert document["query_name"] == "add"
+    assert stored(place, graph)[0] == {"ada": 3, "bob": None}
+
+
+def test_mutate_if_commit(omnigraph, graph):
+    head = omnigraph("snapshot", "--json", graph).json["graph_commit_id"]
+    argv = (
+        "mutate",
+        "-e",
+        ADD,
+        "--params",
+        '{"n":"a"}',
+        "--if-commit",
+        head,
+        "--json",
+        "--uri",
+        graph,
+    )
+    assert omnigraph(*argv).exit == 0
+    lost = omnigraph(*argv)
+    assert lost.exit == 4
+    assert lost.json["precondition_failure"]["expected"] == head
+
+
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [
+        (("-e", ""), "-e"),
+        ((), "--query"),
+        (("-e", ADD, "--query", "x.gq"), "--query"),
+        (("-e", ADD, "--params", "{"), "JSON"),
+        (("-e", ADD, "--params", "[]"), "object"),
+        (("-e", "query q() { match { $p: Person } return { $p } }"), "query"),
+        (("other", "-e", ADD), "other"),
+        (("-e", ADD.replace("Person", "Persn"), "--params", '{"n":"a"}'), "^^^^^"),
+    ],
+)
+def test_mutate_misused(omnigraph, graph, argv, word):
+    result = omnigraph("mutate", *argv, "--uri", graph)
+    assert result.exit == 1
+    assert word in result.stderr
