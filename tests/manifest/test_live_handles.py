@@ -16,7 +16,7 @@ from omnigraph.errors import (
     Conflict,
     Contention,
     NotAGraph,
-    OmniGraphError,
+    RecoveryRequired,
     StorageError,
 )
 from omnigraph.storage.inline_residual import cleanup_versions
@@ -128,7 +128,7 @@ def test_a_writer_of_a_deleted_branch_does_not_write_to_the_next_of_that_name(tm
                 graph.branches.create("x")
             refused.append(caught.value)
 
-        with failpoints.arm("publish.before_write", meanwhile), pytest.raises(OmniGraphError):
+        with failpoints.arm("publish.before_write", meanwhile), pytest.raises(RecoveryRequired):
             graph.mutate(insert, branch="x")
         assert len(refused) == 1
         with og.open(graph.uri) as reopened:
