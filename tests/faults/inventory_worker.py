@@ -50,6 +50,10 @@ def every_writer_writes_on_a_branch(graph: Graph) -> None:
         write(graph.space, {key: ["a"] for key in ALL}, branch=writer, writer=writer)
 
 
+def a_mutation_runs(graph: Graph) -> None:
+    graph.mutate('query q() { insert Person { name: "m" } }')
+
+
 def the_manifest_grows(graph: Graph) -> None:
     for _ in range(40):
         advance(graph.manifest, PERSON)
@@ -80,6 +84,7 @@ def die(graph: Graph, point: str, branch: str) -> None:
 
 SCENARIOS = [
     branches_come_and_go,
+    a_mutation_runs,
     every_writer_writes_on_a_branch,
     writers_die,
     the_manifest_grows,

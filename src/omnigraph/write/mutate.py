@@ -8,7 +8,7 @@ from typing import Any
 
 from ulid import ULID
 
-from omnigraph import settings
+from omnigraph import failpoints, settings
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
@@ -37,6 +37,8 @@ from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
 from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable
+
+PREPARED = failpoints.declare("mutation.prepared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +323,7 @@ class _Mutation:
             takes_graph_lock=conditional,
         )
         try:
+            PREPARED.hit()
             return commit(self.space, write)
         except ExpectedVersionMismatch:
             self._check_precondition(self.space.manifest.state(self.request.branch).head)
