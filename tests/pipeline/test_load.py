@@ -22,9 +22,9 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
 )
-from omnigraph.pipeline import load as load_module
 from omnigraph.storage.handles import open_table
 from omnigraph.storage.indexes import Coverage, IndexKind, coverage
+from omnigraph.write import conditional
 from tests.stored import read_back
 
 SCHEMA = """
@@ -260,15 +260,15 @@ def test_if_commit(graph):
 @pytest.fixture
 def rival(graph, monkeypatch):
     """Another writer that gets in between a load's validation and its commit, once."""
-    real = load_module.commit
+    real = conditional.commit
 
     def late(space, write):
-        monkeypatch.setattr(load_module, "commit", real)
+        monkeypatch.setattr(conditional, "commit", real)
         with og.open(graph.uri) as other:
             other.mutate('query q() { insert Person { name: "rival" } }')
         return real(space, write)
 
-    monkeypatch.setattr(load_module, "commit", late)
+    monkeypatch.setattr(conditional, "commit", late)
 
 
 @pytest.mark.usefixtures("rival")

@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph import settings
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import Embedder, required_embedder, resolve_embedder
 from omnigraph.errors import (
     BadRequest,
     Contention,
     ExpectedVersionMismatch,
-    PreconditionFailed,
 )
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import BranchState
-from omnigraph.manifest.publisher import MANIFEST_KEY, Intent
+from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.pipeline.batches import TypedBatch
 from omnigraph.pipeline.ids import derive_ids, id_aliases
@@ -50,6 +48,7 @@ from omnigraph.validate.change_set import (
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
+from omnigraph.write.conditional import check_precondition, commit_conditionally, required_version
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ class _Load:
     def write(self) -> LoadResult:
         """Stages 3 to 5 on the newest snapshot of the branch."""
         state = self.space.manifest.state(self.request.branch)
-        self._check_precondition(state)
+        check_precondition(state, self.request.if_commit)
         runner = LocalRunner()
         try:
             with self._timed("validate"):
@@ -279,11 +278,6 @@ class _Load:
             embeddings_pending=self.embeddings_pending,
             timings=dict(self.timings),
         )
-
-    def _check_precondition(self, state: BranchState) -> None:
-        wanted, actual = self.request.if_commit, state.head.commit.graph_commit_id
-        if wanted is not None and wanted != actual:
-            raise _precondition(self.request.branch, wanted, actual)
 
     def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, pa.Array], set[str]]:
         """Set rules; the records that lose to a later one of their id, and the tables relied on."""
@@ -361,17 +355,9 @@ class _Load:
             intent=Intent(new_commit_id(), "load", self.started, self.request.actor_id),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
-            expected_manifest_version=(
-                state.head.commit.manifest_version if self.request.if_commit is not None else None
-            ),
+            expected_manifest_version=required_version(state, self.request.if_commit),
         )
-        try:
-            return commit(self.space, write)
-        except ExpectedVersionMismatch as lost:
-            if self.request.if_commit is None or lost.details["table_key"] != MANIFEST_KEY:
-                raise
-            actual = self.space.manifest.state(self.request.branch).head.commit.graph_commit_id
-            raise _precondition(self.request.branch, self.request.if_commit, actual) from lost
+        return commit_conditionally(self.space, write, self.request.if_commit)
 
     def _change(
         self, pin: TableState, incoming: Incoming, losers: pa.Array | None, report: IndexReport
@@ -394,12 +380,3 @@ class _Load:
             wanted = missing_indexes(incoming.entity, table, all_of_them=mode == "overwrite")
             steps += index_steps(incoming.entity, wanted, report)
         return TableChange(pin, tuple(steps))
-
-
-def _precondition(branch: str, expected: str, actual: str) -> PreconditionFailed:
-    return PreconditionFailed(
-        f"branch `{branch}` is at commit {actual}, not at {expected}; read again and decide anew",
-        branch=branch,
-        expected=expected,
-        actual=actual,
-    )
