@@ -1,4 +1,4 @@
-"""What a publish and an open cost, early and late in a graph's history, and against raw Lance.
+"""What a publish, an open and a whole commit cost, also late in a history, against raw Lance.
 
 `./dev bench commit [COMMITS]` measures up to that many commits, 2000 if not said.
 """
@@ -15,15 +15,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
+from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.heal import heal
+from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph, init
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.storage.handles import TableRef, create_table
-from omnigraph.storage.tables import merge_insert_exclusive
+from omnigraph.storage.handles import Table, TableRef, create_table, open_table
+from omnigraph.storage.staging import stage_append
+from omnigraph.storage.tables import commit_staged, merge_insert_exclusive
 
 EARLY, WINDOW = 50, 50
+ROWS, WARM = 100, 5
 
 
 def schema(types: int) -> str:
@@ -126,12 +133,87 @@ def branches(directory: Path) -> None:
     print(f"   ratio {medians[1] / medians[0]:.2f}")
 
 
+def rows_for(table: Table, start: int) -> pa.Table:
+    """A batch of new rows."""
+    keys = [f"{start + number:012}" for number in range(ROWS)]
+    columns = [
+        pa.array(keys, field.type) if not field.nullable else pa.nulls(ROWS, field.type)
+        for field in table.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def commit_once(graph: Graph, keys: list[str], start: int) -> None:
+    """What a writer does: heal, pin, stage, phases A to D."""
+    heal(graph.space)
+    pins = graph.manifest.state("main").head.tables
+    changes = tuple(
+        TableChange(pins[key], (StagedStep(lambda t: stage_append(t, rows_for(t, start))),))
+        for key in keys
+    )
+    commit(graph.space, Write("load", "main", Intent(new_commit_id(), "load", now_us()), changes))
+
+
+class Raw:
+    """The same tables and a manifest of the same rows, moved by Lance calls and nothing else."""
+
+    def __init__(self, directory: Path, graph: Graph, keys: list[str]) -> None:
+        self.head = graph.manifest.state("main").head
+        self.keys = keys
+        schema = open_table(graph.space.pinned(self.head.tables[keys[0]])).schema
+        self.tables = [create_table(TableRef(str(directory / key[5:])), schema) for key in keys]
+        state = graph.manifest.state("main")
+        rows_now = state.table.read()
+        self.manifest = create_table(
+            TableRef(str(directory / "manifest")), state.table.schema, rows_now
+        )
+
+    def once(self, start: int) -> None:
+        """Stage and commit every table, then one exclusive upsert."""
+        self.tables = [
+            commit_staged(stage_append(table, rows_for(table, start))) for table in self.tables
+        ]
+        made = replace(self.head.commit, graph_commit_id=new_commit_id())
+        pins = [replace(self.head.tables[key], table_version=start + 2) for key in self.keys]
+        new = [rows.version_row(pin) for pin in pins]
+        new += [rows.commit_row(made), rows.head_row(replace(self.head, commit=made))]
+        batch = rows.to_table(new, self.manifest.schema)
+        self.manifest = merge_insert_exclusive(self.manifest, batch)
+
+
+def commits(directory: Path) -> None:
+    """One commit over several tables against the sum of the Lance calls it cannot do without."""
+    print(
+        f"\n{'commit of ' + str(ROWS) + ' rows each, ms':32}{'commit':>8}{'raw':>8}{'ratio':>8}   aim 2 x"
+    )
+    for tables in (1, 2, 8):
+        graph = init(directory / f"commits{tables}", schema(8))
+        keys = [f"node:T{number}" for number in range(tables)]
+        ours, raws = [], []
+        for half in range(2):
+            # Afresh half way: raw Lance, left alone, grows slower with every version.
+            raw = Raw(directory / f"raw{tables}-{half}", graph, keys)
+            for number in range(WARM + WINDOW // 2):
+                start = (half * 1000 + number) * ROWS
+                once, call = partial(commit_once, graph, keys, start), partial(raw.once, start)
+                # In turns, so that a busy machine slows both.
+                ms, raw_ms = timed(once), timed(call)
+                if number >= WARM:
+                    ours.append(ms)
+                    raws.append(raw_ms)
+        ratio = median(ours) / median(raws)
+        name = f"{tables} table{'s' if tables > 1 else ''}"
+        print(f"{name:32}{median(ours):8.2f}{median(raws):8.2f}{ratio:8.2f}")
+        graph.close()
+
+
 def main() -> None:
-    """Measure a growing history, then branches."""
+    """Measure a growing history, then branches, then commits over several tables."""
     late = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     with tempfile.TemporaryDirectory() as name:
         history(Path(name), late)
         branches(Path(name))
+        commits(Path(name))
 
 
 if __name__ == "__main__":
