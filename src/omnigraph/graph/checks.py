@@ -1,0 +1,74 @@
+"""What opening and refreshing check: the place, the format on disk, the mirrors of the schema."""
+
+from __future__ import annotations
+
+import contextlib
+
+import omnigraph
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import BranchNotFound, GraphMoved
+from omnigraph.manifest import refs
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refuse_newer, stamp_of
+from omnigraph.manifest.rows import SchemaRow
+from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
+from omnigraph.storage.handles import Table
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
+
+
+def check_place(space: Workspace) -> None:
+    """Lance branches hold absolute paths: a graph with branches must lie where it was made."""
+    recorded, actual = space.manifest.state(MAIN).head.root, space.root.canonical
+    if recorded != actual and space.manifest.branches():
+        raise GraphMoved(
+            f"the graph at {actual} has branches and was made at {recorded}; move it back, or copy it "
+            "by export and load",
+            recorded=recorded,
+            actual=actual,
+        )
+
+
+def check_format(space: Workspace) -> None:
+    """Refuse a newer format on any branch; raise an older one; probe a store new to this product."""
+    state = space.manifest.state(MAIN)
+    refuse_newer(state.table)
+    if state.head.product != omnigraph.__version__:
+        probe(space.store)
+    tables = _manifest_tables(space)
+    for table in tables:
+        refuse_newer(table)
+    if all(stamp_of(table) == INTERNAL_SCHEMA_VERSION for table in tables):
+        return
+    with space.locks.acquire(space.locks.graph_lock()):
+        for table in _manifest_tables(space):
+            migrate(table)
+
+
+def probe(store: ObjectStore) -> None:
+    """Prove that the store keeps the promises commits and locks are built on."""
+    probe_put_if_absent(store)
+    probe_compare_and_set(store)
+
+
+def _manifest_tables(space: Workspace) -> list[Table]:
+    """The manifest on every branch; one that is deleted meanwhile is left out."""
+    tables = []
+    for branch in refs.list_refs(space.manifest):
+        with contextlib.suppress(BranchNotFound):
+            tables.append(space.manifest.state(branch).table)
+    return tables
+
+
+def verify_mirrors(space: Workspace, row: SchemaRow) -> None:
+    """Rewrite stale files that mirror the schema; refuse edited ones.
+
+    Whoever applies a schema holds the graph lock until the files are written.
+    """
+    if mirrors_agree(space.store, row):
+        return
+    held = space.locks.try_acquire(space.locks.graph_lock())
+    if held is not None:
+        with held:
+            accepted = space.manifest.schema(space.manifest.state(MAIN))
+            settle_mirrors(space.store, accepted)

@@ -1,0 +1,283 @@
+"""`Graph`: one open graph, and what can be asked of it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from omnigraph.commit.heal import heal
+from omnigraph.commit.workspace import Workspace
+from omnigraph.embeddings.provider import Embedder
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.graph.checks import check_format, check_place, verify_mirrors
+from omnigraph.graph.parts import Branches, Commits, Schema
+from omnigraph.graph.status import graph_status
+from omnigraph.lang.query import compile_query
+from omnigraph.lang.query.ir import MutationPlan
+from omnigraph.lang.query.params import bind
+from omnigraph.language import read_source
+from omnigraph.manifest import commits
+from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.migrations import stamp_of
+from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.pipeline.inputs import LoadInput
+from omnigraph.pipeline.load import LoadMode, LoadRequest, LoadResult, load
+from omnigraph.pipeline.sources import Given
+from omnigraph.storage.locks import LockManager
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.uris import Root
+from omnigraph.write.ensure_indices import IndexReport, ensure_indices
+from omnigraph.write.mutate import MutationResult, Request, mutate
+
+Mode = Literal["rw", "r"]
+Engine = Literal["auto", "local"]
+
+
+class Graph:
+    """One open graph. Every call sees the newest published state unless told otherwise."""
+
+    def __init__(
+        self,
+        root: Root,
+        mode: Mode,
+        actor: str | None = None,
+        policy: object = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        self.root = root
+        self.mode = mode
+        self.actor = actor
+        self.policy = policy
+        self.embedder = embedder
+        self.store = ObjectStore.open(root)
+        self.locks = LockManager(root)
+        self.manifest = Manifest(root, self.store)
+        self.space = Workspace(root, self.store, self.locks, self.manifest)
+        self.branches = Branches(self)
+        self.commits = Commits(self)
+        self.schema = Schema(self)
+        self._closed = False
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is, in its one spelling."""
+        return self.root.canonical
+
+    @property
+    def internal_schema_version(self) -> int:
+        """The version of the on-disk format, as the manifest is stamped with it."""
+        self.ensure_open()
+        return stamp_of(self.manifest.state(MAIN).table)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<omnigraph.Graph {self.uri} ({self.mode}{', closed' if self._closed else ''})>"
+
+    def close(self) -> None:
+        """Drop what the handle remembers; further calls are refused."""
+        self._closed = True
+        self.manifest.forget()
+
+    def refresh(self) -> None:
+        """Check the graph again and finish what dead writers left; reads are fresh without this."""
+        self.check()
+        if self.mode == "rw":
+            heal(self.space)
+            self.verify_mirrors()
+
+    def check(self) -> None:
+        """Refuse a graph that moved or is newer; raise an older one to the current format."""
+        self.ensure_open()
+        check_place(self.space)
+        if self.mode == "rw":
+            check_format(self.space)
+
+    def verify_mirrors(self) -> None:
+        """Rewrite stale files that mirror the schema; refuse edited ones."""
+        verify_mirrors(self.space, self.schema.row())
+
+    def ensure_open(self) -> None:
+        """Refuse the call on a closed handle."""
+        if self._closed:
+            raise BadRequest("this graph handle is closed; open the graph again")
+
+    def ensure_writable(self) -> None:
+        """Refuse the call on a closed or read-only handle."""
+        self.ensure_open()
+        if self.mode != "rw":
+            raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
+
+    def snapshot(
+        self,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Snapshot:
+        """The pinned state of a branch head, a commit id, or a version of a branch."""
+        self.ensure_open()
+        return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
+
+    def load(
+        self,
+        source: Given | Iterable[Given],
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load records as one commit, or change nothing.
+
+        ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
+        lines, or records as dicts. ``from_branch`` makes a missing ``branch`` first. ``rejects`` names
+        a file that gets every bad record.
+        """
+        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
+        return self.load_inputs(lambda inputs: inputs.json(source), *options)
+
+    def load_nodes(
+        self,
+        type: str,
+        frame: Any,
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load a frame of one node type: Arrow, pandas, polars, or Parquet, CSV and Arrow files."""
+        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
+        return self.load_inputs(lambda inputs: inputs.nodes(type, frame), *options)
+
+    def load_edges(
+        self,
+        type: str,
+        frame: Any,
+        from_col: str = "from",
+        to_col: str = "to",
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load a frame of one edge type; the two columns name the ids of its ends."""
+        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
+        return self.load_inputs(
+            lambda inputs: inputs.edges(type, frame, from_col, to_col), *options
+        )
+
+    def load_inputs(
+        self,
+        gather: Callable[[LoadInput], object],
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        engine: Engine = "auto",
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        rejects: str | Path | None = None,
+    ) -> LoadResult:
+        """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
+        self.ensure_writable()
+        if engine not in ("auto", "local"):
+            raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
+        with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
+            inputs = LoadInput(Path(spool))
+            gather(inputs)
+            request = LoadRequest(
+                inputs,
+                mode,
+                trimmed(branch),
+                actor if actor is not None else self.actor,
+                if_commit,
+                retries,
+                None if rejects is None else Path(rejects),
+                self.embedder,
+            )
+            return self._load(request, from_branch)
+
+    def _load(self, request: LoadRequest, from_branch: str | None) -> LoadResult:
+        heal(self.space)
+        created = from_branch is not None and request.branch not in self.branches.list()
+        if created and from_branch is not None:
+            self.branches.create(request.branch, from_branch)
+        try:
+            result = load(self.space, self.schema.catalog, request)
+        except BaseException:
+            if created:
+                # A refused load leaves the branch list as it was.
+                with contextlib.suppress(OmniGraphError):
+                    self.branches.delete(request.branch)
+            raise
+        return replace(result, base_branch=from_branch, branch_created=created)
+
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+    ) -> MutationResult:
+        """Run a mutation as one commit, or change nothing.
+
+        ``if_commit`` refuses unless the branch is at that commit; ``retries`` tries a lost race again.
+        """
+        self.ensure_writable()
+        text, filename = read_source(source)
+        target = trimmed(branch)
+        heal(self.space)
+        catalog = self.schema.catalog
+        plan = compile_query(catalog, text, name, "mutation", filename)
+        assert isinstance(plan, MutationPlan)
+        request = Request(
+            plan,
+            bind(plan.params, params),
+            target,
+            actor if actor is not None else self.actor,
+            if_commit,
+            retries,
+            self.embedder,
+        )
+        return mutate(self.space, catalog, request)
+
+    def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
+        """Build every declared index that is missing on a table with rows."""
+        self.ensure_writable()
+        who = actor if actor is not None else self.actor
+        return ensure_indices(self.space, self.schema.catalog, trimmed(branch), who)
+
+    def status(self) -> dict[str, Any]:
+        """Branches, head, and for each table of `main` its versions, fragments and indexes."""
+        self.ensure_open()
+        return graph_status(self.space)

@@ -1,0 +1,97 @@
+"""`init`, `open` and `at`: the ways to a graph."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from omnigraph.commit.heal import sweep
+from omnigraph.embeddings.provider import Embedder
+from omnigraph.errors import AlreadyInitialised, BadRequest
+from omnigraph.graph.checks import probe
+from omnigraph.graph.handle import Graph, Mode
+from omnigraph.lang.schema import compile_schema
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.language import read_source
+from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
+from omnigraph.manifest.schema_row import first_schema, write_mirrors
+from omnigraph.manifest.snapshot import Target
+from omnigraph.storage import layout
+from omnigraph.storage.handles import TableRef, table_exists
+from omnigraph.storage.locks import LockManager
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.uris import Root
+
+
+def init(
+    uri: str | Path, schema: str | Path, *, actor: str | None = None, force: bool = False
+) -> Graph:
+    """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
+
+    ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
+    """
+    source, filename = read_source(schema)
+    compiled = compile_schema(source, filename)
+    root = Root.parse(uri)
+    _refuse_file(root)
+    store = ObjectStore.open(root)
+    _refuse_existing(root, store, force)
+    probe(store)
+    locks = LockManager(root)
+    with locks.acquire(locks.graph_lock()):
+        _refuse_existing(root, store, force)
+        row, ir = first_schema(source, compiled)
+        catalog = Catalog.of(ir)
+        create_manifest(root, row, first_tables(catalog))
+        write_mirrors(store, row)
+    return open(uri, actor=actor)
+
+
+def _refuse_file(root: Root) -> None:
+    if not root.is_local:
+        return
+    path = Path(root.path)
+    there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+    if not there.is_dir():
+        raise BadRequest(
+            f"{there} is no directory, so no graph can be made at {root}; choose another root"
+        )
+
+
+def _refuse_existing(root: Root, store: ObjectStore, force: bool) -> None:
+    ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
+    if table_exists(ref):
+        raise already_initialised(root)
+    strays = [name for name in layout.SCHEMA_MIRRORS if store.exists(name)]
+    if strays and not force:
+        raise AlreadyInitialised(
+            f"there is no graph at {root.canonical}, but {', '.join(strays)} already; remove what "
+            "is left there, or replace it with force",
+            root=root.canonical,
+            files=strays,
+        )
+
+
+def open(
+    uri: str | Path,
+    mode: Mode = "rw",
+    actor: str | None = None,
+    policy: object = None,
+    embedder: Embedder | None = None,
+) -> Graph:
+    """Open a graph. ``"rw"`` checks and repairs what it must; ``"r"`` never writes anything."""
+    if mode not in ("rw", "r"):
+        raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
+    graph = Graph(Root.parse(uri), mode, actor, policy, embedder)
+    graph.check()
+    if mode == "rw":
+        sweep(graph.space)
+        graph.verify_mirrors()
+    return graph
+
+
+def at(
+    branch: str | None = None, snapshot: str | None = None, version: int | None = None
+) -> Target:
+    """A read target: a branch head, a commit id, or a version of a branch."""
+    return Target.of(branch, snapshot, version)

@@ -1,0 +1,48 @@
+"""`graph.status()`: a summary of a graph as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import omnigraph
+from omnigraph.commit.workspace import Workspace
+from omnigraph.manifest import refs
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.migrations import stamp_of
+from omnigraph.manifest.rows import TableState
+from omnigraph.storage import layout
+from omnigraph.storage.handles import open_table
+from omnigraph.storage.indexes import list_indexes
+
+
+def graph_status(space: Workspace) -> dict[str, Any]:
+    """Branches, head, and for each table of `main` its versions, fragments and indexes."""
+    state = space.manifest.state(MAIN)
+    return {
+        "uri": space.root.canonical,
+        "graph_id": state.head.graph_id,
+        "omnigraph": omnigraph.__version__,
+        "internal_schema_version": stamp_of(state.table),
+        "branches": refs.list_refs(space.manifest),
+        "head": state.head.commit.to_json(),
+        "manifest": {
+            "version": state.table.version,
+            "fragments": len(state.table.fragments()),
+        },
+        "pending_recoveries": len(space.store.list(layout.RECOVERY_DIR)),
+        "tables": [_table_status(space, pinned) for pinned in state.head.tables.values()],
+    }
+
+
+def _table_status(space: Workspace, pinned: TableState) -> dict[str, Any]:
+    table = open_table(space.pinned(pinned))
+    return {
+        **pinned.to_json(),
+        "head_version": table.head_version(),
+        "versions": len(table.versions()),
+        "fragments": len(table.fragments()),
+        "indexes": [
+            {"column": index.column, "kind": index.kind, "coverage": index.coverage}
+            for index in list_indexes(table)
+        ],
+    }

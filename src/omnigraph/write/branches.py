@@ -1,0 +1,48 @@
+"""Creating and deleting graph branches, under the graph lock."""
+
+from __future__ import annotations
+
+from omnigraph.commit.heal import heal
+from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import Contention
+from omnigraph.manifest import refs
+from omnigraph.manifest.branch_names import MAIN, checked
+from omnigraph.manifest.snapshot import Target
+from omnigraph.storage.locks import HeldLocks
+
+
+def create_branch(space: Workspace, name: str, source: str | Target) -> refs.BranchCreated:
+    """Make a branch at the head of another one; no data is copied and no commit is made."""
+    # A dead writer of a deleted branch of that name is discarded, never left in the way.
+    heal(space)
+    with _changing(space, name):
+        _refuse_unsettled(space, checked(name))
+        return refs.create_ref(space.manifest, name, source)
+
+
+def delete_branch(space: Workspace, name: str) -> None:
+    """Remove a branch and its commits."""
+    with _changing(space, name):
+        refs.delete_ref(space.manifest, name)
+
+
+def _refuse_unsettled(space: Workspace, name: str) -> None:
+    """A writer of a deleted branch would publish to the next branch of that name."""
+    if name in refs.list_refs(space.manifest):
+        return
+    for sidecar in list_sidecars(space, space.manifest.state(MAIN).head.graph_id):
+        if sidecar.branch == name:
+            raise Contention(
+                f"an operation on the earlier branch `{name}` is not settled yet; try again, or "
+                "reopen the graph read-write",
+                attempts=1,
+                operation_id=sidecar.operation_id,
+            )
+
+
+def _changing(space: Workspace, name: str) -> HeldLocks:
+    """The graph lock; what cannot be is refused before it is taken, which writes."""
+    checked(name)
+    space.manifest.state(MAIN)
+    return space.locks.acquire(space.locks.graph_lock())
