@@ -1,0 +1,283 @@
+"""A graph in plain Python that a mutation changes as query.md section 12 says.
+
+Written from the specification alone: rows in dicts, loops over all of them, no cleverness. An id
+that the product makes up is a placeholder here; `settle` puts the real one in its place.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+COMPARE = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+I32 = range(-(2**31), 2**31)
+
+
+@dataclass
+class Prop:
+    """A property: `kind` is String, I32, F64, Bool, Date or enum."""
+
+    name: str
+    kind: str
+    required: bool = False
+    values: tuple[str, ...] = ()
+    bounds: tuple[float | None, float | None] | None = None
+
+
+@dataclass
+class Node:
+    name: str
+    props: list[Prop]
+    key: tuple[str, ...] = ()
+    unique: list[tuple[str, ...]] = field(default_factory=list)
+
+
+@dataclass
+class Edge:
+    name: str
+    src: str
+    dst: str
+    props: list[Prop]
+    low: int = 0
+    high: int | None = None
+    unique_ends: bool = False
+
+
+@dataclass
+class Statement:
+    """`verb` is insert, update or delete; `values` include from and to of an inserted edge."""
+
+    verb: str
+    type_name: str
+    values: dict[str, Any] = field(default_factory=dict)
+    where: tuple[str, str, Any] | None = None
+
+
+class Refused(Exception):
+    """The write is refused; `kinds` are the violations that may be reported first."""
+
+    def __init__(self, *kinds: str) -> None:
+        super().__init__(*kinds)
+        self.kinds = set(kinds)
+
+
+@dataclass
+class Model:
+    nodes: dict[str, Node]
+    edges: dict[str, Edge]
+    rows: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    links: dict[str, dict[str, tuple[str, str, dict[str, Any]]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rows = {name: {} for name in self.nodes}
+        self.links = {name: {} for name in self.edges}
+        self._fresh = (f"?{number}" for number in itertools.count())
+
+    def run(self, statements: list[Statement]) -> tuple[int, int, bool]:
+        """Nodes and edges affected, and whether there is something to commit."""
+        rows, links = copy.deepcopy(self.rows), copy.deepcopy(self.links)
+        self.touched: dict[str, set[str]] = {name: set() for name in (*self.nodes, *self.edges)}
+        self.sources: dict[str, set[str]] = {name: set() for name in self.edges}
+        affected = [0, 0]
+        try:
+            for statement in statements:
+                changed = getattr(self, statement.verb)(statement)
+                affected = [affected[0] + changed[0], affected[1] + changed[1]]
+            self.judge()
+        except Refused:
+            self.rows, self.links = rows, links
+            raise
+        return affected[0], affected[1], any(affected)
+
+    # -- statements
+
+    def insert(self, statement: Statement) -> tuple[int, int]:
+        if statement.type_name in self.edges:
+            return self.insert_edge(statement)
+        node = self.nodes[statement.type_name]
+        row = {prop.name: self.stored(prop, statement.values.get(prop.name)) for prop in node.props}
+        self.require(node.props, row)
+        row_id = self.key_id(node, row) if node.key else next(self._fresh)
+        self.rows[node.name][row_id] = row
+        self.touched[node.name].add(row_id)
+        return 1, 0
+
+    def insert_edge(self, statement: Statement) -> tuple[int, int]:
+        edge = self.edges[statement.type_name]
+        row = {prop.name: self.stored(prop, statement.values.get(prop.name)) for prop in edge.props}
+        self.require(edge.props, row)
+        src, dst = statement.values["from"], statement.values["to"]
+        if src is None or dst is None:
+            raise Refused("null")
+        row_id = next(self._fresh)
+        self.links[edge.name][row_id] = (src, dst, row)
+        self.touched[edge.name].add(row_id)
+        self.sources[edge.name].add(src)
+        return 0, 1
+
+    def update(self, statement: Statement) -> tuple[int, int]:
+        node = self.nodes[statement.type_name]
+        props = {prop.name: prop for prop in node.props}
+        matched = [
+            row_id for row_id, row in self.rows[node.name].items() if matches(row, statement.where)
+        ]
+        new = {name: self.stored(props[name], value) for name, value in statement.values.items()}
+        self.require([props[name] for name in new], new)
+        for row_id in matched:
+            self.rows[node.name][row_id].update(new)
+            self.touched[node.name].add(row_id)
+        return len(matched), 0
+
+    def delete(self, statement: Statement) -> tuple[int, int]:
+        name = statement.type_name
+        if name in self.edges:
+            gone = [
+                row_id
+                for row_id, (src, dst, row) in self.links[name].items()
+                if matches({**row, "from": src, "to": dst}, statement.where)
+            ]
+            for row_id in gone:
+                self.unlink(name, row_id)
+            return 0, len(gone)
+        gone = [row_id for row_id, row in self.rows[name].items() if matches(row, statement.where)]
+        cut = 0
+        for row_id in gone:
+            del self.rows[name][row_id]
+            cut += self.cascade(name, row_id)
+        return len(gone), cut
+
+    def cascade(self, type_name: str, node_id: str) -> int:
+        cut = 0
+        for edge in self.edges.values():
+            for row_id, (src, dst, _) in list(self.links[edge.name].items()):
+                leaves = edge.src == type_name and src == node_id
+                arrives = edge.dst == type_name and dst == node_id
+                if leaves or arrives:
+                    self.unlink(edge.name, row_id)
+                    cut += 1
+        return cut
+
+    def unlink(self, name: str, row_id: str) -> None:
+        self.sources[name].add(self.links[name][row_id][0])
+        del self.links[name][row_id]
+
+    # -- values
+
+    def stored(self, prop: Prop, value: Any) -> Any:
+        if value is None:
+            return None
+        if prop.kind == "I32" and value not in I32:
+            raise Refused("overflow")
+        return float(value) if prop.kind == "F64" else value
+
+    def require(self, props: list[Prop], row: dict[str, Any]) -> None:
+        if any(prop.required and row[prop.name] is None for prop in props):
+            raise Refused("null")
+
+    def key_id(self, node: Node, row: dict[str, Any]) -> str:
+        texts = [text_of(row[name]) for name in sorted(node.key)]
+        if len(texts) == 1:
+            return texts[0]
+        return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+    # -- the end of the query
+
+    def judge(self) -> None:
+        broken = {kind for kind in self.row_rules() if kind}
+        if broken:
+            raise Refused(*broken)
+        if self.unique_broken():
+            raise Refused("unique")
+        for edge in self.edges.values():
+            for row_id in self.touched[edge.name] & self.links[edge.name].keys():
+                src, dst, _ = self.links[edge.name][row_id]
+                if src not in self.rows[edge.src] or dst not in self.rows[edge.dst]:
+                    raise Refused("endpoint")
+        for edge in self.edges.values():
+            for source in self.sources[edge.name] & self.rows[edge.src].keys():
+                count = sum(src == source for src, _, _ in self.links[edge.name].values())
+                if count < edge.low or (edge.high is not None and count > edge.high):
+                    raise Refused("cardinality")
+
+    def row_rules(self) -> Any:
+        for node in self.nodes.values():
+            for row_id in self.touched[node.name] & self.rows[node.name].keys():
+                yield from row_kinds(node.props, self.rows[node.name][row_id])
+        for edge in self.edges.values():
+            for row_id in self.touched[edge.name] & self.links[edge.name].keys():
+                yield from row_kinds(edge.props, self.links[edge.name][row_id][2])
+
+    def unique_broken(self) -> bool:
+        for node in self.nodes.values():
+            for group in node.unique:
+                tuples = [tuple(row[p] for p in group) for row in self.rows[node.name].values()]
+                if repeated([t for t in tuples if None not in t]):
+                    return True
+        return any(
+            edge.unique_ends
+            and repeated([(src, dst) for src, dst, _ in self.links[edge.name].values()])
+            for edge in self.edges.values()
+        )
+
+    # -- made-up ids
+
+    def settle(self, rows: Any, links: Any) -> None:
+        """Take over real ids: what is new here and there must be the same rows."""
+        for name, found in rows.items():
+            real = sorted((key for key in found if key not in self.rows[name]),
+                          key=lambda key: repr(found[key]))  # fmt: skip
+            mine = sorted((key for key in self.rows[name] if key.startswith("?")),
+                          key=lambda key: repr(self.rows[name][key]))  # fmt: skip
+            for key, placeholder in zip(real, mine, strict=True):
+                self.rows[name][key] = self.rows[name].pop(placeholder)
+        for name, found in links.items():
+            real = sorted((key for key in found if key not in self.links[name]),
+                          key=lambda key: repr(found[key]))  # fmt: skip
+            mine = sorted((key for key in self.links[name] if key.startswith("?")),
+                          key=lambda key: repr(self.links[name][key]))  # fmt: skip
+            for key, placeholder in zip(real, mine, strict=True):
+                self.links[name][key] = self.links[name].pop(placeholder)
+
+
+def matches(row: dict[str, Any], where: tuple[str, str, Any] | None) -> bool:
+    assert where is not None
+    name, op, value = where
+    if row[name] is None or value is None:
+        return False
+    left, right = row[name], value
+    if isinstance(left, str):
+        left, right = left.encode(), right.encode()
+    return COMPARE[op](left, right)
+
+
+def row_kinds(props: list[Prop], row: dict[str, Any]) -> Any:
+    for prop in props:
+        value = row[prop.name]
+        if value is None:
+            continue
+        if prop.values and value not in prop.values:
+            yield "enum"
+        if prop.bounds is not None:
+            low, high = prop.bounds
+            if (low is not None and value < low) or (high is not None and value > high):
+                yield "range"
+
+
+def repeated(values: list[Any]) -> bool:
+    return len(values) != len(set(values))
+
+
+def text_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
