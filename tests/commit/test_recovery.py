@@ -274,6 +274,18 @@ def test_a_leftover_fork_that_another_leftover_was_made_from_is_reclaimed(graph)
     assert contents(graph, "y")[PERSON] == ["new y"]
 
 
+def test_leftover_forks_of_nested_names_do_not_get_in_each_others_way(graph):
+    """Lance keeps `a/b` inside the directory of `a`."""
+    for name in ("a", "a/b", "a", "a/b"):
+        graph.branches.create(name)
+        write(graph.space, {PERSON: [f"on {name}"]}, branch=name)
+        assert contents(graph, name)[PERSON] == [f"on {name}"]
+        orphan_fork(graph, name, PERSON)
+    graph.branches.create("a/c")
+    write(graph.space, {PERSON: ["c"]}, branch="a/c")
+    assert contents(graph, "a/c")[PERSON] == ["c"]
+
+
 def test_a_fork_the_manifest_pins_is_never_reclaimed(graph):
     """A fork without a commit has the version number of its parent: the number alone says little."""
     graph.branches.create("x")

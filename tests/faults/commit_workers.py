@@ -19,6 +19,7 @@ from omnigraph.errors import (
     OmniGraphError,
     RecoveryRequired,
 )
+from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.storage.handles import open_table
 from tests.commit.synthetic import prepare
@@ -81,12 +82,13 @@ def write_many(uri: str, choices: Sequence[Sequence[str]], times: int, name: str
         for number in range(times):
             keys = list(choices[number % len(choices)])
             row_id = f"{name}-{number}"
-            outcome = _attempt(graph, keys, row_id)
+            outcome = attempt(graph, keys, row_id)
             told.append((outcome, row_id, keys))
     return told
 
 
-def _attempt(graph, keys: list[str], row_id: str) -> str:
+def attempt(graph: Graph, keys: list[str], row_id: str) -> str:
+    """Commit one id into these tables; what became of it."""
     try:
         heal(graph.space)
         wanted = prepare(graph.space, {key: [row_id] for key in keys})

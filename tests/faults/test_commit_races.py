@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 
 import pytest
@@ -11,11 +12,29 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.commit.audit import read_audit
 from omnigraph.commit.heal import heal, sweep
+from omnigraph.commit.protocol import commit
 from omnigraph.errors import Contention
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drifted, write
-from tests.faults.commit_workers import Told, watch, write_many, write_paused
+from tests.commit.synthetic import (
+    ALL,
+    MEMBER_OF,
+    PERSON,
+    TEAM,
+    contents,
+    drifted,
+    dying_at,
+    prepare,
+    write,
+)
+from tests.faults.commit_workers import (
+    Told,
+    attempt,
+    open_read_write,
+    watch,
+    write_many,
+    write_paused,
+)
 from tests.manifest.publishing import new_graph
 from tests.storage.processes import run_processes, talk_to
 
@@ -80,6 +99,51 @@ def test_different_tables_never_refuse_each_other(graph):
     told = [one for result in run_processes(write_many, calls) for one in result]
     assert {outcome for outcome, _, _ in told} == {"committed"}
     check(graph, told)
+
+
+def test_threads_of_one_handle(graph):
+    told: Told = []
+    rounds = threading.Barrier(6)
+
+    def work(name: str) -> None:
+        rounds.wait()
+        for number in range(8):
+            told.append((attempt(graph, [PERSON, TEAM], row := f"{name}-{number}"), row, [PERSON, TEAM]))  # fmt: skip
+
+    threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 48
+    assert any(outcome == "committed" for outcome, _, _ in told)
+    check(graph, told)
+
+
+def test_many_processes_recover_many_operations_at_once(graph):
+    """Also the first row of the audit table is written by several at once."""
+    branches = [f"b{n}" for n in range(6)]
+    for branch in branches:
+        graph.branches.create(branch)
+    for number, branch in enumerate(branches):
+        point = ["load.after_table_commit", "load.after_phase_b_before_phase_c"][number % 2]
+        with dying_at(point):
+            # Without the heal of a write, which would settle the ones before it.
+            commit(
+                graph.space, prepare(graph.space, {PERSON: [branch], TEAM: [branch]}, branch=branch)
+            )
+    assert len(graph.store.list("__recovery")) == 6
+    run_processes(open_read_write, [(graph.uri,)] * 4)
+    # One that met another at work left that operation to it.
+    open_graph(graph.uri).close()
+    assert graph.store.list("__recovery") == []
+    operations = [audit.operation_id for audit in read_audit(graph.space)]
+    assert len(operations) == len(set(operations)) == 6
+    for number, branch in enumerate(branches):
+        finished = [branch] if number % 2 else []
+        assert contents(graph, branch) == {PERSON: finished, TEAM: finished, MEMBER_OF: []}
+        assert drifted(graph, branch) == []
+        assert len(graph.commits.list(branch)) == 2
 
 
 # ------------------------------------------------------------------ paused writers

@@ -16,8 +16,8 @@ from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
 from omnigraph.commit.forks import reclaim_fork, refuse_claimed
 from omnigraph.commit.heal import heal
+from omnigraph.commit.observe import has_moved, observe
 from omnigraph.commit.publishing import publish_held
-from omnigraph.commit.recovery import has_moved, observe
 from omnigraph.commit.sidecar import (
     Sidecar,
     delete_sidecar,

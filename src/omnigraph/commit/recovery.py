@@ -11,7 +11,6 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from omnigraph import failpoints
 from omnigraph.commit import audit
@@ -26,6 +25,7 @@ from omnigraph.commit.classify import (
     is_restorable,
     restore_uuid,
 )
+from omnigraph.commit.observe import compare_schema, observe
 from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.commit.workspace import Workspace
@@ -34,9 +34,8 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import now_us
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.publisher import Changes, Intent, check_expected
-from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
-from omnigraph.manifest.schema_row import read_catalog
-from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.storage.handles import open_table
 from omnigraph.storage.inline_residual import drop_table
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.rewriting import stage_restore
@@ -45,13 +44,8 @@ from omnigraph.storage.tables import (
     TableMoved,
     commit_staged,
     delete_branch,
-    list_branches,
     remove_residue,
-    transactions_after,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 ATTEMPTS = 3
@@ -147,29 +141,6 @@ def _recovery_of(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) -> R
     )
 
 
-def observe(space: Workspace, entry: TableEntry, pin: int) -> Observed:
-    """HEAD of the branch the operation committed to, and the transactions since the pin."""
-    ref = space.ref(entry.base.location)
-    if entry.created_dataset:
-        if not table_exists(ref):
-            return Observed(None)
-        return _observed(open_table(ref), 0)
-    if entry.created_fork and entry.table_branch not in list_branches(ref):
-        return Observed(None)
-    return _observed(open_table(ref.on(entry.table_branch)), pin)
-
-
-def _observed(table: Table, pin: int) -> Observed:
-    return Observed(table.version, tuple(transactions_after(table, pin, table.version)))
-
-
-def has_moved(entry: TableEntry, observed: Observed) -> bool:
-    """Whether something of ours landed on the table."""
-    if entry.created_dataset:
-        return observed.head is not None
-    return any(transaction.uuid in entry.uuids for transaction in observed.transactions)
-
-
 # ------------------------------------------------------------------ forward and back
 
 
@@ -208,12 +179,8 @@ class _Work:
 
     def _observe(self, entry: TableEntry, pin: TableState) -> Observed:
         seen = observe(self.space, entry, pin.table_version)
-        if self.sidecar.writer != "schema_apply" or self.sidecar.schema is None or not seen.head:
-            return seen
-        table = open_table(self.space.ref(entry.base.location).on(entry.table_branch, seen.head))
-        target = _target_schema(self.sidecar.schema, entry.base.incarnation)
-        matches = target is not None and _columns(table.schema) == _columns(target)
-        return replace(seen, schema_matches=matches)
+        row = self.sidecar.schema if self.sidecar.writer == "schema_apply" else None
+        return seen if row is None else compare_schema(self.space, entry, seen, row)
 
     def roll_forward(self) -> Recovery:
         sidecar = self.sidecar
@@ -348,19 +315,6 @@ class _Work:
             created_at=now_us(),
             outcomes=outcomes,
         )
-
-
-def _target_schema(row: SchemaRow, incarnation: int) -> pa.Schema | None:
-    catalog = read_catalog(row)
-    for entity in (*catalog.nodes.values(), *catalog.edges.values()):
-        if entity.table_incarnation_id == incarnation:
-            return entity.arrow_schema()
-    return None
-
-
-def _columns(schema: pa.Schema) -> dict[str, tuple[pa.DataType, bool]]:
-    """What a schema means, whatever the order its columns were added in."""
-    return {field.name: (field.type, field.nullable) for field in schema}
 
 
 def rollback_commit_id(operation_id: str) -> str:

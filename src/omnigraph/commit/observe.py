@@ -1,0 +1,63 @@
+"""What recovery sees of a table: its HEAD, the transactions since the pin, and its columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.commit.classify import Observed
+from omnigraph.commit.sidecar import TableEntry
+from omnigraph.commit.workspace import Workspace
+from omnigraph.manifest.rows import SchemaRow
+from omnigraph.manifest.schema_row import read_catalog
+from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.storage.tables import list_branches, transactions_after
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def observe(space: Workspace, entry: TableEntry, pin: int) -> Observed:
+    """HEAD of the branch the operation committed to, and the transactions since the pin."""
+    ref = space.ref(entry.base.location)
+    if entry.created_dataset:
+        if not table_exists(ref):
+            return Observed(None)
+        return _observed(open_table(ref), 0)
+    if entry.created_fork and entry.table_branch not in list_branches(ref):
+        return Observed(None)
+    return _observed(open_table(ref.on(entry.table_branch)), pin)
+
+
+def _observed(table: Table, pin: int) -> Observed:
+    return Observed(table.version, tuple(transactions_after(table, pin, table.version)))
+
+
+def has_moved(entry: TableEntry, observed: Observed) -> bool:
+    """Whether something of ours landed on the table."""
+    if entry.created_dataset:
+        return observed.head is not None
+    return any(transaction.uuid in entry.uuids for transaction in observed.transactions)
+
+
+def compare_schema(space: Workspace, entry: TableEntry, seen: Observed, row: SchemaRow) -> Observed:
+    """The same, with a word on whether the table has the columns the schema asks for."""
+    if not seen.head:
+        return seen
+    table = open_table(space.ref(entry.base.location).on(entry.table_branch, seen.head))
+    target = _target_schema(row, entry.base.incarnation)
+    matches = target is not None and _columns(table.schema) == _columns(target)
+    return replace(seen, schema_matches=matches)
+
+
+def _target_schema(row: SchemaRow, incarnation: int) -> pa.Schema | None:
+    catalog = read_catalog(row)
+    for entity in (*catalog.nodes.values(), *catalog.edges.values()):
+        if entity.table_incarnation_id == incarnation:
+            return entity.arrow_schema()
+    return None
+
+
+def _columns(schema: pa.Schema) -> dict[str, tuple[pa.DataType, bool]]:
+    """What a schema means, whatever the order its columns were added in."""
+    return {field.name: (field.type, field.nullable) for field in schema}
