@@ -48,7 +48,7 @@ from omnigraph.validate.change_set import (
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
-from omnigraph.write.conditional import check_precondition, commit_conditionally, required_version
+from omnigraph.write.conditional import check_precondition, commit_conditionally
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
 if TYPE_CHECKING:
@@ -355,9 +355,8 @@ class _Load:
             intent=Intent(new_commit_id(), "load", self.started, self.request.actor_id),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
-            expected_manifest_version=required_version(state, self.request.if_commit),
         )
-        return commit_conditionally(self.space, write, self.request.if_commit)
+        return commit_conditionally(self.space, write, state, self.request.if_commit)
 
     def _change(
         self, pin: TableState, incoming: Incoming, losers: pa.Array | None, report: IndexReport

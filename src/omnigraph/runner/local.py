@@ -69,6 +69,8 @@ class LocalRunner:
                     "autoinstall_known_extensions": "false",
                 },
             )
+            # A bar on stdout would mix with results.
+            self._connection.execute("SET enable_progress_bar = false")
             # Row versions and instants must not depend on the machine's time zone.
             self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection

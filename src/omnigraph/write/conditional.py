@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from omnigraph.commit.changes import Write
 from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import ExpectedVersionMismatch, PreconditionFailed
 from omnigraph.manifest.handle import BranchState
-from omnigraph.manifest.publisher import MANIFEST_KEY
 from omnigraph.manifest.rows import GraphCommit
 
 
@@ -18,20 +19,29 @@ def check_precondition(state: BranchState, if_commit: str | None) -> None:
         raise _failed(state.name, if_commit, actual)
 
 
-def required_version(state: BranchState, if_commit: str | None) -> int | None:
-    """The manifest version the publish must find, when the caller named a commit."""
-    return None if if_commit is None else state.head.commit.manifest_version
+def commit_conditionally(
+    space: Workspace, write: Write, state: BranchState, if_commit: str | None
+) -> GraphCommit:
+    """Commit a write prepared on `state`; a head that moved is the caller's precondition.
 
-
-def commit_conditionally(space: Workspace, write: Write, if_commit: str | None) -> GraphCommit:
-    """Commit; a head that moved meanwhile is the caller's precondition, not a lost race."""
-    try:
+    Any other commit on the branch breaks the condition, whatever it touches. So the write locks
+    every table and the graph: nobody can make one between the last look and the publish.
+    """
+    if if_commit is None:
         return commit(space, write)
-    except ExpectedVersionMismatch as lost:
-        if if_commit is None or lost.details["table_key"] != MANIFEST_KEY:
-            raise
-        actual = space.manifest.state(write.branch).head.commit.graph_commit_id
-        raise _failed(write.branch, if_commit, actual) from lost
+    written = {change.base.table_key for change in write.tables}
+    others = (pin for key, pin in state.head.tables.items() if key not in written)
+    guarded = replace(
+        write,
+        relied_on=tuple(others),
+        expected_manifest_version=state.head.commit.manifest_version,
+        takes_graph_lock=True,
+    )
+    try:
+        return commit(space, guarded)
+    except ExpectedVersionMismatch:
+        check_precondition(space.manifest.state(write.branch), if_commit)
+        raise
 
 
 def _failed(branch: str, expected: str, actual: str) -> PreconditionFailed:
