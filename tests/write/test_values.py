@@ -329,6 +329,20 @@ node Loose { slug: String @key  body: String?  vec: Vector(4)? @embed(body) }
             assert nodes(graph, "Doc")["b"]["vec"] == [1.0] * 4
         assert asked == ["x", "y"]
 
+    def test_a_bad_answer_of_the_embedder_changes_nothing(self, tmp_path):
+        class Short:
+            model = "short"
+
+            def embed(self, texts, dimension):
+                return [[1.0] for _ in texts]
+
+        init(tmp_path / "bad", self.SCHEMA).close()
+        with open_graph(tmp_path / "bad", embedder=Short()) as graph:
+            before = state(graph)
+            with pytest.raises(ProviderError, match=r"Doc\.vec"):
+                run(graph, 'insert Doc { slug: "a", body: "x" }')
+            assert state(graph) == before
+
 
 class TestBlobs:
     def test_bytes_come_as_base64(self, graph):

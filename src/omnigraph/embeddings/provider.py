@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from omnigraph import settings
 from omnigraph.embeddings.mock import mock_embedding
-from omnigraph.errors import ProviderError
+from omnigraph.errors import BadRequest, OmniGraphError, ProviderError
+from omnigraph.types import round_f32
 
 
 class Embedder(Protocol):
@@ -50,3 +52,38 @@ def required_embedder(configured: Embedder | None, place: str) -> Embedder:
             missing=True,
         )
     return embedder
+
+
+def embed_texts(
+    embedder: Embedder, texts: Sequence[str], dimension: int, place: str, model: str | None = None
+) -> list[list[float]]:
+    """One vector per text, checked: an embedder is somebody else's code.
+
+    ``model`` is the one the schema records; vectors of another model would not compare with those
+    that are stored.
+    """
+    if model is not None and not isinstance(embedder, MockEmbedder) and embedder.model != model:
+        raise BadRequest(
+            f"{place} has vectors of the model {model}, and the embedding provider uses "
+            f"{embedder.model}; configure the same model",
+            recorded=model,
+            actual=embedder.model,
+        )
+    try:
+        made = embedder.embed(texts, dimension)
+        vectors = [[round_f32(float(number)) for number in vector] for vector in made]
+    except OmniGraphError:
+        raise
+    except Exception as error:
+        raise ProviderError(f"{place}: the embedding provider failed: {error}") from error
+    if len(vectors) != len(texts):
+        raise ProviderError(
+            f"{place}: the embedding provider gave {len(vectors)} vectors for {len(texts)} texts"
+        )
+    for vector in vectors:
+        if len(vector) != dimension or not all(map(math.isfinite, vector)):
+            raise ProviderError(
+                f"{place}: the embedding provider gave a vector that is not {dimension} finite "
+                "numbers; check its model"
+            )
+    return vectors

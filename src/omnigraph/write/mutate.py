@@ -13,7 +13,12 @@ from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace
-from omnigraph.embeddings.provider import Embedder, required_embedder, resolve_embedder
+from omnigraph.embeddings.provider import (
+    Embedder,
+    embed_texts,
+    required_embedder,
+    resolve_embedder,
+)
 from omnigraph.errors import (
     ConstraintError,
     Contention,
@@ -235,12 +240,15 @@ class _Mutation:
             text = values.get(embed.source)
             if values.get(name) is not None or text is None:
                 continue
+            place = f"{entity.name}.{name}"
             embedder = resolve_embedder(self.request.embedder)
             if embedder is None and prop.type.nullable:
                 continue
             if embedder is None:
-                embedder = required_embedder(None, f"{entity.name}.{name}")
-            values[name] = embedder.embed([text], prop.type.dim or 0)[0]
+                embedder = required_embedder(None, place)
+            (values[name],) = embed_texts(
+                embedder, [text], prop.type.dim or 0, place, model=embed.model
+            )
 
     def _update(self, statement: ir.Update) -> None:
         import pyarrow as pa
