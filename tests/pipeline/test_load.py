@@ -205,6 +205,15 @@ def test_the_report_lists_twenty_and_the_total(graph, tmp_path):
     assert all(entry["source"].endswith("people.jsonl") for entry in written)
 
 
+def test_broken_rules_are_counted_by_record(graph):
+    records = [person(f"p{n}", age=900, rank="boss") for n in range(50)]
+    with pytest.raises(ConstraintError, match="49 more") as caught:
+        graph.load(records)
+    told = caught.value.details["bad_records"]
+    assert told["total"] == 50
+    assert [entry["line"] for entry in told["first"]] == list(range(1, 21))
+
+
 def test_keyless_rows_and_edges_get_fresh_ids(graph):
     graph.load([{"type": "Memo", "data": {"text": "x"}}, {"type": "Memo", "data": {"text": "x"}}])
     ids = list(read_back(graph).nodes["Memo"])

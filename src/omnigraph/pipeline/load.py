@@ -212,7 +212,7 @@ class _Load:
         columns = [ids, *(typed.batch.column(name) for name in names), record_order(typed.batch)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
         batch = self._embedded(entity, batch)
-        for violation in row_violations(entity, pa.Table.from_batches([batch])):
+        for violation in row_violations(entity, pa.Table.from_batches([batch]), None):
             source, offset = place_of(violation.record or 0)
             self.bad.add(source, offset, violation.message, violation.kind)
         incoming = self.incoming.get(typed.table_key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from omnigraph.pipeline.splits import line_numbers
 SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Bad:
     """One bad record. `violation` is set where a declared rule is broken, not the record's form."""
 
@@ -25,22 +25,22 @@ class Bad:
     violation: str | None = None
 
 
-@dataclass
 class BadRecords:
-    """All bad records of one load."""
+    """All bad records of one load, each with the first thing found wrong with it."""
 
-    found: list[Bad] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], Bad] = {}
 
     def add(self, source: int, offset: int, reason: str, violation: str | None = None) -> None:
         """Note one."""
-        self.found.append(Bad(source, offset, reason, violation))
+        self._found.setdefault((source, offset), Bad(source, offset, reason, violation))
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self._found)
 
     def told(self, sources: Sequence[Source], limit: int | None = None) -> list[dict[str, Any]]:
         """`{source, line, reason}` (or `row`) of each, in the order of the input."""
-        chosen = sorted(self.found)[:limit]
+        chosen = [self._found[place] for place in sorted(self._found)[:limit]]
         numbers = _numbers(sources, chosen)
         return [
             {
@@ -60,13 +60,13 @@ class BadRecords:
         """The error of a load that has bad records: the first one leads, 20 are listed."""
         first = self.told(sources, SHOWN)
         lead = first[0]
-        unit = sources[min(self.found).source].unit
+        leading = self._found[min(self._found)]
+        unit = sources[leading.source].unit
         more = f" (and {len(self) - 1} more bad records)" if len(self) > 1 else ""
         message = f"{lead['source']}, {unit} {lead[unit]}: {lead['reason']}{more}"
         details = {"bad_records": {"total": len(self), "first": first}}
-        violation = min(self.found).violation
-        if violation is not None:
-            return ConstraintError(message, violation=violation, **details)
+        if leading.violation is not None:
+            return ConstraintError(message, violation=leading.violation, **details)
         return InputError(message, **details)
 
 

@@ -18,15 +18,17 @@ Mask = Any
 LIMIT = 20
 
 
-def row_violations(entity: NodeType | EdgeType, rows: pa.Table) -> list[Violation]:
-    """Every broken row rule, at most `LIMIT` per rule, in the order of the rows."""
+def row_violations(
+    entity: NodeType | EdgeType, rows: pa.Table, limit: int | None = LIMIT
+) -> list[Violation]:
+    """Every broken row rule, at most `limit` rows per rule, in the order of the rows."""
     found: list[Violation] = []
     for prop in entity.properties.values():
         if prop.name not in rows.column_names:
             continue
         column = rows.column(prop.name).combine_chunks()
         for kind, bad, text in _rules(entity, prop, column):
-            found += _report(entity, prop, rows, kind, bad, text)
+            found += _report(entity, prop, rows, kind, bad, text, limit)
     return sorted(found, key=lambda violation: violation.record or 0)
 
 
@@ -108,10 +110,12 @@ def _report(
     kind: ViolationKind,
     bad: Mask,
     text: Callable[[object], str],
+    limit: int | None,
 ) -> Iterator[Violation]:
     import pyarrow.compute as pc
 
-    places = pc.indices_nonzero(pc.fill_null(bad, fill_value=False)).slice(0, LIMIT)
+    places = pc.indices_nonzero(pc.fill_null(bad, fill_value=False))
+    places = places if limit is None else places.slice(0, limit)
     if not len(places):
         return
     hit = rows.take(places)
