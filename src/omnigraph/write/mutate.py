@@ -11,7 +11,6 @@ from ulid import ULID
 from omnigraph import failpoints, settings
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import (
     Embedder,
@@ -23,7 +22,6 @@ from omnigraph.errors import (
     ConstraintError,
     Contention,
     ExpectedVersionMismatch,
-    PreconditionFailed,
     ResourceLimit,
     SchemaConflict,
 )
@@ -31,7 +29,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit, Head
+from omnigraph.manifest.rows import GraphCommit
 from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.pushdown import Condition
@@ -41,6 +39,7 @@ from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_c
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
+from omnigraph.write.conditional import check_precondition, commit_conditionally
 from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable
 
 PREPARED = failpoints.declare("mutation.prepared")
@@ -121,7 +120,7 @@ class _Mutation:
         self.edges = 0
 
     def run(self) -> MutationResult:
-        self._check_precondition(self.state.head)
+        check_precondition(self.state, self.request.if_commit)
         for statement in self.request.plan.statements:
             if isinstance(statement, ir.Insert):
                 self._insert(statement)
@@ -132,7 +131,9 @@ class _Mutation:
         made = self._commit() if self._changes_something() else None
         if made is None and self.request.if_commit is not None:
             # The condition must hold at the end too, also where there is nothing to publish.
-            self._check_precondition(self.space.manifest.state(self.request.branch).head)
+            check_precondition(
+                self.space.manifest.state(self.request.branch), self.request.if_commit
+            )
         return MutationResult(
             self.request.branch,
             self.request.plan.name,
@@ -141,17 +142,6 @@ class _Mutation:
             self.request.actor_id,
             made,
         )
-
-    def _check_precondition(self, head: Head) -> None:
-        wanted, actual = self.request.if_commit, head.commit.graph_commit_id
-        if wanted is not None and wanted != actual:
-            raise PreconditionFailed(
-                f"branch `{self.request.branch}` is at commit {actual}, not at {wanted}; read again "
-                "and decide anew",
-                branch=self.request.branch,
-                expected=wanted,
-                actual=actual,
-            )
 
     def _changes_something(self) -> bool:
         return any(table.rows.num_rows or table.removed for table in self.tables.values())
@@ -313,10 +303,6 @@ class _Mutation:
             key: table for key, table in self.tables.items() if table.rows.num_rows or table.removed
         }
         head = self.state.head
-        conditional = self.request.if_commit is not None
-        if conditional:
-            # Any other commit on the branch breaks the condition: nobody may make one meanwhile.
-            relied_on |= set(head.tables)
         write = Write(
             writer="mutation",
             branch=self.request.branch,
@@ -327,15 +313,9 @@ class _Mutation:
                 for key in sorted(relied_on | set(self.tables))
                 if key not in changed
             ),
-            expected_manifest_version=head.commit.manifest_version if conditional else None,
-            takes_graph_lock=conditional,
         )
-        try:
-            PREPARED.hit()
-            return commit(self.space, write)
-        except ExpectedVersionMismatch:
-            self._check_precondition(self.space.manifest.state(self.request.branch).head)
-            raise
+        PREPARED.hit()
+        return commit_conditionally(self.space, write, self.state, self.request.if_commit)
 
     def _validate(self) -> set[str]:
         """Judge the final image; the tables looked at are what the publish relies on."""
