@@ -164,22 +164,31 @@ class _Evaluation:
         for edge, delta in self.edge_deltas():
             if delta.pending is None:
                 continue
-            for side, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
-                node = self.catalog.nodes[type_name]
-                nodes = self.changes.delta(node)
-                com = self.committed.rows(self.changes, node, [], "id", delta.pending, side)
-                if nodes.removed is None and self.are_among(
-                    delta.pending, side, com, self.pend(nodes)
-                ):
+            for side, type_name, com in self._ends(edge, delta.pending):
+                nodes = self.changes.delta(self.catalog.nodes[type_name])
+                new = self.pend(nodes)
+                if nodes.removed is None and self.are_among(delta.pending, side, com, new):
                     continue
-                frames = {
-                    "pend": delta.pending,
-                    "nodes": self.pend(nodes),
-                    "gone": self.gone(nodes),
-                    "com": com,
-                }
+                frames = {"pend": delta.pending, "nodes": new, "gone": self.gone(nodes), "com": com}
                 for row in self.ask(rules.missing_endpoints(side), frames).to_pylist():
                     yield _endpoint(edge, row["id"], side, row["node"], type_name, row["rec"])
+
+    def _ends(self, edge: EdgeType, edges: Frame) -> Iterator[tuple[str, str, Frame]]:
+        """Side, node type and committed nodes of both ends; one lookup where they are of one type."""
+        import pyarrow as pa
+
+        here = self.runner.in_memory(edges)
+        sides = (("src", edge.from_type), ("dst", edge.to_type))
+        if here is not None and edge.from_type == edge.to_type:
+            node = self.catalog.nodes[edge.from_type]
+            ids = pa.chunked_array(here.column("src").chunks + here.column("dst").chunks, pa.utf8())
+            keys = self.runner.frame(pa.table({"id": ids}))
+            both = self.committed.rows(self.changes, node, [], "id", keys, "id")
+            yield from ((side, type_name, both) for side, type_name in sides)
+            return
+        for side, type_name in sides:
+            node = self.catalog.nodes[type_name]
+            yield side, type_name, self.committed.rows(self.changes, node, [], "id", edges, side)
 
     def stranded(self) -> Iterator[Violation]:
         for edge in self.catalog.edges.values():

@@ -1,0 +1,228 @@
+"""What a mutation costs, against the Lance calls that any correct implementation must make.
+
+`./dev bench write [EDGES]` also inserts into a graph with that many edges, 1,000,000 if not said.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import omnigraph
+from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.protocol import commit
+from omnigraph.manifest import rows
+from omnigraph.manifest.create import new_commit_id, now_us
+from omnigraph.manifest.publisher import Intent
+from omnigraph.storage.handles import Table, TableRef, create_table, open_table
+from omnigraph.storage.indexes import IndexKind, stage_create_index
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert
+from omnigraph.storage.tables import commit_staged, merge_insert_exclusive
+
+SCHEMA = """
+node Person { name: String @key  age: I64? }
+edge Knows: Person -> Person { since: I64? }
+"""
+NODE = "query q($n: String) { insert Person { name: $n, age: 1 } }"
+EDGE = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
+UPDATE = 'query q($n: I64) { update Person set { age: $n } where name >= "p" }'
+SAMPLES, MANY, SMALL = 30, 1000, 10_000
+
+
+def timed(action: Callable[[int], object], samples: int = SAMPLES) -> float:
+    """The median of some runs, in milliseconds; the first ones warm up and do not count."""
+    for number in range(3):
+        action(number)
+    taken = []
+    for number in range(3, samples + 3):
+        start = time.perf_counter()
+        action(number)
+        taken.append((time.perf_counter() - start) * 1000)
+    return statistics.median(taken)
+
+
+def person_rows(names: list[str], age: int = 1) -> pa.Table:
+    """Rows of the node table."""
+    ages = pa.array([age] * len(names), pa.int64())
+    return pa.table({"id": names, "name": names, "age": ages})
+
+
+def edge_rows(start: int, count: int, nodes: int) -> pa.Table:
+    """Rows of the edge table, spread over that many nodes."""
+    numbers = range(start, start + count)
+    return pa.table(
+        {
+            "id": [f"e{number:09}" for number in numbers],
+            "src": [f"p{number % nodes}" for number in numbers],
+            "dst": [f"p{number * 7 % nodes}" for number in numbers],
+            "since": pa.nulls(count, pa.int64()),
+        }
+    )
+
+
+# ------------------------------------------------------------------ the floor
+
+
+class Raw:
+    """The same rows through Lance alone: stage, commit, and one exclusive write of the manifest."""
+
+    def __init__(self, directory: Path, graph: omnigraph.Graph) -> None:
+        self.directory = directory
+        tables = graph.snapshot().tables
+        self.node = self._copy("person", graph, tables["node:Person"])
+        self.edge = self._copy("knows", graph, tables["edge:Knows"])
+        self.head = graph.manifest.state("main").head
+        self._source = graph.manifest.state("main").table
+        self._fresh_manifest()
+
+    def _copy(self, name: str, graph: omnigraph.Graph, pin: rows.TableState) -> Table:
+        source = open_table(graph.space.pinned(pin))
+        copy = create_table(TableRef(str(self.directory / name)), source.schema, source.read())
+        return commit_staged(stage_create_index(copy, "id", IndexKind.BTREE))
+
+    def _fresh_manifest(self) -> None:
+        ref = TableRef(str(self.directory / f"manifest{time.monotonic_ns()}"))
+        self.manifest = create_table(ref, self._source.schema, self._source.read())
+
+    def publish(self) -> None:
+        """One merge-insert of the rows a publish of one table writes."""
+        if len(self.manifest.fragments()) >= 32:
+            self._fresh_manifest()
+        made = replace(self.head.commit, graph_commit_id=new_commit_id())
+        new = [
+            rows.version_row(self.head.tables["node:Person"]),
+            rows.commit_row(made),
+            rows.head_row(replace(self.head, commit=made)),
+        ]
+        self.manifest = merge_insert_exclusive(
+            self.manifest, rows.to_table(new, self.manifest.schema)
+        )
+
+    def upsert(self, data: pa.Table) -> None:
+        """Rows with a key: a merge-insert."""
+        self.node = commit_staged(stage_merge_insert(self.node, data))
+        self.publish()
+
+    def append(self, data: pa.Table) -> None:
+        """Edges: a look at their ends, and an append."""
+        ends = {*data.column("src").to_pylist(), *data.column("dst").to_pylist()}
+        wanted = filter_expression(self.node.schema, [Condition("id", "in", sorted(ends))])
+        assert self.node.read(["id"], wanted).num_rows == len(ends)
+        self.edge = commit_staged(stage_append(self.edge, data.select(self.edge.schema.names)))
+        self.publish()
+
+
+# ------------------------------------------------------------------ graphs
+
+
+def appending(data: pa.Table) -> StagedStep:
+    """Add rows to a table."""
+
+    def stage(table: Table) -> Staged:
+        return stage_append(table, data.select(table.schema.names).cast(table.schema))
+
+    return StagedStep(stage)
+
+
+def indexing(column: str) -> StagedStep:
+    """Build the BTREE of a column."""
+    return StagedStep(lambda table: stage_create_index(table, column, IndexKind.BTREE))
+
+
+def filled(place: Path, nodes: int, edges: int) -> omnigraph.Graph:
+    """A graph of that size with the indexes that every table has."""
+    graph = omnigraph.init(place, SCHEMA)
+    names = [f"p{number}" for number in range(nodes)]
+    steps = {"node:Person": [appending(person_rows(names))], "edge:Knows": []}
+    for start in range(0, edges, 1_000_000):
+        count = min(1_000_000, edges - start)
+        steps["edge:Knows"].append(appending(edge_rows(start, count, nodes)))
+    steps["node:Person"].append(indexing("id"))
+    steps["edge:Knows"] += [indexing(column) for column in ("id", "src", "dst")] if edges else []
+    pins = graph.snapshot().tables
+    changes = tuple(TableChange(pins[key], tuple(each)) for key, each in steps.items() if each)
+    commit(graph.space, Write("load", "main", Intent(new_commit_id(), "load", now_us()), changes))
+    return graph
+
+
+# ------------------------------------------------------------------ measurements
+
+
+def report(what: str, ours: float, floor: float, bar: str = "") -> None:
+    """One line: our time, that of the calls nobody can avoid, and the ratio."""
+    print(f"{what:44}{ours:10.1f}{floor:10.1f}{ours / floor:8.2f}   {bar}")
+
+
+def run(graph: omnigraph.Graph, query: str, **params: Any) -> None:
+    """One mutation."""
+    graph.mutate(query, params=params)
+
+
+def against_lance(directory: Path) -> None:
+    """Single rows and a thousand rows, against the calls they need."""
+    graph = filled(directory / "graph", SMALL, SMALL)
+    raw = Raw(directory / "raw", graph)
+    print(f"\n{'ms, medians':44}{'mutation':>10}{'Lance':>10}{'ratio':>8}")
+    report(
+        "insert one node with a key",
+        timed(lambda at: run(graph, NODE, n=f"n{at}")),
+        timed(lambda at: raw.upsert(person_rows([f"n{at}"]))),
+    )
+    report(
+        "insert one edge",
+        timed(lambda at: run(graph, EDGE, a=f"p{at}", b=f"p{at * 3}")),
+        timed(lambda at: raw.append(edge_rows(10**8 + at, 1, SMALL))),
+    )
+    texts = [
+        " ".join(f'insert Person {{ name: "m{at}-{row}", age: 1 }}' for row in range(MANY))
+        for at in range(8)
+    ]
+    names = [[f"m{at}-{row}" for row in range(MANY)] for at in range(8)]
+    report(
+        f"{MANY} insert statements in one query",
+        timed(lambda at: run(graph, f"query q() {{ {texts[at]} }}"), 5),
+        timed(lambda at: raw.upsert(person_rows(names[at])), 5),
+    )
+    graph.close()
+    thousand = filled(directory / "thousand", MANY, 0)
+    raw = Raw(directory / "raw2", thousand)
+    people = [f"p{row}" for row in range(MANY)]
+    report(
+        f"update of {MANY} rows",
+        timed(lambda at: run(thousand, UPDATE, n=at), 10),
+        timed(lambda at: raw.upsert(person_rows(people, at)), 10),
+    )
+    thousand.close()
+
+
+def against_size(directory: Path, edges: int) -> None:
+    """One edge into a small graph and into a large one, on a warm handle."""
+    medians = []
+    for count in (SMALL, edges):
+        graph = filled(directory / f"edges{count}", SMALL, count)
+        medians.append(timed(lambda at: run(graph, EDGE, a=f"p{at}", b=f"p{at * 3}")))  # noqa: B023
+        graph.close()
+    what = f"insert one edge among {edges:,}"
+    print(f"\n{'ms, medians':44}{'large':>10}{'small':>10}{'ratio':>8}")
+    report(f"{what} (small: {SMALL:,})", medians[1], medians[0], "1.5 x")
+
+
+def main() -> None:
+    """Measure mutations against Lance, then against the size of the graph."""
+    edges = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as name:
+        against_lance(Path(name))
+        against_size(Path(name), edges)
+
+
+if __name__ == "__main__":
+    main()
