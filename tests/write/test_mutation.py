@@ -16,10 +16,13 @@ from omnigraph.errors import (
     OmniGraphError,
     PreconditionFailed,
     ResourceLimit,
+    SchemaConflict,
     StorageError,
 )
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
+from omnigraph.lang.query import compile_query
+from omnigraph.write.mutate import Request, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
 from tests.oracle.graph import Graph as PlainGraph
@@ -186,6 +189,19 @@ class TestHandles:
             run(other, 'insert Person { name: "c", age: 7 }')
             assert counts(run(graph, "update Person set { age: 8 } where age = 7")) == (1, 0)
             assert nodes(other, "Person")["c"]["age"] == 8
+
+    def test_a_plan_for_tables_that_are_not_there_any_more_is_refused(self, graph, tmp_path):
+        """What a schema apply between the check of a query and its run looks like."""
+        for schema in ("node Extra { k: String @key }", "node Able { x: I32 }\n" + SCHEMA):
+            with init(tmp_path / str(len(schema)), schema) as other:
+                catalog = other.schema.catalog
+            name = "Extra" if "Extra" in schema else "Team"
+            key = "k" if name == "Extra" else "code"
+            plan = compile_query(catalog, f'query q() {{ insert {name} {{ {key}: "u" }} }}')
+            before = state(graph)
+            with pytest.raises(SchemaConflict, match=name):
+                mutate(graph.space, catalog, Request(plan, {}, "main"))
+            assert state(graph) == before
 
 
 class TestPrecondition:
