@@ -77,7 +77,7 @@ def assert_same(a, b) -> None:
 def rows(parsed, table_key: str) -> list[dict]:
     """The rows of a table without the columns that say where they come from."""
     found = dict(parsed.batches)
-    hidden = {"__source", "__offset"}
+    hidden = {"0source", "0offset"}
     return [
         {name: value for name, value in row.items() if name not in hidden}
         for row in found[table_key].to_pylist()

@@ -16,7 +16,7 @@ from omnigraph.pipeline.frames import frame_sources, read_frame_file, typed_batc
 from tests.pipeline.reading import CATALOG, read
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]
-HIDDEN = {"__source", "__offset"}
+HIDDEN = {"0source", "0offset"}
 
 
 def node_of(type_):
@@ -49,21 +49,21 @@ class TestColumnsByName:
         assert key == "node:Person"
         assert batch.schema.equals(batch_schema(PERSON))
         assert batch.to_pylist() == [
-            {"__id": None, "name": "ada", "age": 36, "email": None, "__source": 4, "__offset": 1},
-            {"__id": None, "name": "bo", "age": None, "email": None, "__source": 4, "__offset": 2},
+            {"0id": None, "name": "ada", "age": 36, "email": None, "0source": 4, "0offset": 1},
+            {"0id": None, "name": "bo", "age": None, "email": None, "0source": 4, "0offset": 2},
         ]
 
     def test_row_numbers_go_on_over_batches(self):
         reader = pa.table({"name": pa.chunked_array([["a"], ["b", None], ["c"]])}).to_reader()
         rows, bad = gathered(typed_batches(PERSON, reader))
-        assert [(row["name"], row["__offset"]) for row in rows] == [("a", 1), ("b", 2), ("c", 4)]
+        assert [(row["name"], row["0offset"]) for row in rows] == [("a", 1), ("b", 2), ("c", 4)]
         assert [record["offset"] for record in bad] == [3]
 
     def test_the_ends_of_an_edge_go_by_the_names_given(self):
         table = pa.table({"a": ["x"], "b": [7], "id": ["e1"], "since": [date(2020, 1, 1)]})
         ((row,), bad) = gathered(typed_batches(KNOWS, table, "a", "b"))
-        assert {name: row[name] for name in ("src", "dst", "__id", "since")} == {
-            "src": "x", "dst": "7", "__id": "e1", "since": date(2020, 1, 1),
+        assert {name: row[name] for name in ("src", "dst", "0id", "since")} == {
+            "src": "x", "dst": "7", "0id": "e1", "since": date(2020, 1, 1),
         }  # fmt: skip
         assert bad == []
 
@@ -315,7 +315,7 @@ class TestFiles:
         (source,) = frame_sources(tmp_path / name, first=3)
         assert (source.index, source.unit) == (3, "row")
         rows, bad = gathered(read_frame_file(PERSON, source))
-        assert [(row["name"], row["age"], row["__offset"]) for row in rows] == [
+        assert [(row["name"], row["age"], row["0offset"]) for row in rows] == [
             ("ada", 36, 1),
             ("bo", None, 2),
         ]
@@ -359,9 +359,9 @@ class TestCsv:
             'base64:aGk=,"[1,2,3]","[""x"",null]"\n',
         )
         assert bad == []
-        del row["__source"], row["__offset"]
+        del row["0source"], row["0offset"]
         assert {name: value for name, value in row.items() if value is not None} == {
-            "__id": "e1", "s": "a\nb", "b": True, "i64": -5, "u64": 2**64 - 1, "f32": 0.5,
+            "0id": "e1", "s": "a\nb", "b": True, "i64": -5, "u64": 2**64 - 1, "f32": 0.5,
             "f64": 1000.0, "day": DAY, "at": NOON, "file": {"data": b"hi", "uri": None},
             "vec": [1.0, 2.0, 3.0], "ls": ["x", None],
         }  # fmt: skip

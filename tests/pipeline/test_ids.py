@@ -153,8 +153,8 @@ class TestKeyed:
     def test_a_null_key_is_a_bad_record_naming_it(self):
         entity = og.parse_schema("node T { a: I64  b: I64  @key(a, b) }").catalog.nodes["T"]
         rows = [
-            {"a": 1, "b": 2, "__source": 0, "__offset": 0},
-            {"a": 1, "b": None, "__source": 0, "__offset": 9},
+            {"a": 1, "b": 2, "0source": 0, "0offset": 0},
+            {"a": 1, "b": None, "0source": 0, "0offset": 9},
         ]
         batch = pa.RecordBatch.from_pylist(rows, schema=batch_schema(entity))
         ids, bad = derive_ids(entity, batch, "op", STARTED)

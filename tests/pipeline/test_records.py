@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest
 from omnigraph.pipeline.batches import batch_schema
 from omnigraph.pipeline.records import read_block
 from omnigraph.storage.blobs import blob_array
@@ -18,14 +17,14 @@ class TestShapes:
     def test_a_node(self):
         parsed = read('{"type":"Person","data":{"name":"ada","age":36}}')
         assert rows(parsed, "node:Person") == [
-            {"__id": None, "name": "ada", "age": 36, "email": None}
+            {"0id": None, "name": "ada", "age": 36, "email": None}
         ]
         assert parsed.bad.num_rows == 0
 
     def test_an_edge(self):
         parsed = read('{"edge":"Knows","from":"ada","to":"bo","data":{"since":"2020-02-29"}}')
         assert rows(parsed, "edge:Knows") == [
-            {"__id": None, "src": "ada", "dst": "bo", "since": date(2020, 2, 29)}
+            {"0id": None, "src": "ada", "dst": "bo", "since": date(2020, 2, 29)}
         ]
 
     @pytest.mark.parametrize("name", ["Knows", "knows", "KNOWS"])
@@ -36,14 +35,14 @@ class TestShapes:
     @pytest.mark.parametrize("data", ["", ',"data":null', ',"data":{}'])
     def test_data_may_be_missing_null_or_empty(self, data):
         parsed = read(f'{{"edge":"Knows","from":"a","to":"b"{data}}}')
-        assert rows(parsed, "edge:Knows") == [{"__id": None, "src": "a", "dst": "b", "since": None}]
+        assert rows(parsed, "edge:Knows") == [{"0id": None, "src": "a", "dst": "b", "since": None}]
 
     def test_an_explicit_id_is_kept_beside_the_properties(self):
         parsed = read(
             {"type": "Every", "data": {"id": "e1", "s": "x"}},
             {"type": "Every", "data": {"id": None}},
         )
-        assert [row["__id"] for row in rows(parsed, "node:Every")] == ["e1", None]
+        assert [row["0id"] for row in rows(parsed, "node:Every")] == ["e1", None]
 
     def test_comments_and_blank_lines_are_skipped_and_records_keep_their_offsets(self):
         block = block_of(
@@ -54,9 +53,9 @@ class TestShapes:
         (batch,) = (batch for _, batch in parsed.batches)
         assert parsed.bad.num_rows == 0
         assert batch.column("name").to_pylist() == ["a", "b"]
-        assert batch.column("__source").to_pylist() == [3, 3]
+        assert batch.column("0source").to_pylist() == [3, 3]
         places = [100 + block.data.index(b'{"type":"Per'), 100 + block.data.index(b' {"type" :')]
-        assert batch.column("__offset").to_pylist() == places
+        assert batch.column("0offset").to_pylist() == places
 
     def test_lines_may_end_in_cr_lf_and_the_last_in_nothing(self):
         parsed = read(
@@ -294,7 +293,9 @@ def test_what_is_read_travels_between_processes():
     assert again.bad.equals(parsed.bad)
 
 
-def test_a_property_with_a_name_of_the_loader_is_refused():
-    catalog = og.parse_schema("node T { __offset: I64? }").catalog
-    with pytest.raises(BadRequest, match=r"T\.__offset"):
-        read_block(catalog, block_of('{"type":"T"}'))
+def test_names_the_loader_might_have_kept_for_itself_are_properties_like_others():
+    catalog = og.parse_schema("node T { __offset: I64?  __id: String? }").catalog
+    parsed = read_block(catalog, block_of('{"type":"T","data":{"__offset":7,"__id":"x"}}'))
+    (batch,) = [typed.batch for typed in parsed.batches]
+    assert batch.column("__offset").to_pylist() == [7]
+    assert batch.column("__id").to_pylist() == ["x"]

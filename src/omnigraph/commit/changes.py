@@ -82,7 +82,8 @@ class NewDataset:
 class Write:
     """One operation: everything its commit will make visible at once.
 
-    ``relied_on`` are the pins of tables whose content validation looked at without changing them.
+    ``relied_on`` are the pins of tables whose content validation looked at without changing them;
+    ``ir_hash`` names the schema it was validated against.
     """
 
     writer: Writer
@@ -97,6 +98,7 @@ class Write:
     adopted: tuple[GraphCommit, ...] = ()
     expected_manifest_version: int | None = None
     takes_graph_lock: bool = False
+    ir_hash: str | None = None
     operation_id: str = field(default_factory=new_ulid)
 
     @property

@@ -33,6 +33,7 @@ from omnigraph.errors import (
     ExpectedVersionMismatch,
     OmniGraphError,
     RecoveryRequired,
+    SchemaConflict,
 )
 from omnigraph.manifest.create import new_commit_id
 from omnigraph.manifest.handle import BranchState
@@ -152,6 +153,7 @@ class _Commit:
     def _checked_state(self) -> BranchState:
         state = self.space.manifest.state(self.write.branch)
         refuse_newer(state.table)
+        self._check_schema(state.head)
         check_expected(state.head, self.write.expected)
         self._check_lineages(state.head)
         graph_id = state.head.graph_id
@@ -167,6 +169,11 @@ class _Commit:
                     self.space, base, graph_id, self.write.branch, self.held
                 )
         return state
+
+    def _check_schema(self, head: Head) -> None:
+        """What was validated against another schema may break a rule of this one."""
+        if self.write.ir_hash is not None and self.write.ir_hash != head.ir_hash:
+            raise SchemaConflict("the schema changed while the write was prepared; run it again")
 
     def _check_lineages(self, head: Head) -> None:
         """Version numbers repeat on other branches and incarnations of a table: compare those too."""

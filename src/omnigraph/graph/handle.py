@@ -20,6 +20,7 @@ from omnigraph.graph.status import graph_status
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import MutationPlan
 from omnigraph.lang.query.params import bind
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN, trimmed
@@ -37,6 +38,8 @@ from omnigraph.write.mutate import MutationResult, Request, mutate
 
 Mode = Literal["rw", "r"]
 Engine = Literal["auto", "local"]
+
+MAX_PLANS = 256
 
 
 class Graph:
@@ -62,6 +65,7 @@ class Graph:
         self.branches = Branches(self)
         self.commits = Commits(self)
         self.schema = Schema(self)
+        self._plans: dict[tuple[str, str | None], tuple[Catalog, MutationPlan]] = {}
         self._closed = False
 
     @property
@@ -251,15 +255,15 @@ class Graph:
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
-        ``if_commit`` refuses unless the branch is at that commit; ``retries`` tries a lost race again.
+        ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a mutation that only
+        inserts again when another writer was faster.
         """
         self.ensure_writable()
         text, filename = read_source(source)
         target = trimmed(branch)
         heal(self.space)
         catalog = self.schema.catalog
-        plan = compile_query(catalog, text, name, "mutation", filename)
-        assert isinstance(plan, MutationPlan)
+        plan = self._plan(catalog, text, name, filename)
         request = Request(
             plan,
             bind(plan.params, params),
@@ -270,6 +274,20 @@ class Graph:
             self.embedder,
         )
         return mutate(self.space, catalog, request)
+
+    def _plan(
+        self, catalog: Catalog, text: str, name: str | None, filename: str | None
+    ) -> MutationPlan:
+        """The plan of a mutation, remembered for as long as the schema is the same."""
+        known = self._plans.get((text, name))
+        if known is not None and known[0] is catalog:
+            return known[1]
+        plan = compile_query(catalog, text, name, "mutation", filename)
+        assert isinstance(plan, MutationPlan)
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        self._plans[text, name] = (catalog, plan)
+        return plan
 
     def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
         """Build every declared index that is missing on a table with rows."""

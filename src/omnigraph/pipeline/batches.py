@@ -3,9 +3,9 @@
 A typed batch has one column per property, in catalog order and Arrow storage types, and
 besides:
 
-* ``__id``: the id the record gave, or null; ``ids.derive_ids`` makes the real one of it;
+* ``0id``: the id the record gave, or null; ``ids.derive_ids`` makes the real one of it;
 * ``src`` and ``dst`` of an edge, as given;
-* ``__source`` and ``__offset``: the index of the source, and the byte offset of the record in it
+* ``0source`` and ``0offset``: the index of the source, and the byte offset of the record in it
   (of a row in columnar input: its 1-based number). "Last record" is the greatest of these pairs.
 
 A Blob column is a struct of ``data`` and ``uri``, of which a value has exactly one;
@@ -21,16 +21,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
 from omnigraph.types import ExternalBlob, PropType, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ID = "__id"
-SOURCE = "__source"
-OFFSET = "__offset"
+# No property can have these names, because they begin with a digit.
+ID = "0id"
+SOURCE = "0source"
+OFFSET = "0offset"
 
 Entity = NodeType | EdgeType
 
@@ -88,11 +88,6 @@ def batch_schema(entity: EntityType) -> pa.Schema:
     """The columns of a typed batch; all nullable, because validation has not been yet."""
     import pyarrow as pa
 
-    for name in {ID, SOURCE, OFFSET} & entity.properties.keys():
-        raise BadRequest(
-            f"{entity.name}.{name} cannot be loaded in bulk: the loader keeps that name for itself; "
-            "rename the property"
-        )
     fields = [(ID, pa.utf8()), *((name, pa.utf8()) for name in entity.implicit_columns[1:])]
     fields += [(name, column_type(prop.type)) for name, prop in entity.properties.items()]
     return pa.schema([*fields, (SOURCE, pa.int32()), (OFFSET, pa.int64())])

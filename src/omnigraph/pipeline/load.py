@@ -18,7 +18,12 @@ from omnigraph import settings
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
-from omnigraph.embeddings.provider import Embedder, required_embedder, resolve_embedder
+from omnigraph.embeddings.provider import (
+    Embedder,
+    embed_texts,
+    required_embedder,
+    resolve_embedder,
+)
 from omnigraph.errors import (
     BadRequest,
     Contention,
@@ -58,16 +63,16 @@ LoadMode = Literal["merge", "append", "overwrite"]
 MODES: tuple[LoadMode, ...] = ("merge", "append", "overwrite")
 
 REPEATED = """
-SELECT id, MIN(__rec) AS first_rec, MAX(__rec) AS rec FROM pend
-GROUP BY id HAVING COUNT(*) > 1 ORDER BY MAX(__rec) LIMIT 20
+SELECT id, MIN(`0rec`) AS first_rec, MAX(`0rec`) AS rec FROM pend
+GROUP BY id HAVING COUNT(*) > 1 ORDER BY MAX(`0rec`) LIMIT 20
 """
 LOSERS = """
-SELECT p.__rec FROM pend p JOIN
-(SELECT id, MAX(__rec) AS last FROM pend GROUP BY id HAVING COUNT(*) > 1) d
-ON d.id = p.id WHERE p.__rec < d.last
+SELECT p.`0rec` FROM pend p JOIN
+(SELECT id, MAX(`0rec`) AS last FROM pend GROUP BY id HAVING COUNT(*) > 1) d
+ON d.id = p.id WHERE p.`0rec` < d.last
 """
 WINNERS = """
-SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.__rec = p.__rec)
+SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
 
 
@@ -237,9 +242,11 @@ class _Load:
             if embedder is None and kind.nullable:
                 self.embeddings_pending += count
                 continue
+            place = f"{entity.name}.{name}"
             if embedder is None:
-                embedder = required_embedder(None, f"{entity.name}.{name}")
-            made = iter(embedder.embed(pc.filter(texts, absent).to_pylist(), kind.dim or 0))
+                embedder = required_embedder(None, place)
+            wanted = pc.filter(texts, absent).to_pylist()
+            made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model))
             kept = batch.column(name).to_pylist()
             filled = [next(made) if miss else old
                       for miss, old in zip(absent.to_pylist(), kept, strict=True)]  # fmt: skip
@@ -352,6 +359,7 @@ class _Load:
         write = Write(
             writer="load",
             branch=self.request.branch,
+            ir_hash=state.head.ir_hash,
             intent=Intent(new_commit_id(), "load", self.started, self.request.actor_id),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),

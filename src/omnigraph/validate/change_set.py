@@ -9,8 +9,11 @@ from typing import Literal
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.runner.protocol import Frame
 
-ORDER = "__rec"
-"""The column that orders incoming rows: the greatest is the last record."""
+ORDER = "0rec"
+"""The column that orders incoming rows: the greatest is the last record.
+
+No property can have that name, because it begins with a digit.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ UNTOUCHED = f"{ALIVE} AND NOT EXISTS (SELECT 1 FROM pend q WHERE q.id = c.id)"
 def taken_ids() -> str:
     """Strict insert of an id that is there already."""
     return (
-        f"SELECT p.id, p.__rec AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
+        f"SELECT p.id, p.`0rec` AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
         f"ORDER BY rec LIMIT {LIMIT}"
     )
 
@@ -29,7 +29,7 @@ def unique_within(members: Sequence[str]) -> str:
     values = ", ".join(f"{_q(name)} AS v{at}" for at, name in enumerate(members))
     present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
     return (
-        "SELECT MIN_BY(id, __rec) AS other_id, MAX_BY(id, __rec) AS row_id, MAX(__rec) AS rec, "
+        "SELECT MIN_BY(id, `0rec`) AS other_id, MAX_BY(id, `0rec`) AS row_id, MAX(`0rec`) AS rec, "
         f"{values} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1 "
         f"ORDER BY rec LIMIT {LIMIT}"
     )
@@ -40,7 +40,7 @@ def unique_against(members: Sequence[str]) -> str:
     values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
     equal = " AND ".join(f"c.{_q(name)} = p.{_q(name)}" for name in members)
     return (
-        f"SELECT p.id AS row_id, c.id AS other_id, p.__rec AS rec, {values} "
+        f"SELECT p.id AS row_id, c.id AS other_id, p.`0rec` AS rec, {values} "
         f"FROM pend p JOIN com c ON {equal} WHERE c.id <> p.id AND {UNTOUCHED} "
         f"ORDER BY rec, other_id LIMIT {LIMIT}"
     )
@@ -53,7 +53,7 @@ def missing_endpoints(side: str) -> str:
     """
     live = f"SELECT n.id FROM nodes n UNION ALL SELECT c.id FROM com c WHERE {ALIVE}"
     return (
-        f"SELECT e.id, e.{side} AS node, e.__rec AS rec FROM pend e "
+        f"SELECT e.id, e.{side} AS node, e.`0rec` AS rec FROM pend e "
         f"LEFT JOIN ({live}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {LIMIT}"
     )
 

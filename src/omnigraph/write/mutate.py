@@ -306,6 +306,7 @@ class _Mutation:
         write = Write(
             writer="mutation",
             branch=self.request.branch,
+            ir_hash=self.state.head.ir_hash,
             intent=Intent(new_commit_id(), "mutation", self.started, self.request.actor_id),
             tables=tuple(TableChange(table.pin, (_step(table),)) for table in changed.values()),
             relied_on=tuple(
