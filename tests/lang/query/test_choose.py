@@ -29,7 +29,7 @@ def test_unknown_name():
         choose(parse(READ + WRITE), "nope")
     assert "`nope` not found" in caught.value.message
     assert "`find_all`" in caught.value.message
-    assert caught.value.details == {"name": "nope"}
+    assert caught.value.details["name"] == "nope"
 
 
 def test_unknown_name_gets_the_nearest():
