@@ -21,7 +21,7 @@ def main() -> None:
     show("The queries of examples/social/queries.gq", lint_lines(schema))
     show("A misspelled property", misspelled(schema))
     show("From schema.pg to schema-next.pg", migration(schema))
-    show("A graph with that schema, and a branch of it", branching())
+    show("A graph with that schema, written to and branched", writing())
 
 
 def show(title: str, lines: Sequence[str] | Iterator[str]) -> None:
@@ -109,18 +109,25 @@ def migration(schema: Compiled) -> Iterator[str]:
     yield from (f"{number}. {step.describe()}" for number, step in enumerate(steps, 1))
 
 
-def branching() -> Iterator[str]:
-    """A new graph: its tables, its first commit, and a branch that copies nothing."""
+def writing() -> Iterator[str]:
+    """A graph filled by loads and mutations, on a branch and on main, with rules that hold."""
     with tempfile.TemporaryDirectory() as place, og.init(place, SOCIAL / "schema.pg") as graph:
+        loaded = graph.load(SOCIAL / "people.jsonl", actor="demo")
+        yield f"loaded {loaded.total_rows} records in one commit ({loaded.engine} engine)"
         graph.branches.create("experiment")
-        yield f"branches: {', '.join(graph.branches.list())}"
-        yield f"commits:  {', '.join(commit.operation for commit in graph.commits.list())}"
-        snapshot = graph.snapshot(branch="experiment")
-        rows = [
-            (key, f"version {pinned.table_version}", f"{pinned.row_count} rows")
-            for key, pinned in sorted(snapshot.tables.items())
-        ]
+        done = graph.mutate(SOCIAL / "queries.gq", "leave", {"handle": "ada"}, branch="experiment")
+        yield f"on a branch, ada leaves: {done.affected_nodes} node, {done.affected_edges} edges gone"
+        try:
+            graph.load([{"edge": "Knows", "from": "ada", "to": "nobody"}])
+        except og.errors.ConstraintError as error:
+            yield f"refused: {error}"
+        built = graph.ensure_indices()
+        yield f"built {len(built.built)} indexes in one more commit"
+        heads = graph.snapshot(branch="experiment").tables, graph.snapshot().tables
+        rows = [("table", "experiment", "main")]
+        rows += [(key, *(str(tables[key].row_count) for tables in heads)) for key in heads[1]]
         yield from table(rows)
+        yield f"commits of main: {', '.join(commit.operation for commit in graph.commits.list())}"
 
 
 if __name__ == "__main__":
