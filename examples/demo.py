@@ -124,9 +124,8 @@ def writing() -> Iterator[str]:
         built = graph.ensure_indices()
         yield f"built {len(built.built)} indexes in one more commit"
         heads = graph.snapshot(branch="experiment").tables, graph.snapshot().tables
-        rows = [("table", "experiment", "main")]
-        rows += [(key, *(str(tables[key].row_count) for tables in heads)) for key in heads[1]]
-        yield from table(rows)
+        counts = [[key, *(str(tables[key].row_count) for tables in heads)] for key in heads[1]]
+        yield from table([["table", "experiment", "main"], *counts])
         yield f"commits of main: {', '.join(commit.operation for commit in graph.commits.list())}"
 
 

@@ -307,6 +307,12 @@ def test_unknown_modes(graph, mode):
         graph.load([person("a")], mode=mode)
 
 
+def test_misspelled_options_are_no_options(graph):
+    with pytest.raises(TypeError, match="mod"):
+        graph.load([person("a")], mod="append")
+    assert people(graph) == {}
+
+
 def test_a_read_only_handle_cannot_load(graph):
     with og.open(graph.uri, mode="r") as reader, pytest.raises(BadRequest, match="read-only"):
         reader.load([person("a")])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
@@ -40,6 +40,24 @@ Mode = Literal["rw", "r"]
 Engine = Literal["auto", "local"]
 
 MAX_PLANS = 256
+
+
+class LoadOptions(TypedDict, total=False):
+    """What every load takes: how records meet what is there, where, and under which condition.
+
+    ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
+    first. ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a lost race
+    again. ``rejects`` names a file that gets every bad record.
+    """
+
+    mode: LoadMode
+    branch: str
+    from_branch: str | None
+    engine: Engine
+    actor: str | None
+    if_commit: str | None
+    retries: int
+    rejects: str | Path | None
 
 
 class Graph:
@@ -138,43 +156,17 @@ class Graph:
         self.ensure_open()
         return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
 
-    def load(
-        self,
-        source: Given | Iterable[Given],
-        mode: LoadMode = "merge",
-        branch: str = MAIN,
-        from_branch: str | None = None,
-        engine: Engine = "auto",
-        actor: str | None = None,
-        if_commit: str | None = None,
-        retries: int = 0,
-        rejects: str | Path | None = None,
-    ) -> LoadResult:
+    def load(self, source: Given | Iterable[Given], **options: Unpack[LoadOptions]) -> LoadResult:
         """Load records as one commit, or change nothing.
 
         ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
-        lines, or records as dicts. ``from_branch`` makes a missing ``branch`` first. ``rejects`` names
-        a file that gets every bad record.
+        lines, or records as dicts. The options are those of ``LoadOptions``.
         """
-        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
-        return self.load_inputs(lambda inputs: inputs.json(source), *options)
+        return self.load_inputs(lambda inputs: inputs.json(source), **options)
 
-    def load_nodes(
-        self,
-        type: str,
-        frame: Any,
-        mode: LoadMode = "merge",
-        branch: str = MAIN,
-        from_branch: str | None = None,
-        engine: Engine = "auto",
-        actor: str | None = None,
-        if_commit: str | None = None,
-        retries: int = 0,
-        rejects: str | Path | None = None,
-    ) -> LoadResult:
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadOptions]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, or Parquet, CSV and Arrow files."""
-        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
-        return self.load_inputs(lambda inputs: inputs.nodes(type, frame), *options)
+        return self.load_inputs(lambda inputs: inputs.nodes(type, frame), **options)
 
     def load_edges(
         self,
@@ -182,51 +174,39 @@ class Graph:
         frame: Any,
         from_col: str = "from",
         to_col: str = "to",
-        mode: LoadMode = "merge",
-        branch: str = MAIN,
-        from_branch: str | None = None,
-        engine: Engine = "auto",
-        actor: str | None = None,
-        if_commit: str | None = None,
-        retries: int = 0,
-        rejects: str | Path | None = None,
+        **options: Unpack[LoadOptions],
     ) -> LoadResult:
         """Load a frame of one edge type; the two columns name the ids of its ends."""
-        options = (mode, branch, from_branch, engine, actor, if_commit, retries, rejects)
         return self.load_inputs(
-            lambda inputs: inputs.edges(type, frame, from_col, to_col), *options
+            lambda inputs: inputs.edges(type, frame, from_col, to_col), **options
         )
 
     def load_inputs(
-        self,
-        gather: Callable[[LoadInput], object],
-        mode: LoadMode = "merge",
-        branch: str = MAIN,
-        from_branch: str | None = None,
-        engine: Engine = "auto",
-        actor: str | None = None,
-        if_commit: str | None = None,
-        retries: int = 0,
-        rejects: str | Path | None = None,
+        self, gather: Callable[[LoadInput], object], **options: Unpack[LoadOptions]
     ) -> LoadResult:
         """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
         self.ensure_writable()
+        unknown = sorted(set(options) - set(LoadOptions.__annotations__))
+        if unknown:
+            raise TypeError(f"a load takes no {', '.join(unknown)}")
+        engine = options.get("engine", "auto")
         if engine not in ("auto", "local"):
             raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
+        actor, rejects = options.get("actor"), options.get("rejects")
         with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
             inputs = LoadInput(Path(spool))
             gather(inputs)
             request = LoadRequest(
                 inputs,
-                mode,
-                trimmed(branch),
+                options.get("mode", "merge"),
+                trimmed(options.get("branch", MAIN)),
                 actor if actor is not None else self.actor,
-                if_commit,
-                retries,
+                options.get("if_commit"),
+                options.get("retries", 0),
                 None if rejects is None else Path(rejects),
                 self.embedder,
             )
-            return self._load(request, from_branch)
+            return self._load(request, options.get("from_branch"))
 
     def _load(self, request: LoadRequest, from_branch: str | None) -> LoadResult:
         heal(self.space)

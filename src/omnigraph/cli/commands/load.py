@@ -174,11 +174,11 @@ def _load(
     with call.open(address) as graph:
         result = graph.load_inputs(
             given.gather,
-            mode.value,
-            "main" if branch is None else branch,
-            from_,
-            engine.value,
-            call.actor,
+            mode=mode.value,
+            branch="main" if branch is None else branch,
+            from_branch=from_,
+            engine=engine.value,
+            actor=call.actor,
             rejects=rejects,
         )
     call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result))
