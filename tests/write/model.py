@@ -1,4 +1,5 @@
-"""A graph in plain Python that a mutation changes as query.md section 12 says.
+"""A graph in plain Python that a mutation changes as query.md section 12 says, and a load as
+schema.md section 8 and storage.md section 5 say.
 
 Written from the specification alone: rows in dicts, loops over all of them, no cleverness. An id
 that the product makes up is a placeholder here; `settle` puts the real one in its place.
@@ -9,6 +10,8 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +66,17 @@ class Statement:
     where: tuple[str, str, Any] | None = None
 
 
+@dataclass
+class Record:
+    """One record of a load; `src` and `dst` are for edges, `row_id` is the explicit id if any."""
+
+    type_name: str
+    values: dict[str, Any]
+    row_id: str | None = None
+    src: str | None = None
+    dst: str | None = None
+
+
 class Refused(Exception):
     """The write is refused; `kinds` are the violations that may be reported first."""
 
@@ -85,19 +99,96 @@ class Model:
 
     def run(self, statements: list[Statement]) -> tuple[int, int, bool]:
         """Nodes and edges affected, and whether there is something to commit."""
-        rows, links = copy.deepcopy(self.rows), copy.deepcopy(self.links)
-        self.touched: dict[str, set[str]] = {name: set() for name in (*self.nodes, *self.edges)}
-        self.sources: dict[str, set[str]] = {name: set() for name in self.edges}
         affected = [0, 0]
-        try:
+        with self.all_or_nothing():
             for statement in statements:
                 changed = getattr(self, statement.verb)(statement)
                 affected = [affected[0] + changed[0], affected[1] + changed[1]]
             self.judge()
+        return affected[0], affected[1], any(affected)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Forget what the write before touched; a refused one changes nothing."""
+        rows, links = copy.deepcopy(self.rows), copy.deepcopy(self.links)
+        self.touched: dict[str, set[str]] = {name: set() for name in (*self.nodes, *self.edges)}
+        self.sources: dict[str, set[str]] = {name: set() for name in self.edges}
+        try:
+            yield
         except Refused:
             self.rows, self.links = rows, links
             raise
-        return affected[0], affected[1], any(affected)
+
+    # -- loads
+
+    def load(self, records: list[Record], mode: str) -> dict[str, int]:
+        """Rows loaded into each table the input touches."""
+        with self.all_or_nothing():
+            ids = [self.read(record) for record in records]
+            places = [
+                (record.type_name, row_id) for record, row_id in zip(records, ids, strict=True)
+            ]
+            broken = set()
+            if mode != "merge" and repeated(places):
+                broken.add("unique")
+            if mode == "append" and any(row_id in self.table(name) for name, row_id in places):
+                broken.add("key")
+            if mode == "overwrite":
+                for name in {record.type_name for record in records}:
+                    self.empty(name)
+            last = dict(zip(places, records, strict=True))
+            for (_, row_id), record in last.items():
+                self.put(record, row_id)
+            if broken and self.unique_broken():
+                broken.add("unique")
+            if broken:
+                raise Refused(*broken)
+            self.judge()
+        return {name: len(found) for name, found in self.touched.items() if found}
+
+    def table(self, name: str) -> dict[str, Any]:
+        return self.rows[name] if name in self.nodes else self.links[name]
+
+    def empty(self, name: str) -> None:
+        if name in self.edges:
+            self.sources[name] |= {src for src, _, _ in self.links[name].values()}
+        self.table(name).clear()
+
+    def read(self, record: Record) -> str:
+        """The id of a record that is sound in itself."""
+        entity = self.nodes.get(record.type_name) or self.edges[record.type_name]
+        given = {prop.name: record.values.get(prop.name) for prop in entity.props}
+        kinds = set(row_kinds(entity.props, given))
+        if any(given[prop.name] is None for prop in entity.props if prop.required):
+            kinds.add("input")
+        if any(prop.kind == "I32" and unfit(given[prop.name]) for prop in entity.props):
+            kinds.add("input")
+        if isinstance(entity, Edge) and None in (record.src, record.dst):
+            kinds.add("input")
+        made = record.row_id
+        if isinstance(entity, Node) and entity.key and "input" not in kinds:
+            made = self.key_id(entity, given)
+            if record.row_id not in (None, made):
+                kinds.add("input")
+        if kinds:
+            raise Refused(*kinds)
+        return next(self._fresh) if made is None else made
+
+    def put(self, record: Record, row_id: str) -> None:
+        """Put the whole row, in place of one that has its id."""
+        name = record.type_name
+        entity = self.nodes.get(name) or self.edges[name]
+        row = {prop.name: self.stored(prop, record.values.get(prop.name)) for prop in entity.props}
+        self.touched[name].add(row_id)
+        if name in self.nodes:
+            self.rows[name][row_id] = row
+            return
+        assert record.src is not None
+        assert record.dst is not None
+        if row_id in self.links[name]:
+            self.sources[name].add(self.links[name][row_id][0])
+        self.sources[name].add(record.src)
+        self.links[name][row_id] = (record.src, record.dst, row)
 
     # -- statements
 
@@ -176,7 +267,7 @@ class Model:
     def stored(self, prop: Prop, value: Any) -> Any:
         if value is None:
             return None
-        if prop.kind == "I32" and value not in I32:
+        if prop.kind == "I32" and unfit(value):
             raise Refused("overflow")
         return float(value) if prop.kind == "F64" else value
 
@@ -199,8 +290,7 @@ class Model:
         if self.unique_broken():
             raise Refused("unique")
         for edge in self.edges.values():
-            for row_id in self.touched[edge.name] & self.links[edge.name].keys():
-                src, dst, _ = self.links[edge.name][row_id]
+            for src, dst, _ in self.links[edge.name].values():
                 if src not in self.rows[edge.src] or dst not in self.rows[edge.dst]:
                     raise Refused("endpoint")
         for edge in self.edges.values():
@@ -271,6 +361,10 @@ def row_kinds(props: list[Prop], row: dict[str, Any]) -> Any:
             low, high = prop.bounds
             if (low is not None and value < low) or (high is not None and value > high):
                 yield "range"
+
+
+def unfit(value: Any) -> bool:
+    return value is not None and value not in I32
 
 
 def repeated(values: list[Any]) -> bool:

@@ -103,3 +103,11 @@ def die_at(uri: str, point: str, source: str, params: dict[str, Any], branch: st
         failpoints.arm(point, "exit")
         graph.mutate(source, params=params, branch=branch)
     raise AssertionError(f"{point} was not reached")
+
+
+def die_loading_at(uri: str, point: str, records: Any, mode: Any, branch: str) -> None:
+    """Leave the process at the named point of one load, without any clean-up."""
+    with open_graph(uri) as graph:
+        failpoints.arm(point, "exit")
+        graph.load(records, mode=mode, branch=branch)
+    raise AssertionError(f"{point} was not reached")

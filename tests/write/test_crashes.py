@@ -1,4 +1,4 @@
-"""A mutation that stops anywhere has happened or has not, and the next one works."""
+"""A mutation or a load that stops anywhere has happened or has not, and the next one works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
 from tests.commit.synthetic import Died, drifted
 from tests.storage.processes import context
 from tests.stored import read_back
-from tests.write.race_workers import die_at
+from tests.write.race_workers import die_at, die_loading_at
 from tests.write.writing import counts, run
 
 SCHEMA = """
@@ -92,3 +92,94 @@ def test_a_mutation_that_stops_has_happened_or_has_not(tmp_path, point, way, que
         assert counts(again) == (2, 1)
         assert read_back(graph, branch).nodes["Person"]["next"]["age"] == 9
         assert drifted(graph, branch) == []
+
+
+# Whether the load stands after its writer died there and the graph was opened again.
+LOAD_POINTS = {
+    "load.before_phase_a": False,
+    "load.before_phase_b": False,
+    "load.before_fork": False,
+    "load.after_fork": False,
+    "load.before_table_commit": False,
+    "load.after_table_commit": False,
+    "load.after_phase_b_before_phase_c": True,
+    "publish.before_write": True,
+    "publish.after_write": True,
+    "publish.before_compact": True,
+    "load.after_phase_c_before_phase_d": True,
+}
+# Points at which the way the tables are written matters: all modes stop there.
+EVERY_MODE = {
+    "load.before_table_commit",
+    "load.after_table_commit",
+    "load.after_phase_b_before_phase_c",
+    "publish.after_write",
+}
+MODES = ("merge", "append", "overwrite")
+LOADS = [
+    (point, mode)
+    for at, point in enumerate(LOAD_POINTS)
+    for mode in (MODES if point in EVERY_MODE else (MODES[at % 3],))
+]
+
+
+def test_every_point_of_a_load_is_among_them():
+    known = {n for n in failpoints.registered() if n.split(".")[0] in {"load", "publish"}}
+    assert known == set(LOAD_POINTS)
+
+
+def whole(name, age):
+    """One record for each table, all of the same name."""
+    return [
+        {"type": "Person", "data": {"name": name, "age": age}},
+        {"type": "Team", "data": {"code": name}},
+        {"edge": "In", "from": name, "to": name, "data": {"id": f"in-{name}"}},
+    ]
+
+
+def content(graph, branch):
+    """Ages of the people, codes of the teams, ends of the edges."""
+    plain = read_back(graph, branch)
+    ages = {name: row["age"] for name, row in plain.nodes["Person"].items()}
+    ends = {row_id: (src, dst) for row_id, src, dst, _ in plain.edges["In"]}
+    return ages, set(plain.nodes["Team"]), ends
+
+
+@pytest.mark.parametrize(("point", "mode"), LOADS)
+def test_a_load_that_dies_has_happened_or_has_not(tmp_path, point, mode):
+    branch = "x" if point.endswith("_fork") else "main"
+    uri = str(tmp_path / "g")
+    with init(uri, SCHEMA) as graph:
+        graph.load([*whole("old", 1), *whole("kept", 2)])
+        if point == "publish.before_compact":
+            while len(graph.manifest.state("main").table.fragments()) < COMPACT_AT_FRAGMENTS - 1:
+                run(graph, 'insert Team { code: "kept" }')
+        if branch != "main":
+            graph.branches.create(branch)
+    records = whole("new", 9) + (whole("old", 5) if mode != "append" else [])
+    child = context.Process(target=die_loading_at, args=(uri, point, records, mode, branch))
+    child.start()
+    child.join()
+    assert child.exitcode == failpoints.EXIT_CODE
+    before = {"old": 1, "kept": 2}
+    after = {
+        "merge": {"old": 5, "kept": 2, "new": 9},
+        "append": {"old": 1, "kept": 2, "new": 9},
+        "overwrite": {"old": 5, "new": 9},
+    }
+    ages = after[mode] if LOAD_POINTS[point] else before
+    with open_graph(uri) as graph:
+        assert content(graph, branch) == expected(ages)
+        if branch != "main":
+            assert content(graph, "main") == expected(before)
+        assert drifted(graph, branch) == []
+        assert graph.store.list("__recovery") == []
+        graph.load(whole("next", 3), mode=mode, branch=branch)
+        ages = {"next": 3} if mode == "overwrite" else ages | {"next": 3}
+        assert content(graph, branch) == expected(ages)
+        assert drifted(graph, branch) == []
+
+
+def expected(ages):
+    """The content of a graph into which every name was loaded whole."""
+    return ages, set(ages), {f"in-{name}": (name, name) for name in ages}

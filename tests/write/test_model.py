@@ -1,4 +1,4 @@
-"""Random mutations on random schemas against a plain model: same content, counts and refusals."""
+"""Random mutations and loads on random schemas against a plain model: same content and refusals."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import secrets
 
 import pytest
 
-from omnigraph.errors import ConstraintError
+from omnigraph.errors import ConstraintError, InputError, KeyConflict
 from omnigraph.graph import init
 from tests.commit.synthetic import drifted
 from tests.stored import read_back
-from tests.write.model import Edge, Model, Node, Prop, Refused, Statement
+from tests.write.model import Edge, Model, Node, Prop, Record, Refused, Statement, row_kinds
 
 STEPS = 60
+LOAD_STEPS = 30
 SEEDS = [*range(9), secrets.randbelow(2**32)]
 
 NAMES = ["order", "group", "userName", "username", "select", "rec", "other", "from_", "n"]
@@ -210,6 +211,129 @@ def make_statements(rnd, model):
     return [rnd.choice(makers)(rnd, model) for _ in range(rnd.randint(1, 5))]
 
 
+def make_load(rnd, model):
+    """A mode and records for it; most of them sound, so that the set rules get their turn."""
+    mode = rnd.choice(["merge", "append", "overwrite"])
+    tables = [*model.nodes, *model.edges]
+    if mode == "overwrite":
+        tables = rnd.choice([tables, tables, list(model.edges), rnd.sample(tables, 1)])
+    known = {name: list(rows) for name, rows in model.rows.items()}
+    if mode == "overwrite" and rnd.random() < 0.8:
+        known |= {name: [] for name in tables if name in model.nodes}
+    records = []
+    for name in tables:
+        for _ in range(rnd.choice([0, 1, 1, 2, 3])):
+            make = make_node_record if name in model.nodes else make_edge_record
+            record = make(rnd, model, name, known)
+            if record is None:
+                continue
+            # An input of a few values would otherwise hardly ever bring only new ids.
+            if mode == "merge" or not is_known(model, record, records) or rnd.random() < 0.1:
+                records.append(record)
+    if not records and rnd.random() < 0.8:
+        return make_load(rnd, model)
+    rnd.shuffle(records)
+    return mode, records
+
+
+def is_known(model, record, records):
+    """Whether the id of the record is in the graph or in the input; as far as it has one."""
+    row_id = named(model, record)
+    others = [named(model, other) for other in records if other.type_name == record.type_name]
+    return row_id is not None and (row_id in model.table(record.type_name) or row_id in others)
+
+
+def named(model, record):
+    node = model.nodes.get(record.type_name)
+    if node is None or not node.key or any(record.values[part] is None for part in node.key):
+        return record.row_id
+    return model.key_id(node, record.values)
+
+
+def make_node_record(rnd, model, name, known):
+    node = model.nodes[name]
+    record = Record(name, make_values(rnd, node.props))
+    if not node.key:
+        taken = [*known[name], "n1", "n2", "ö"]
+        record.row_id = rnd.choice(taken) if rnd.random() < 0.7 else None
+    elif (derived := named(model, record)) is not None:
+        record.row_id = rnd.choices([None, derived, "nope"], [80, 18, 2])[0]
+        known[name].append(derived)
+    if record.row_id is not None:
+        known[name].append(record.row_id)
+    return record
+
+
+def make_edge_record(rnd, model, name, known):
+    edge = model.edges[name]
+    ends = [rnd.choice(known[kind] or ["nobody"]) for kind in (edge.src, edge.dst)]
+    if "nobody" in ends and rnd.random() < 0.9:
+        return None
+    if rnd.random() < 0.03:
+        ends[rnd.randrange(2)] = rnd.choice(["nobody", None])
+    taken = [*model.links[name], "e1", "e2"]
+    row_id = rnd.choice(taken) if rnd.random() < 0.5 else None
+    return Record(name, make_values(rnd, edge.props), row_id, *ends)
+
+
+def make_values(rnd, props):
+    values = {}
+    for prop in props:
+        if not prop.required and rnd.random() < 0.3:
+            continue
+        value = make_value(rnd, prop, required=prop.required)
+        while rnd.random() < 0.9 and is_bad(prop, value):
+            value = make_value(rnd, prop, required=prop.required)
+        values[prop.name] = value
+    return values
+
+
+def is_bad(prop, value):
+    absent = prop.required and value is None
+    return absent or value == 2**31 or any(row_kinds([prop], {prop.name: value}))
+
+
+def json_record(model, record):
+    entity = model.nodes.get(record.type_name) or model.edges[record.type_name]
+    kinds = {prop.name: prop.kind for prop in entity.props}
+    data = {name: json_of(kinds[name], value) for name, value in record.values.items()}
+    if record.row_id is not None:
+        data["id"] = record.row_id
+    if isinstance(entity, Node):
+        return {"type": entity.name, "data": data}
+    return {"edge": entity.name, "from": record.src, "to": record.dst, "data": data}
+
+
+def kind_of(error):
+    match error:
+        case InputError():
+            return "input"
+        case KeyConflict():
+            return "key"
+    return error.details["violation"]
+
+
+def check_load(rnd, graph, model, about):
+    mode, records = make_load(rnd, model)
+    given = [json_record(model, record) for record in records]
+    shown = f"{about}: load {mode} {given}\n{schema_text(model)}"
+    head = graph.snapshot().graph_commit_id
+    try:
+        loaded = model.load(records, mode)
+    except Refused as refused:
+        with pytest.raises((InputError, ConstraintError, KeyConflict)) as caught:
+            graph.load(given or b"", mode=mode)
+        assert kind_of(caught.value) in refused.kinds, f"{caught.value} {shown}"
+        assert graph.snapshot().graph_commit_id == head, shown
+    else:
+        result = graph.load(given or b"", mode=mode)
+        told = {table["table_key"].split(":")[1]: table["rows_loaded"] for table in result.tables}
+        assert told == loaded, shown
+        assert graph.snapshot().graph_commit_id == result.commit.graph_commit_id != head, shown
+        model.settle(*stored(graph))
+    assert stored(graph) == (model.rows, model.links), shown
+
+
 def stored(graph):
     plain = read_back(graph)
     links = {
@@ -219,29 +343,44 @@ def stored(graph):
     return {name: dict(rows) for name, rows in plain.nodes.items()}, links
 
 
+def check_mutation(rnd, graph, model, about):
+    statements = make_statements(rnd, model)
+    query = Query()
+    for statement in statements:
+        query.add(model, statement)
+    shown = f"{about}: {query.text} {query.given}\n{schema_text(model)}"
+    head = graph.snapshot().graph_commit_id
+    try:
+        nodes, edges, commits = model.run(statements)
+    except Refused as refused:
+        with pytest.raises(ConstraintError) as caught:
+            graph.mutate(query.text, params=query.given)
+        assert caught.value.details["violation"] in refused.kinds, shown
+        assert graph.snapshot().graph_commit_id == head, shown
+    else:
+        result = graph.mutate(query.text, params=query.given)
+        assert (result.affected_nodes, result.affected_edges) == (nodes, edges), shown
+        assert (result.commit is not None) == commits, shown
+        model.settle(*stored(graph))
+    assert stored(graph) == (model.rows, model.links), shown
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_mutations_do_what_the_specification_says(tmp_path, seed):
     rnd = random.Random(seed)
     model = make_model(rnd)
     with init(tmp_path / "g", schema_text(model)) as graph:
         for step in range(STEPS):
-            statements = make_statements(rnd, model)
-            query = Query()
-            for statement in statements:
-                query.add(model, statement)
-            shown = f"seed {seed}, step {step}: {query.text} {query.given}\n{schema_text(model)}"
-            head = graph.snapshot().graph_commit_id
-            try:
-                nodes, edges, commits = model.run(statements)
-            except Refused as refused:
-                with pytest.raises(ConstraintError) as caught:
-                    graph.mutate(query.text, params=query.given)
-                assert caught.value.details["violation"] in refused.kinds, shown
-                assert graph.snapshot().graph_commit_id == head, shown
-            else:
-                result = graph.mutate(query.text, params=query.given)
-                assert (result.affected_nodes, result.affected_edges) == (nodes, edges), shown
-                assert (result.commit is not None) == commits, shown
-                model.settle(*stored(graph))
-            assert stored(graph) == (model.rows, model.links), shown
+            check_mutation(rnd, graph, model, f"seed {seed}, step {step}")
+        assert drifted(graph) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_loads_among_mutations_do_what_the_specification_says(tmp_path, seed):
+    rnd = random.Random(seed)
+    model = make_model(rnd)
+    with init(tmp_path / "g", schema_text(model)) as graph:
+        for step in range(LOAD_STEPS):
+            check = rnd.choices([check_load, check_mutation], [4, 1])[0]
+            check(rnd, graph, model, f"seed {seed}, step {step}")
         assert drifted(graph) == []
