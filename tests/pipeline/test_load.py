@@ -96,8 +96,9 @@ def test_sources_of_every_kind_are_one_commit(graph, tmp_path):
     assert len(graph.commits.list()) == 2
 
 
-def test_an_empty_load_makes_a_commit(graph):
-    result = graph.load(b"")
+@pytest.mark.parametrize("nothing", [b"", [], ()])
+def test_an_empty_load_makes_a_commit(graph, nothing):
+    result = graph.load(nothing)
     assert result.total_rows == 0
     assert result.commit == graph.snapshot().commit
     assert len(graph.commits.list()) == 2

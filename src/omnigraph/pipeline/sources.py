@@ -63,7 +63,7 @@ def json_sources(given: Given | Iterable[Given], spool: Path) -> list[Source]:
 
     A string is a path, a glob or a URI, never data. Of a directory every file of ``JSON_LINES`` is
     read, by name. Neighbouring records become one source, a file in the directory ``spool``, which
-    must outlive the reading.
+    must outlive the reading. No records at all are no sources: an empty load.
     """
     found: list[Found] = []
     for item in _pieces(given):
@@ -75,8 +75,6 @@ def json_sources(given: Given | Iterable[Given], spool: Path) -> list[Source]:
             path = spool / f"records-{len(found)}.jsonl"
             spool_records(item, path)
             found.append(Found("<records>", LocalFile(str(path)), path.stat().st_size))
-    if not found:
-        raise BadRequest("there is no source to read; name a file, or give records")
     return [
         Source(index, name, location, size, compression_of(name))
         for index, (name, location, size) in enumerate(found)
