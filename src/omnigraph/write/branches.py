@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from omnigraph.commit.heal import heal
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.workspace import Workspace
@@ -24,15 +22,9 @@ def create_branch(space: Workspace, name: str, source: str | Target) -> refs.Bra
 
 
 def delete_branch(space: Workspace, name: str) -> None:
-    """Remove a branch and its commits.
-
-    Its table locks are taken too: a writer in the middle of a commit is waited for, so none of its
-    effects can land on the next branch of that name.
-    """
-    doomed = checked(name)
-    tables = space.manifest.state(doomed).head.tables.values()
-    with _changing(space, doomed, [space.lock_name(table.location, doomed) for table in tables]):
-        refs.delete_ref(space.manifest, doomed)
+    """Remove a branch and its commits."""
+    with _changing(space, name):
+        refs.delete_ref(space.manifest, name)
 
 
 def _refuse_unsettled(space: Workspace, name: str) -> None:
@@ -49,8 +41,8 @@ def _refuse_unsettled(space: Workspace, name: str) -> None:
             )
 
 
-def _changing(space: Workspace, name: str, tables: Iterable[str] = ()) -> HeldLocks:
-    """The graph lock and others; what cannot be is refused before they are taken, which writes."""
+def _changing(space: Workspace, name: str) -> HeldLocks:
+    """The graph lock; what cannot be is refused before it is taken, which writes."""
     checked(name)
     space.manifest.state(MAIN)
-    return space.locks.acquire([space.locks.graph_lock(), *tables])
+    return space.locks.acquire(space.locks.graph_lock())
