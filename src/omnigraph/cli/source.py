@@ -68,9 +68,14 @@ def _read(path: Path) -> str:
 
 def read_stdin(flag: str) -> str:
     """All of standard input as text."""
-    if sys.stdin is None:
-        raise BadRequest(f"{flag} is - and stdin is closed; pipe the text in, or give a file")
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        return read_stdin_bytes(flag).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadRequest(f"stdin is not UTF-8 text (byte {error.start})") from None
+
+
+def read_stdin_bytes(flag: str) -> bytes:
+    """All of standard input as it is."""
+    if sys.stdin is None:
+        raise BadRequest(f"{flag} is - and stdin is closed; pipe the input in, or give a file")
+    return sys.stdin.buffer.read()

@@ -18,7 +18,6 @@ SCHEMA_STATE: Final = "__schema_state.json"
 SCHEMA_MIRRORS: Final = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 _TABLE_DIRS: Final[dict[TableKind, str]] = {"node": "nodes", "edge": "edges"}
-_SIDECAR_SUFFIX: Final = ".json"
 
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
@@ -48,12 +47,4 @@ def table_location(
 
 def sidecar_name(operation_id: str) -> str:
     """The control object that holds the recovery sidecar of an operation."""
-    return f"{RECOVERY_DIR}/{operation_id}{_SIDECAR_SUFFIX}"
-
-
-def sidecar_operation(name: str) -> str | None:
-    """The operation id a control object's name stands for, or None when it is no sidecar."""
-    directory, _, file = name.rpartition("/")
-    if directory != RECOVERY_DIR or not file.endswith(_SIDECAR_SUFFIX):
-        return None
-    return file.removesuffix(_SIDECAR_SUFFIX) or None
+    return f"{RECOVERY_DIR}/{operation_id}.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,13 +12,12 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import note, put
 from omnigraph.cli.register import BranchOption, UriArgument, add
+from omnigraph.cli.source import STDIN, read_stdin_bytes
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.inputs import LoadInput
     from omnigraph.pipeline.load import LoadResult
-
-STDIN = "-"
 
 
 class Mode(enum.StrEnum):
@@ -137,7 +135,7 @@ class _Given:
     def gather(self, inputs: LoadInput) -> None:
         """Add all of it, in the order data, nodes, edges."""
         for name in self.data:
-            inputs.json(_stdin() if name == STDIN else name)
+            inputs.json(read_stdin_bytes("--data") if name == STDIN else name)
         for type_name, file in self.node:
             inputs.nodes(type_name, file)
         for type_name, file in self.edge:
@@ -150,12 +148,6 @@ def _pair(flag: str, text: str) -> tuple[str, str]:
     if not equals or not type_name or not file:
         raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
     return type_name, file
-
-
-def _stdin() -> bytes:
-    if sys.stdin is None:
-        raise BadRequest("--data is - and stdin is closed; pipe the records in, or give a file")
-    return sys.stdin.buffer.read()
 
 
 def _load(
