@@ -1,0 +1,1 @@
+"""Reading: the query engine. `execute.run_read` is its one door."""
