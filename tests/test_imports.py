@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[1] / "src"
-HEAVY = ("lance", "pyarrow.dataset", "pyspark", "duckdb", "pandas", "obstore")
+HEAVY = ("lance", "pyarrow.dataset", "pyspark", "duckdb", "pandas", "obstore", "scipy", "numba")
 
 SCHEMA_PARSE = '''
 import omnigraph as og

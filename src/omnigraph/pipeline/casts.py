@@ -60,7 +60,9 @@ def plain(array: pa.Array) -> pa.Array:
         return plain(array.storage)
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return plain(array.dictionary_decode())
+        # The values first: Arrow cannot decode a dictionary of views.
+        values = plain(array.dictionary)
+        return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     if pa.types.is_run_end_encoded(kind):
         return plain(pc.run_end_decode(array))
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from omnigraph.pipeline.batches import (
 from omnigraph.pipeline.casts import Cast, cast_column, plain
 from omnigraph.pipeline.lines import missing
 from omnigraph.pipeline.locations import LocalFile, Location, compression_of, open_plain, readable
+from omnigraph.pipeline.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
 from omnigraph.pipeline.sources import Source, files_named
 from omnigraph.types import PropType, Scalar, Unfit
 
@@ -40,6 +42,8 @@ _ARROW = (".arrow", ".feather", ".ipc")
 _CSV = (".csv", ".csv.gz", ".csv.zst")
 FRAME_FILES = (*_PARQUET, *_CSV, *_ARROW)
 _STRING = PropType(Scalar.STRING)
+# The types that integers fit.
+_WHOLE = {Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE, Scalar.DATETIME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,33 +104,53 @@ def typed_batches(
     ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
     """
     layout = Layout(entity, from_col, to_col)
+    if is_pandas(data):
+        layout.check(PandasBatch(data).names, name)
+        return _parsed(layout, pandas_batches(data, BATCH_ROWS), source, name)
     reader = frame_reader(data)
     layout.check(reader.schema.names, name)
     return _parsed(layout, reader, source, name)
 
 
 def frame_reader(data: Any) -> pa.RecordBatchReader:
-    """A frame of any library as a stream of Arrow batches."""
+    """A frame of any library but pandas as a stream of Arrow batches."""
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    elif type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
-        data = pa.Table.from_pandas(data, preserve_index=False)
-    elif not isinstance(data, pa.Table) and hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    elif not isinstance(data, pa.Table) and hasattr(data, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe
+    if isinstance(data, pa.Table):
+        return data.to_reader(BATCH_ROWS)
+    _refuse_polars_only(data)
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__dataframe__"):
+            from pyarrow.interchange import from_dataframe
 
-        data = from_dataframe(data)
-    if not isinstance(data, pa.Table):
-        raise BadRequest(
-            f"a Python {type(data).__name__} is no frame; give an Arrow table, a pandas or polars "
-            "frame, or the path of a Parquet, CSV or Arrow file"
-        )
-    return data.to_reader(BATCH_ROWS)
+            return from_dataframe(data).to_reader(BATCH_ROWS)
+    except pa.ArrowException as error:
+        reason = f" ({error})"
+    else:
+        reason = ""
+    raise BadRequest(
+        f"a Python {type(data).__name__} is no frame{reason}; give an Arrow table, a pandas or "
+        "polars frame, or the path of a Parquet, CSV or Arrow file"
+    )
+
+
+def _refuse_polars_only(data: Any) -> None:
+    """Columns that polars has and Arrow has not; of Python objects it would hand out addresses."""
+    if type(data).__module__.partition(".")[0] != "polars":
+        return
+    if hasattr(data, "collect"):
+        raise BadRequest("a polars LazyFrame is no frame yet; load what its collect() gives")
+    for column, kind in getattr(data, "schema", {}).items():
+        if str(kind) in {"Object", "Int128", "UInt128"}:
+            raise InputError(
+                f'the column "{column}" of {kind} is known to polars alone; cast it first'
+            )
 
 
 def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) -> list[Source]:
@@ -161,7 +185,7 @@ def read_frame_file(
         yield from _parsed(layout, batches, source.index, source.name)
 
 
-Batches = Iterable["pa.RecordBatch"]
+Batches = Iterable["pa.RecordBatch | PandasBatch"]
 
 
 def _binary(source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
@@ -229,7 +253,9 @@ def _parsed(layout: Layout, batches: Batches, source: int, name: str) -> Iterato
         row += batch.num_rows
 
 
-def _read_batch(layout: Layout, batch: pa.RecordBatch, source: int, row: int) -> Parsed:
+def _read_batch(
+    layout: Layout, batch: pa.RecordBatch | PandasBatch, source: int, row: int
+) -> Parsed:
     import numpy as np
     import pyarrow as pa
 
@@ -249,9 +275,10 @@ def _read_batch(layout: Layout, batch: pa.RecordBatch, source: int, row: int) ->
         _note_nulls(bad, column, f'{entity.name} needs "{end}", the id of a node')
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
+        read = partial(cast_column, prop.type, from_text=layout.from_text)
+        whole = prop.type.scalar in _WHOLE and not prop.type.is_list
         try:
-            given = _column(batch, prop.name)
-            cast = cast_column(prop.type, given, from_text=layout.from_text)
+            cast = _cast(batch, prop.name, prop.type, read, integers=whole)
         except Unfit as unfit:
             raise Unfit(f"{entity.name}.{prop.name}: {unfit}") from None
         take(cast, place)
@@ -267,23 +294,31 @@ def _read_batch(layout: Layout, batch: pa.RecordBatch, source: int, row: int) ->
     return Parsed([TypedBatch(entity.table_key, typed)] if len(typed) else [], bad_batch(records))
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+def _cast(
+    batch: pa.RecordBatch | PandasBatch, name: str, t: PropType, read: Read, *, integers: bool
+) -> Cast:
     import pyarrow as pa
 
-    if name not in batch.schema.names:
-        return pa.nulls(batch.num_rows)
-    return batch.column(name)
+    names = batch.names if isinstance(batch, PandasBatch) else batch.schema.names
+    if name not in names:
+        return read(pa.nulls(batch.num_rows))
+    if isinstance(batch, PandasBatch):
+        return batch.cast(name, t, read, integers=integers)
+    return read(batch.column(name))
 
 
-def _texts(batch: pa.RecordBatch, name: str, layout: Layout) -> Cast:
+def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Cast:
     """A column of ids. The ends of an edge may be integers, which are the key text of themselves."""
     import pyarrow as pa
 
-    array = plain(_column(batch, name))
-    if name in layout.ends and pa.types.is_integer(array.type):
-        array = array.cast(pa.utf8())
-    try:
+    def read(array: pa.Array) -> Cast:
+        array = plain(array)
+        if name in layout.ends and pa.types.is_integer(array.type):
+            array = array.cast(pa.utf8())
         return cast_column(_STRING, array)
+
+    try:
+        return _cast(batch, name, _STRING, read, integers=name in layout.ends)
     except Unfit as unfit:
         raise Unfit(f'the column "{name}": {unfit}') from None
 

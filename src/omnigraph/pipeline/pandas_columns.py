@@ -1,0 +1,162 @@
+"""Columns of pandas frames, which say less about themselves than those of Arrow.
+
+Integers beside a missing value are floats there, and a column of `object` may hold anything: dates
+beside timestamps, texts beside bytes. Arrow guesses the type from the first rows and bends the
+others to it, so such columns are read apart by the Python types in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.pipeline.batches import stored_column
+from omnigraph.pipeline.casts import Cast
+from omnigraph.types import PropType, Unfit, from_json, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+Read = Callable[["pa.Array"], Cast]
+"""An Arrow column as one of a property; ``Unfit`` when columns of its type never fit."""
+
+# The largest float below which no integer is missing.
+_EXACT = 2.0**53
+# What Arrow raises over objects it has no type for, or cannot fit in one.
+_NO_COLUMN = (TypeError, ValueError, OverflowError, NotImplementedError)
+
+
+def is_pandas(data: object) -> bool:
+    """Whether this is a pandas frame, asked without importing pandas."""
+    of_pandas = type(data).__module__.partition(".")[0] == "pandas"
+    return of_pandas and hasattr(data, "iloc") and hasattr(data, "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class PandasBatch:
+    """Some rows of a pandas frame; its index is no column."""
+
+    frame: Any
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows."""
+        return len(self.frame)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, as texts."""
+        return [str(label) for label in self.frame.columns]
+
+    def cast(self, name: str, t: PropType, read: Read, *, integers: bool) -> Cast:
+        """A column by ``read``; with ``integers``, whole floats are the integers they stand for."""
+        import numpy as np
+        import pyarrow as pa
+
+        series = self.frame.iloc[:, self.names.index(name)]
+        if series.dtype == np.dtype(object):
+            return _cast_objects(t, series, read)
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":
+            floats = series.to_numpy()
+            if np.isnan(floats).all():
+                return read(pa.nulls(len(floats)))
+            if integers:
+                return _cast_whole(floats.astype(np.float64), read)
+        try:
+            array = pa.array(series, from_pandas=True)
+        except _NO_COLUMN:
+            return _cast_objects(t, series.astype(object), read)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if getattr(array.type, "extension_name", "").startswith("pandas."):
+            # Periods and intervals: what they are stored as is not what they mean.
+            return _cast_objects(t, series.astype(object), read)
+        return read(array)
+
+
+def pandas_batches(frame: Any, size: int) -> Iterator[PandasBatch]:
+    """The rows of a pandas frame, ``size`` at a time."""
+    for start in range(0, len(frame), size):
+        yield PandasBatch(frame.iloc[start : start + size])
+
+
+def _cast_whole(floats: NDArray[np.float64], read: Read) -> Cast:
+    import numpy as np
+    import pyarrow as pa
+
+    with np.errstate(invalid="ignore"):
+        whole = (np.trunc(floats) == floats) & (np.abs(floats) <= _EXACT)
+    integers = pa.array(np.where(whole, floats, 0).astype(np.int64), mask=~whole)
+    column, unfit = read(integers)
+    for row in np.flatnonzero(~whole & ~np.isnan(floats)).tolist():
+        unfit[row] = f"expected an integer, got {shown(float(floats[row]))}"
+    return Cast(column, unfit)
+
+
+def _cast_objects(t: PropType, series: Any, read: Read) -> Cast:
+    import numpy as np
+    import pyarrow as pa
+
+    values: list[Any] = series.tolist()
+    groups: dict[type, list[int]] = {}
+    absent = series.isna().tolist()
+    for row, value in enumerate(values):
+        if absent[row]:
+            values[row] = None
+        else:
+            groups.setdefault(type(value), []).append(row)
+    if len(groups) <= 1:
+        return _cast_alike(t, values, read, alone=True)
+    groups[type(None)] = [row for row, no in enumerate(absent) if no]
+    columns: list[pa.Array] = []
+    places: list[int] = []
+    unfit: dict[int, str] = {}
+    for rows in groups.values():
+        cast = _cast_alike(t, [values[row] for row in rows], read, alone=False)
+        columns.append(cast.column)
+        places += rows
+        unfit.update((rows[at], reason) for at, reason in cast.unfit.items())
+    back = pa.array(np.argsort(np.array(places, np.int64), kind="stable"))
+    return Cast(pa.concat_arrays(columns).take(back), unfit)
+
+
+def _cast_alike(t: PropType, values: list[Any], read: Read, *, alone: bool) -> Cast:
+    """Values of one Python type and nulls; if they are ``alone``, the column can be refused."""
+    import pyarrow as pa
+
+    try:
+        array = pa.array(values, from_pandas=True)
+    except _NO_COLUMN:
+        pass
+    else:
+        try:
+            return read(array)
+        except Unfit:
+            if alone:
+                raise
+    columns: list[pa.Array] = [pa.nulls(0, stored_column(t, []).type)]
+    unfit: dict[int, str] = {}
+    for row, value in enumerate(values):
+        try:
+            columns.append(_cast_one(t, value, read))
+        except Unfit as reason:
+            columns.append(stored_column(t, [None]))
+            unfit[row] = str(reason)
+    return Cast(pa.concat_arrays(columns), unfit)
+
+
+def _cast_one(t: PropType, value: Any, read: Read) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        cast = read(pa.array([value], from_pandas=True))
+    except (Unfit, *_NO_COLUMN):
+        plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        return stored_column(t, [from_json(t, plain)])
+    if cast.unfit:
+        raise Unfit(cast.unfit[0])
+    return cast.column
