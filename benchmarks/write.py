@@ -1,19 +1,23 @@
 """What a mutation costs, against the Lance calls that any correct implementation must make.
 
-`./dev bench write [EDGES]` also inserts into a graph with that many edges, 1,000,000 if not said.
+`./dev bench write` also inserts into graphs of 10,000 and of 1,000,000 edges; `--large` makes that
+10,000,000, `--edges N` any number, and `--only size` leaves the other measurements out.
 """
 
 from __future__ import annotations
 
+import argparse
+import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import omnigraph
@@ -36,6 +40,7 @@ NODE = "query q($n: String) { insert Person { name: $n, age: 1 } }"
 EDGE = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
 UPDATE = 'query q($n: I64) { update Person set { age: $n } where name >= "p" }'
 SAMPLES, MANY, SMALL = 30, 1000, 10_000
+MEDIUM, LARGE, STEP = 1_000_000, 10_000_000, 1_000_000
 
 
 def timed(action: Callable[[int], object], samples: int = SAMPLES) -> float:
@@ -58,12 +63,13 @@ def person_rows(names: list[str], age: int = 1) -> pa.Table:
 
 def edge_rows(start: int, count: int, nodes: int) -> pa.Table:
     """Rows of the edge table, spread over that many nodes."""
-    numbers = range(start, start + count)
+    numbers = np.arange(start, start + count)
+    people = pa.array([f"p{number}" for number in range(nodes)])
     return pa.table(
         {
-            "id": [f"e{number:09}" for number in numbers],
-            "src": [f"p{number % nodes}" for number in numbers],
-            "dst": [f"p{number * 7 % nodes}" for number in numbers],
+            "id": [f"e{number:09}" for number in numbers.tolist()],
+            "src": people.take(pa.array(numbers % nodes)),
+            "dst": people.take(pa.array(numbers * 7 % nodes)),
             "since": pa.nulls(count, pa.int64()),
         }
     )
@@ -124,11 +130,11 @@ class Raw:
 # ------------------------------------------------------------------ graphs
 
 
-def appending(data: pa.Table) -> StagedStep:
-    """Add rows to a table."""
+def appending(make: Callable[[], pa.Table]) -> StagedStep:
+    """Add rows to a table, made when their turn comes: a large graph need not fit in memory."""
 
     def stage(table: Table) -> Staged:
-        return stage_append(table, data.select(table.schema.names).cast(table.schema))
+        return stage_append(table, make().select(table.schema.names).cast(table.schema))
 
     return StagedStep(stage)
 
@@ -142,10 +148,10 @@ def filled(place: Path, nodes: int, edges: int) -> omnigraph.Graph:
     """A graph of that size with the indexes that every table has."""
     graph = omnigraph.init(place, SCHEMA)
     names = [f"p{number}" for number in range(nodes)]
-    steps = {"node:Person": [appending(person_rows(names))], "edge:Knows": []}
-    for start in range(0, edges, 1_000_000):
-        count = min(1_000_000, edges - start)
-        steps["edge:Knows"].append(appending(edge_rows(start, count, nodes)))
+    steps = {"node:Person": [appending(partial(person_rows, names))], "edge:Knows": []}
+    for start in range(0, edges, STEP):
+        count = min(STEP, edges - start)
+        steps["edge:Knows"].append(appending(partial(edge_rows, start, count, nodes)))
     steps["node:Person"].append(indexing("id"))
     steps["edge:Knows"] += [indexing(column) for column in ("id", "src", "dst")] if edges else []
     pins = graph.snapshot().tables
@@ -209,19 +215,33 @@ def against_size(directory: Path, edges: int) -> None:
     medians = []
     for count in (SMALL, edges):
         graph = filled(directory / f"edges{count}", SMALL, count)
+        before = peak_mb()
         medians.append(timed(lambda at: run(graph, EDGE, a=f"p{at}", b=f"p{at * 3}")))  # noqa: B023
+        print(f"{count:,} edges: peak memory {before:.0f} MB when built, {peak_mb():.0f} MB after")
         graph.close()
     what = f"insert one edge among {edges:,}"
     print(f"\n{'ms, medians':44}{'large':>10}{'small':>10}{'ratio':>8}")
     report(f"{what} (small: {SMALL:,})", medians[1], medians[0], "1.5 x")
 
 
+def peak_mb() -> float:
+    """The most memory this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main() -> None:
     """Measure mutations against Lance, then against the size of the graph."""
-    edges = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parser = argparse.ArgumentParser(description=__doc__)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--edges", type=int, default=MEDIUM)
+    size.add_argument("--large", action="store_const", const=LARGE, dest="edges")
+    parser.add_argument("--only", choices=["lance", "size"])
+    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        against_lance(Path(name))
-        against_size(Path(name), edges)
+        if chosen.only != "size":
+            against_lance(Path(name))
+        if chosen.only != "lance":
+            against_size(Path(name), chosen.edges)
 
 
 if __name__ == "__main__":
