@@ -1,0 +1,125 @@
+"""Hop bounds against the search of the oracle."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.lang.query import ir
+from omnigraph.read import hops
+from tests.oracle.graph import Graph
+from tests.oracle.interpreter import _Run
+from tests.read.adjacency import adjacency, edges
+
+FAR = 1_000_000
+STEP = ir.Expand("x", "y", "Knows", ir.Direction.OUT, "Person", "Person")
+
+
+class Case:
+    """A graph with hop bounds, and the pairs the oracle finds from either end."""
+
+    def __init__(self, size, pairs, direction, inverse, least, most):
+        self.size, self.least, self.most, self.inverse = size, least, most, inverse
+        along = {ir.Direction.OUT: pairs, ir.Direction.IN: [(b, a) for a, b in pairs]}
+        along[ir.Direction.BOTH] = along[ir.Direction.OUT] + along[ir.Direction.IN]
+        self.csr = adjacency(along[direction], size, size)
+        self.loops = np.array([(v, v) in pairs for v in range(size)], np.bool_)
+        graph = Graph(
+            {"Person": {str(v): {} for v in range(size)}},
+            {"Knows": [(str(i), str(a), str(b), {}) for i, (a, b) in enumerate(pairs)]},
+        )
+        step = replace(
+            STEP, direction=direction, min_hops=least, max_hops=min(most, 99), inverse=inverse
+        )
+        oracle = _Run(None, graph, {}, None)
+        self.reached = [
+            sorted({int(node) for node, _ in oracle.reached(step, str(v))}) for v in range(size)
+        ]
+
+    def bounds(self, loops):
+        return {
+            "min": self.least, "max": self.most, "loops": loops, "inverse": self.inverse
+        }  # fmt: skip
+
+
+@st.composite
+def cases(draw):
+    size, _, pairs = draw(edges(square=True, most=9, edges_at_most=25))
+    least = draw(st.integers(1, 4))
+    most = draw(st.integers(least, least + 3) | st.just(FAR))
+    return Case(size, pairs, draw(st.sampled_from(ir.Direction)), draw(st.booleans()), least, most)
+
+
+def starts_of(case):
+    if not case.size:
+        return st.just(np.zeros(0, np.int32))
+    return st.lists(st.integers(0, case.size - 1), max_size=12).map(
+        lambda nodes: np.array(nodes, np.int32)
+    )
+
+
+def gathered(chunks):
+    return [(i, y) for index, targets in chunks for i, y in zip(index, targets, strict=True)]
+
+
+@given(cases(), st.data(), st.booleans(), st.sampled_from([1, 20, hops.CHUNK]))
+@settings(deadline=None)
+def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
+    starts = data.draw(starts_of(case))
+    bounds = case.bounds(case.loops if told_loops else None)
+    reached = [case.reached[x] for x in starts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hops, "CHUNK", chunk)
+        assert gathered(hops.reach(case.csr, starts, **bounds)) == [
+            (i, y) for i, found in enumerate(reached) for y in found
+        ]
+        counts = hops.reach_count(case.csr, starts, **bounds)
+        assert counts.tolist() == [len(found) for found in reached]
+        weights = np.arange(case.size) ** 3 - 50
+        sums = hops.reach_count(case.csr, starts, weights=weights, **bounds)
+        assert sums.tolist() == [int(weights[found].sum()) for found in reached]
+        union = hops.reach_any(case.csr, starts, **bounds)
+        assert union.tolist() == sorted({y for found in reached for y in found})
+        assert union.dtype == np.int32
+
+
+@given(cases())
+def test_the_inverse_of_hops_has_the_same_pairs(case):
+    # The transpose of what is reached from every node, and the search from the other end.
+    if case.inverse:
+        return
+    pairs = {(x, y) for x in range(case.size) for y in case.reached[x]}
+    turned = adjacency(
+        [(b, a) for a in range(case.size) for b in case.csr.row(a)], case.size, case.size
+    )
+    everyone = np.arange(case.size, dtype=np.int32)
+    bounds = case.bounds(case.loops) | {"inverse": True}
+    assert {(x, y) for y, x in gathered(hops.reach(turned, everyone, **bounds))} == pairs
+
+
+def reached(pairs, size, starts, least, most, inverse=False):
+    csr = adjacency(pairs, size, size)
+    return hops.reach_any(csr, np.array(starts, np.int32), least, most, inverse=inverse).tolist()
+
+
+def test_a_shortcut_hides_the_longer_way():
+    assert reached([(0, 1), (1, 2), (0, 2)], 3, [0], 2, 3) == []
+
+
+def test_a_cycle_does_not_emit_its_start():
+    assert reached([(0, 1), (1, 0)], 2, [0], 1, 5) == [1]
+
+
+def test_a_self_loop_emits_its_node_one_hop_late():
+    assert reached([(0, 1), (1, 1)], 2, [0], 2, 2) == [1]
+    assert reached([(0, 1), (1, 1)], 2, [0], 3, 3) == []
+    assert reached([(0, 0)], 1, [0], 1, 1) == [0]
+
+
+def test_a_start_is_reached_from_another_start_but_not_by_its_own_cycle():
+    cycle = [(0, 1), (1, 2), (2, 0)]
+    assert reached(cycle, 3, [0], 1, 9) == [1, 2]
+    assert reached(cycle, 3, [0, 2], 1, 1) == [0, 1]
+    assert reached(cycle, 3, [0, 1], 1, 2) == [0, 1, 2]

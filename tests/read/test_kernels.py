@@ -1,0 +1,233 @@
+"""Every loop, interpreted and compiled, against the same loop in plain Python."""
+
+from collections import Counter
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.read import kernels, kernels_numpy
+from tests.read.adjacency import adjacency, codes, edges
+
+WORLDS = ["kernels_numpy", "kernels"]
+if find_spec("omnigraph.read.kernels_numba") and find_spec("numba"):
+    WORLDS.append("kernels_numba")
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def loops(request):
+    if request.param == "kernels_numba":
+        from omnigraph.read import kernels_numba
+
+        return kernels_numba
+    return {"kernels": kernels, "kernels_numpy": kernels_numpy}[request.param]
+
+
+few = settings(deadline=None, max_examples=40)
+int64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def wrapped(number):
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def values(data, size, elements, dtype):
+    return np.array(data.draw(st.lists(elements, min_size=size, max_size=size)), dtype)
+
+
+def same(actual, expected, dtype):
+    assert actual.dtype == dtype
+    assert actual.tolist() == expected
+
+
+@few
+@given(edges(), st.data())
+def test_pull_sums_over_targets_and_wraps(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    x = values(data, columns, int64, np.int64)
+    expected = [wrapped(sum(x[w].item() for w in csr.row(v))) for v in range(rows)]
+    same(loops.pull(csr, x), expected, np.int64)
+
+
+@few
+@given(edges(), st.data())
+def test_pull_sums_floats(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    # Quarters add up exactly, whatever the order.
+    x = values(data, columns, st.integers(-1000, 1000).map(lambda n: n / 4), np.float64)
+    same(loops.pull(csr, x), [sum(x[csr.row(v)].tolist()) for v in range(rows)], np.float64)
+
+
+def test_pull_keeps_nan_and_infinity_in_their_rows(loops):
+    csr = adjacency([(0, 0), (1, 1), (3, 2)], 4, 3)
+    sums = loops.pull(csr, np.array([np.nan, np.inf, 1.5]))
+    assert np.isnan(sums[0])
+    assert sums[1:].tolist() == [np.inf, 0.0, 1.5]
+
+
+@few
+@given(edges(), st.data())
+def test_pull_any(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    mask = values(data, columns, st.booleans(), np.bool_)
+    expected = [any(mask[w] for w in csr.row(v)) for v in range(rows)]
+    same(loops.pull_any(csr, mask), expected, np.bool_)
+
+
+@few
+@given(edges(), st.data())
+def test_pull_min_and_max_pass_over_none(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    x = values(data, columns, st.integers(-1, 2**31 - 1), np.int32)
+    present = [[x[w].item() for w in csr.row(v) if x[w] >= 0] for v in range(rows)]
+    same(loops.pull_min(csr, x), [min(found, default=-1) for found in present], np.int32)
+    same(loops.pull_max(csr, x), [max(found, default=-1) for found in present], np.int32)
+
+
+@few
+@given(edges(), st.data())
+def test_push_sums_by_distinct_target(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    chosen = data.draw(codes(rows))
+    x = values(data, len(chosen), int64, np.int64)
+    sums = Counter()
+    for v, number in zip(chosen, x.tolist(), strict=True):
+        for w in csr.row(v):
+            sums[w] += number
+    targets, summed = loops.push(csr, chosen, x)
+    same(targets, sorted(sums), np.int32)
+    same(summed, [wrapped(sums[w]) for w in sorted(sums)], np.int64)
+    same(loops.push_any(csr, chosen), sorted(sums), np.int32)
+
+
+@few
+@given(edges(), st.data())
+def test_push_sums_floats(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    chosen = data.draw(codes(rows))
+    x = values(data, len(chosen), st.integers(-1000, 1000).map(lambda n: n / 4), np.float64)
+    sums = Counter()
+    for v, number in zip(chosen, x.tolist(), strict=True):
+        for w in csr.row(v):
+            sums[w] += number
+    targets, summed = loops.push(csr, chosen, x)
+    same(targets, sorted(sums), np.int32)
+    same(summed, [float(sums[w]) for w in sorted(sums)], np.float64)
+
+
+@pytest.mark.parametrize("wide", [10, 100_000])
+def test_push_among_few_and_among_many_possible_targets(loops, wide):
+    csr = adjacency([(0, 9), (0, 3), (1, 3), (2, 5)], 3, wide)
+    targets, sums = loops.push(csr, np.array([1, 0], np.int32), np.array([10, 1]))
+    same(targets, [3, 9], np.int32)
+    same(sums, [11, 1], np.int64)
+    same(loops.push_any(csr, np.array([1, 0], np.int32)), [3, 9], np.int32)
+
+
+@few
+@given(edges(), st.data())
+def test_expand(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    chosen = data.draw(codes(rows))
+    expected = [(i, w) for i, v in enumerate(chosen) for w in csr.row(v)]
+    index, targets = loops.expand(csr, chosen)
+    same(index, [i for i, _ in expected], np.int64)
+    same(targets, [w for _, w in expected], np.int32)
+
+
+@few
+@given(edges(), st.data())
+def test_expand_multi_gives_every_stored_edge(loops, drawn, data):
+    rows, columns, pairs = drawn
+    multi = adjacency(pairs, rows, columns, distinct=False)
+    chosen = data.draw(codes(rows))
+    expected = sorted(
+        (i, pairs[place][1], place)
+        for i, v in enumerate(chosen)
+        for place in range(len(pairs))
+        if pairs[place][0] == v
+    )
+    index, targets, positions = loops.expand_multi(multi, chosen)
+    assert (index.dtype, targets.dtype, positions.dtype) == (np.int64, np.int32, np.int32)
+    assert list(zip(index, targets, positions, strict=True)) == expected
+
+
+@few
+@given(edges(), st.data())
+def test_contains(loops, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    if not rows or not columns:
+        return
+    a = data.draw(codes(rows))
+    b = values(data, len(a), st.integers(0, columns - 1), np.int32)
+    same(loops.contains(csr, a, b), [y in csr.row(x) for x, y in zip(a, b, strict=True)], np.bool_)
+
+
+@few
+@given(edges(), edges(), st.data())
+def test_common_targets(loops, one, other, data):
+    width = max(one[1], other[1])
+    left = adjacency(one[2], one[0], width)
+    right = adjacency(other[2], other[0], width)
+    if not one[0] or not other[0]:
+        return
+    a = data.draw(codes(one[0]))
+    b = values(data, len(a), st.integers(0, other[0] - 1), np.int32)
+    weights = data.draw(st.none() | st.just(values(data, width, int64, np.int64)))
+    mask = data.draw(st.none() | st.just(values(data, width, st.booleans(), np.bool_)))
+    shared = [
+        [
+            w
+            for w in left.row(x)
+            if w in right.row(y) and (mask is None or mask[w])
+        ]
+        for x, y in zip(a, b, strict=True)
+    ]  # fmt: skip
+    worth = [1] * width if weights is None else weights.tolist()
+    expected = [wrapped(sum(worth[w] for w in found)) for found in shared]
+    same(loops.common_count(left, a, right, b, weights, mask), expected, np.int64)
+    index, targets = loops.common_expand(left, a, right, b, mask)
+    same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
+    same(targets, [w for found in shared for w in found], np.int32)
+
+
+def uneven(rng, rows, columns, count):
+    """Some rows far longer than the others, some empty."""
+    a = (rows * rng.random(count) ** 4).astype(int).tolist()
+    b = (columns * rng.random(count) ** 2).astype(int).tolist()
+    return adjacency(list(zip(a, b, strict=True)), rows, columns)
+
+
+def test_common_targets_of_rows_of_very_different_lengths(loops, monkeypatch):
+    monkeypatch.setattr(kernels_numpy, "CHUNK", 100)
+    rng = np.random.default_rng(5)
+    left, right = uneven(rng, 50, 300, 3000), uneven(rng, 40, 300, 500)
+    a = rng.integers(0, 50, 700).astype(np.int32)
+    b = rng.integers(0, 40, 700).astype(np.int32)
+    shared = [sorted(set(left.row(x)) & set(right.row(y))) for x, y in zip(a, b, strict=True)]
+    assert max(map(len, shared)) > 20
+    same(loops.common_count(left, a, right, b), list(map(len, shared)), np.int64)
+    index, targets = loops.common_expand(left, a, right, b)
+    same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
+    same(targets, [w for found in shared for w in found], np.int32)
+
+
+def test_arrays_may_be_read_only(loops):
+    csr = adjacency([(0, 1), (1, 1)], 2, 2)
+    x, rows = np.array([1, 2]), np.array([0, 1], np.int32)
+    for array in (csr.indptr, csr.indices, csr.positions, x, rows):
+        array.setflags(write=False)
+    same(loops.pull(csr, x), [2, 2], np.int64)
+    same(loops.push(csr, rows, x)[1], [3], np.int64)
+    same(loops.expand(csr, rows)[1], [1, 1], np.int32)
+    same(loops.common_count(csr, rows, csr, rows), [1, 1], np.int64)
