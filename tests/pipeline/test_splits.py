@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import Split, line_numbers, plan_splits, read_blocks
+from omnigraph.pipeline.splits import Split, number_lines, plan_splits, read_blocks
 
 BOM = b"\xef\xbb\xbf"
 
@@ -128,19 +128,15 @@ class TestCompressed:
 
     def test_line_numbers_count_plain_lines(self, compression, packed):
         source = source_of(packed(b"a\n\nb\nc"), compression)
-        assert line_numbers(source, [5, 3]) == {3: 3, 5: 4}
+        assert list(number_lines(source, [(3, "a"), (5, "b")])) == [(3, "a"), (4, "b")]
 
 
 @settings(max_examples=100, deadline=None)
 @given(DATA)
 def test_line_numbers_are_those_of_a_text_editor(data):
-    numbers = {offset: number for number, (offset, _) in enumerate(expected(data), start=1)}
-    assert line_numbers(source_of(data), numbers) == numbers
-
-
-def test_line_numbers_of_nothing_read_nothing(tmp_path):
-    gone = Source(0, "gone", LocalFile(str(tmp_path / "gone")), 0)
-    assert line_numbers(gone, []) == {}
+    offsets = [offset for offset, _ in expected(data)]
+    numbered = number_lines(source_of(data), ((offset, offset) for offset in offsets))
+    assert list(numbered) == list(enumerate(offsets, start=1))
 
 
 def test_a_file_that_went_away_is_named(tmp_path):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, Unpack
@@ -13,7 +11,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import Embedder
-from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.errors import BadRequest
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.parts import Branches, Commits, Schema
 from omnigraph.graph.status import graph_status
@@ -28,7 +26,9 @@ from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.pipeline.inputs import LoadInput
-from omnigraph.pipeline.load import LoadMode, LoadRequest, LoadResult, load
+from omnigraph.pipeline.load import load
+from omnigraph.pipeline.progress import ProgressCallback
+from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.sources import Given
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
@@ -47,7 +47,8 @@ class LoadOptions(TypedDict, total=False):
 
     ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a lost race
-    again. ``rejects`` names a file that gets every bad record.
+    again. ``rejects`` names a file that gets every bad record. ``progress`` is called with a
+    ``Progress`` now and then.
     """
 
     mode: LoadMode
@@ -58,6 +59,7 @@ class LoadOptions(TypedDict, total=False):
     if_commit: str | None
     retries: int
     rejects: str | Path | None
+    progress: ProgressCallback | None
 
 
 class Graph:
@@ -193,35 +195,26 @@ class Graph:
         if engine not in ("auto", "local"):
             raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
         actor, rejects = options.get("actor"), options.get("rejects")
+        from_branch = options.get("from_branch")
         with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
             inputs = LoadInput(Path(spool))
             gather(inputs)
+            heal(self.space)
+            ir_hash, catalog = self.schema.pinned()
             request = LoadRequest(
                 inputs,
                 options.get("mode", "merge"),
                 trimmed(options.get("branch", MAIN)),
+                None if from_branch is None else trimmed(from_branch),
                 actor if actor is not None else self.actor,
                 options.get("if_commit"),
                 options.get("retries", 0),
                 None if rejects is None else Path(rejects),
                 self.embedder,
+                options.get("progress"),
+                ir_hash,
             )
-            return self._load(request, options.get("from_branch"))
-
-    def _load(self, request: LoadRequest, from_branch: str | None) -> LoadResult:
-        heal(self.space)
-        created = from_branch is not None and request.branch not in self.branches.list()
-        if created and from_branch is not None:
-            self.branches.create(request.branch, from_branch)
-        try:
-            result = load(self.space, self.schema.catalog, request)
-        except BaseException:
-            if created:
-                # A refused load leaves the branch list as it was.
-                with contextlib.suppress(OmniGraphError):
-                    self.branches.delete(request.branch)
-            raise
-        return replace(result, base_branch=from_branch, branch_created=created)
+            return load(self.space, catalog, request)
 
     def mutate(
         self,

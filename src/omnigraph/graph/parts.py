@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import commits, refs
 from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.rows import GraphCommit, SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
 from omnigraph.manifest.snapshot import Target
@@ -96,9 +97,20 @@ class Schema:
         """The accepted types."""
         return self._current()[2]
 
+    def pinned(self) -> tuple[str, Catalog]:
+        """The accepted types and the hash that names exactly them."""
+        ir_hash, _, catalog = self._current()
+        return ir_hash, catalog
+
+    def at(self, main: BranchState) -> Catalog:
+        """The accepted types of a state of `main` that was just read."""
+        return self._known_at(main)[2]
+
     def _current(self) -> tuple[str, SchemaRow, Catalog]:
         self._graph.ensure_open()
-        state = self._graph.manifest.state(MAIN)
+        return self._known_at(self._graph.manifest.state(MAIN))
+
+    def _known_at(self, state: BranchState) -> tuple[str, SchemaRow, Catalog]:
         with self._lock:
             if self._known is None or self._known[0] != state.head.ir_hash:
                 row = self._graph.manifest.schema(state)

@@ -16,6 +16,7 @@ from omnigraph.pipeline.sources import Given, Source, json_sources
 from omnigraph.pipeline.splits import plan_splits
 
 Part = Callable[[Catalog], Iterator[Parsed]]
+Find = Callable[[Catalog], NodeType | EdgeType]
 
 
 class LoadInput:
@@ -25,6 +26,7 @@ class LoadInput:
         self.sources: list[Source] = []
         self._spool = spool
         self._parts: list[Part] = []
+        self._named: list[Find] = []
 
     def json(self, given: Given | Iterable[Given]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
@@ -56,12 +58,13 @@ class LoadInput:
 
     def _frame(
         self,
-        find: Callable[[Catalog], NodeType | EdgeType],
+        find: Find,
         frame: Any,
         from_col: str,
         to_col: str,
     ) -> LoadInput:
         first = len(self.sources)
+        self._named.append(find)
         if _is_files(frame):
             files = frame_sources(frame, first)
             self.sources += files
@@ -80,8 +83,13 @@ class LoadInput:
         self._parts.append(read)
         return self
 
+    def named(self, catalog: Catalog) -> list[NodeType | EdgeType]:
+        """The types that frames were given of."""
+        return [find(catalog) for find in self._named]
+
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
-        """Everything, part by part."""
+        """Everything, part by part; a type that is not there is refused before anything is read."""
+        self.named(catalog)
         for part in self._parts:
             yield from part(catalog)
 
@@ -93,7 +101,7 @@ def _is_files(frame: Any) -> bool:
 
 
 def _node(catalog: Catalog, name: str) -> NodeType:
-    found = catalog.nodes.get(name)
+    found = catalog.nodes.get(_text(name))
     if found is None:
         hint = did_you_mean(name, catalog.nodes)
         raise BadRequest(f"there is no node type {name}" + (f"; {hint}" if hint else ""))
@@ -101,8 +109,14 @@ def _node(catalog: Catalog, name: str) -> NodeType:
 
 
 def _edge(catalog: Catalog, name: str) -> EdgeType:
-    found = catalog.edge(name)
+    found = catalog.edge(_text(name))
     if found is None:
         hint = did_you_mean(name, catalog.edges)
         raise BadRequest(f"there is no edge type {name}" + (f"; {hint}" if hint else ""))
     return found
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise BadRequest(f"a type is named by a text, not by {type(name).__name__}")
+    return name

@@ -6,39 +6,38 @@ fragments, phases A to D. Everything a stage needs from an engine goes through t
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph import settings
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
-from omnigraph.embeddings.provider import (
-    Embedder,
-    embed_texts,
-    required_embedder,
-    resolve_embedder,
-)
 from omnigraph.errors import (
     BadRequest,
+    BranchExists,
     Contention,
     ExpectedVersionMismatch,
+    OmniGraphError,
+    SchemaConflict,
 )
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, NodeType
+from omnigraph.manifest import refs
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.pipeline.batches import TypedBatch
-from omnigraph.pipeline.ids import derive_ids, id_aliases
-from omnigraph.pipeline.incoming import Incoming, place_of, record_order
-from omnigraph.pipeline.inputs import LoadInput
-from omnigraph.pipeline.report import BadRecords
+from omnigraph.pipeline.incoming import Incoming, place_of
+from omnigraph.pipeline.progress import ProgressReport
+from omnigraph.pipeline.reading import Reading
+from omnigraph.pipeline.report import Bad, placed, prepare_rejects, told, write_rejects
+from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table, open_table
@@ -52,15 +51,12 @@ from omnigraph.validate.change_set import (
 )
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
-from omnigraph.validate.rows import row_violations
+from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.conditional import check_precondition, commit_conditionally
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LoadMode = Literal["merge", "append", "overwrite"]
-MODES: tuple[LoadMode, ...] = ("merge", "append", "overwrite")
 
 REPEATED = """
 SELECT id, MIN(`0rec`) AS first_rec, MAX(`0rec`) AS rec FROM pend
@@ -76,76 +72,55 @@ SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` =
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
-    """One load, with everything fixed before any retry."""
-
-    inputs: LoadInput
-    mode: LoadMode = "merge"
-    branch: str = "main"
-    actor_id: str | None = None
-    if_commit: str | None = None
-    retries: int = 0
-    rejects: Path | None = None
-    embedder: Embedder | None = None
-
-
-@dataclass
-class LoadResult:
-    """What a load did."""
-
-    branch: str
-    mode: str
-    engine: str
-    tables: list[dict[str, Any]]
-    actor_id: str | None
-    commit: GraphCommit
-    base_branch: str | None = None
-    branch_created: bool = False
-    indexes_built: list[tuple[str, str]] = field(default_factory=list)
-    embeddings_pending: int = 0
-    timings: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def total_rows(self) -> int:
-        """How many rows were loaded."""
-        return sum(table["rows_loaded"] for table in self.tables)
-
-    def to_json(self) -> dict[str, Any]:
-        """The public form."""
-        return {
-            "branch": self.branch,
-            "base_branch": self.base_branch,
-            "branch_created": self.branch_created,
-            "mode": self.mode,
-            "engine": self.engine,
-            "tables": self.tables,
-            "total_rows": self.total_rows,
-            "actor_id": self.actor_id,
-            "bad_records": 0,
-            "indexes_built": [list(item) for item in self.indexes_built],
-            "embeddings_pending": self.embeddings_pending,
-            "timings": self.timings,
-            "commit": self.commit.to_json(),
-        }
-
-
 def load(space: Workspace, catalog: Catalog, request: LoadRequest) -> LoadResult:
     """Run a load on the local engine; a lost race is tried again as often as the caller allows."""
     if request.mode not in MODES:
         raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
+    _refuse_early(space, request)
     with tempfile.TemporaryDirectory(prefix="omnigraph-load-") as directory:
         work = _Load(space, catalog, request, Path(directory))
         work.read()
-        retries = request.retries
-        while True:
-            heal(space)
-            try:
-                return work.write()
-            except (ExpectedVersionMismatch, Contention):
-                if retries <= 0 or request.if_commit is not None:
-                    raise
-                retries -= 1
+        with _target(space, request) as created:
+            result = _write(space, work)
+    return replace(result, base_branch=request.from_branch, branch_created=created)
+
+
+def _write(space: Workspace, work: _Load) -> LoadResult:
+    retries = work.request.retries
+    while True:
+        heal(space)
+        try:
+            return work.write()
+        except (ExpectedVersionMismatch, Contention):
+            if retries <= 0 or work.request.if_commit is not None:
+                raise
+            retries -= 1
+
+
+def _refuse_early(space: Workspace, request: LoadRequest) -> None:
+    """What can be seen before anything is read, which may take long."""
+    there = request.branch in refs.list_refs(space.manifest)
+    base = request.branch if there or request.from_branch is None else request.from_branch
+    check_precondition(space.manifest.state(base), request.if_commit)
+    if request.rejects is not None:
+        prepare_rejects(request.rejects, request.inputs.sources, space.root)
+
+
+@contextmanager
+def _target(space: Workspace, request: LoadRequest) -> Iterator[bool]:
+    """Whether the branch was missing and is made; if the load fails it is taken back."""
+    made = None
+    if request.from_branch is not None and request.branch not in refs.list_refs(space.manifest):
+        # Another load may make it first, and then it is there.
+        with contextlib.suppress(BranchExists):
+            made = create_branch(space, request.branch, request.from_branch)
+    try:
+        yield made is not None
+    except BaseException:
+        if made is not None:
+            with contextlib.suppress(OmniGraphError):
+                discard_branch(space, request.branch, made.head_commit_id)
+        raise
 
 
 class _Load:
@@ -157,13 +132,10 @@ class _Load:
         self.space = space
         self.catalog = catalog
         self.request = request
-        self.directory = directory
-        self.operation_id = new_commit_id()
         self.started = now_us()
-        self.incoming: dict[str, Incoming] = {}
-        self.aliases: dict[str, dict[str, str]] = {}
-        self.bad = BadRecords()
-        self.embeddings_pending = 0
+        self.reading = Reading(catalog, request, directory, self.started)
+        self.incoming = self.reading.incoming
+        self.report = ProgressReport(request.progress)
         self.timings: dict[str, float] = {}
 
     @contextmanager
@@ -172,96 +144,18 @@ class _Load:
         yield
         self.timings[stage] = round(time.perf_counter() - start, 4)
 
-    # -- reading
-
     def read(self) -> None:
-        """Stages 1 and 2: records to typed rows with ids; any bad record ends the load."""
+        """Stages 1 and 2; any bad record ends the load."""
         with self._timed("read"):
-            for parsed in self.request.inputs.read(self.catalog):
-                for bad in parsed.bad.to_pylist():
-                    self.bad.add(bad["source"], bad["offset"], bad["reason"])
-                for typed in parsed.batches:
-                    self._take(typed)
-            for incoming in self.incoming.values():
-                incoming.finish()
-            self._repoint()
-        if self.bad:
-            if self.request.rejects is not None:
-                self.bad.write(self.request.inputs.sources, self.request.rejects)
-            raise self.bad.error(self.request.inputs.sources)
-
-    def _repoint(self) -> None:
-        """Lead edges that spell a node's id as the input did to the id the node really has."""
-        for incoming in self.incoming.values():
-            edge = incoming.entity
-            if isinstance(edge, EdgeType):
-                spellings = {
-                    side: self.aliases[name]
-                    for side, name in (("src", edge.from_type), ("dst", edge.to_type))
-                    if self.aliases.get(name)
-                }
-                if spellings:
-                    incoming.replace_text(spellings)
-
-    def _take(self, typed: TypedBatch) -> None:
-        import pyarrow as pa
-
-        entity = self.catalog.entity(typed.table_key)
-        ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started // 1000)
-        for bad in errors.to_pylist():
-            self.bad.add(bad["source"], bad["offset"], bad["reason"])
-        aliases = id_aliases(entity, typed.batch, ids)
-        if aliases:
-            self.aliases.setdefault(entity.name, {}).update(aliases)
-        names = [*entity.implicit_columns[1:], *entity.properties]
-        columns = [ids, *(typed.batch.column(name) for name in names), record_order(typed.batch)]
-        batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
-        batch = self._embedded(entity, batch)
-        for violation in row_violations(entity, pa.Table.from_batches([batch]), None):
-            source, offset = place_of(violation.record or 0)
-            self.bad.add(source, offset, violation.message, violation.kind)
-        incoming = self.incoming.get(typed.table_key)
-        if incoming is None:
-            path = self.directory / f"{len(self.incoming)}.arrow"
-            incoming = self.incoming[typed.table_key] = Incoming(entity, path)
-        incoming.add(batch)
-
-    def _embedded(self, entity: NodeType | EdgeType, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Fill vectors that were left out and whose source text is there."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        for name, embed in entity.embeds.items():
-            kind = entity.properties[name].type
-            texts = batch.column(embed.source)
-            absent = pc.and_(pc.is_null(batch.column(name)), pc.is_valid(texts))
-            count = pc.sum(absent).as_py() or 0
-            if not count:
-                continue
-            embedder = resolve_embedder(self.request.embedder)
-            if embedder is None and kind.nullable:
-                self.embeddings_pending += count
-                continue
-            place = f"{entity.name}.{name}"
-            if embedder is None:
-                embedder = required_embedder(None, place)
-            wanted = pc.filter(texts, absent).to_pylist()
-            made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model))
-            kept = batch.column(name).to_pylist()
-            filled = [next(made) if miss else old
-                      for miss, old in zip(absent.to_pylist(), kept, strict=True)]  # fmt: skip
-            at = batch.schema.get_field_index(name)
-            batch = batch.set_column(
-                at, batch.schema.field(at), pa.array(filled, kind.arrow_type())
-            )
-        return batch
-
-    # -- writing
+            self.reading.run(self.report)
 
     def write(self) -> LoadResult:
         """Stages 3 to 5 on the newest snapshot of the branch."""
         state = self.space.manifest.state(self.request.branch)
         check_precondition(state, self.request.if_commit)
+        if self.request.ir_hash not in {None, state.head.ir_hash}:
+            raise SchemaConflict("the schema changed while the records were read; load them again")
+        self.report.tell("validating")
         runner = LocalRunner()
         try:
             with self._timed("validate"):
@@ -269,6 +163,7 @@ class _Load:
         finally:
             runner.close()
         report = IndexReport()
+        self.report.tell("writing")
         with self._timed("write"):
             made = self._commit(state, losers, relied_on, report)
         return LoadResult(
@@ -282,7 +177,7 @@ class _Load:
             actor_id=self.request.actor_id,
             commit=made,
             indexes_built=report.built,
-            embeddings_pending=self.embeddings_pending,
+            embeddings_pending=self.reading.embeddings_pending,
             timings=dict(self.timings),
         )
 
@@ -310,7 +205,7 @@ class _Load:
         committed = Committed(runner, state.head.tables, self.space.pinned)
         broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
         if broken:
-            raise violation_error([self._placed(violation) for violation in broken])
+            self._refuse(broken)
         return losers, committed.relied_on
 
     def _refuse_repeats(self, runner: Runner, incoming: Incoming, pending: Frame) -> None:
@@ -329,19 +224,26 @@ class _Load:
                 )
                 for row in found
             ]
-            raise violation_error([self._placed(violation) for violation in broken])
+            self._refuse(broken)
 
-    def _placed(self, violation: Violation) -> Violation:
-        """The violation with the place of its record in front."""
-        if violation.record is None:
-            return violation
-        source, offset = place_of(violation.record)
-        told = BadRecords()
-        told.add(source, offset, violation.message)
-        (entry,) = told.told(self.request.inputs.sources)
-        unit = self.request.inputs.sources[source].unit
-        return replace(
-            violation, message=f"{entry['source']}, {unit} {entry[unit]}: {violation.message}"
+    def _refuse(self, broken: Sequence[Violation]) -> NoReturn:
+        """End the load over a broken set rule, with the places of its records in front."""
+        sources = self.request.inputs.sources
+        entries = []
+        messages = []
+        for violation in broken:
+            message = violation.message
+            if violation.kind == "key":
+                message += "; give it another id, or load with mode merge to replace the row"
+            if violation.record is not None:
+                (entry,) = told(sources, [Bad(*place_of(violation.record), message)])
+                entries.append(entry)
+                message = placed(entry)
+            messages.append(message)
+        if self.request.rejects is not None:
+            write_rejects(self.request.rejects, entries)
+        raise violation_error(
+            [replace(one, message=text) for one, text in zip(broken, messages, strict=True)]
         )
 
     def _commit(
@@ -385,5 +287,14 @@ class _Load:
             table = open_table(self.space.pinned(pin))
             # An overwrite drops every index with the rows it covered.
             wanted = missing_indexes(incoming.entity, table, all_of_them=mode == "overwrite")
-            steps += index_steps(incoming.entity, wanted, report)
+            steps += [self._told(step) for step in index_steps(incoming.entity, wanted, report)]
         return TableChange(pin, tuple(steps))
+
+    def _told(self, step: StagedStep) -> StagedStep:
+        """An index build that says when it begins."""
+
+        def stage(table: Table) -> Staged | None:
+            self.report.tell("indexing")
+            return step.stage(table)
+
+        return replace(step, stage=stage)

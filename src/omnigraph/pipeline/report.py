@@ -1,16 +1,24 @@
-"""Bad records: gathered while reading, then told with file, line and reason."""
+"""Bad records: noted while reading, then told with file, line and reason.
+
+The first ones are kept at hand, the others only counted, and written to disk when all of them are
+asked for: memory does not grow with their number.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from omnigraph.errors import ConstraintError, InputError, OmniGraphError
+from omnigraph.errors import BadRequest, ConstraintError, InputError, OmniGraphError
+from omnigraph.pipeline.locations import LocalFile
 from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import line_numbers
+from omnigraph.pipeline.splits import number_lines
+from omnigraph.storage.uris import Root
 
 SHOWN = 20
 
@@ -26,57 +34,103 @@ class Bad:
 
 
 class BadRecords:
-    """All bad records of one load, each with the first thing found wrong with it."""
+    """All bad records of one load, each with the first thing found wrong with it.
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Bad] = {}
+    ``spool`` is where all of them are written down; without it only the first are known.
+    """
 
-    def add(self, source: int, offset: int, reason: str, violation: str | None = None) -> None:
-        """Note one."""
-        self._found.setdefault((source, offset), Bad(source, offset, reason, violation))
+    def __init__(self, spool: Path | None = None) -> None:
+        self.total = 0
+        self.first: list[Bad] = []
+        self._spool = spool
+        self._out: TextIO | None = None
 
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def told(self, sources: Sequence[Source], limit: int | None = None) -> list[dict[str, Any]]:
-        """`{source, line, reason}` (or `row`) of each, in the order of the input."""
-        chosen = [self._found[place] for place in sorted(self._found)[:limit]]
-        numbers = _numbers(sources, chosen)
-        return [
-            {
-                "source": sources[bad.source].name,
-                sources[bad.source].unit: numbers[bad.source, bad.offset],
-                "reason": bad.reason,
-            }
-            for bad in chosen
-        ]
+    def add(self, found: Iterable[Bad]) -> None:
+        """Note those of one block; blocks come in the order of the input."""
+        by_place: dict[tuple[int, int], Bad] = {}
+        for bad in found:
+            by_place.setdefault((bad.source, bad.offset), bad)
+        ordered = [by_place[place] for place in sorted(by_place)]
+        self.total += len(ordered)
+        self.first += ordered[: SHOWN - len(self.first)]
+        if ordered and self._spool is not None:
+            if self._out is None:
+                self._out = self._spool.open("w", encoding="utf-8")
+            for bad in ordered:
+                self._out.write(json.dumps([bad.source, bad.offset, bad.reason]) + "\n")
 
     def write(self, sources: Sequence[Source], path: Path) -> None:
         """All of them as JSON lines."""
-        lines = (json.dumps(entry, ensure_ascii=False) for entry in self.told(sources))
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+        spooled = self.first if self._spool is None else _spooled(self._spool)
+        write_rejects(path, told(sources, spooled))
 
     def error(self, sources: Sequence[Source]) -> OmniGraphError:
         """The error of a load that has bad records: the first one leads, 20 are listed."""
-        first = self.told(sources, SHOWN)
-        lead = first[0]
-        leading = self._found[min(self._found)]
-        unit = sources[leading.source].unit
-        more = f" (and {len(self) - 1} more bad records)" if len(self) > 1 else ""
-        message = f"{lead['source']}, {unit} {lead[unit]}: {lead['reason']}{more}"
-        details = {"bad_records": {"total": len(self), "first": first}}
-        if leading.violation is not None:
-            return ConstraintError(message, violation=leading.violation, **details)
+        first = list(told(sources, self.first))
+        more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
+        message = f"{placed(first[0])}{more}"
+        details = {"bad_records": {"total": self.total, "first": first}}
+        violation = self.first[0].violation
+        if violation is not None:
+            return ConstraintError(message, violation=violation, **details)
         return InputError(message, **details)
 
 
-def _numbers(sources: Sequence[Source], chosen: Sequence[Bad]) -> Mapping[tuple[int, int], int]:
-    numbers: dict[tuple[int, int], int] = {}
-    for index in {bad.source for bad in chosen}:
-        offsets = [bad.offset for bad in chosen if bad.source == index]
-        if sources[index].unit == "row":
-            numbers |= {(index, offset): offset for offset in offsets}
-        else:
-            found = line_numbers(sources[index], offsets)
-            numbers |= {(index, offset): found[offset] for offset in offsets}
-    return numbers
+def told(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, Any]]:
+    """`{source, line, reason}` (or `row`) of each; they come in the order of the input."""
+    for index, group in groupby(found, key=lambda bad: bad.source):
+        source = sources[index]
+        offsets = ((bad.offset, bad) for bad in group)
+        numbered = offsets if source.unit == "row" else number_lines(source, offsets)
+        for number, bad in numbered:
+            yield {"source": source.name, source.unit: number, "reason": bad.reason}
+
+
+def placed(entry: dict[str, Any]) -> str:
+    """An entry as it leads a message: the file, the line, what is wrong."""
+    unit = "line" if "line" in entry else "row"
+    return f"{entry['source']}, {unit} {entry[unit]}: {entry['reason']}"
+
+
+def _spooled(path: Path) -> Iterator[Bad]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield Bad(*json.loads(line))
+
+
+def prepare_rejects(path: Path, sources: Sequence[Source], root: Root) -> None:
+    """Empty the file that gets the bad records, before any work; refuse what must not be lost."""
+    with _writing(path):
+        place = path.resolve()
+        if root.is_local and place.is_relative_to(Path(root.path).resolve()):
+            raise BadRequest(
+                f'bad records cannot be written to "{path}", inside the graph; choose another place'
+            )
+        for source in sources:
+            location = source.location
+            if path.exists() and isinstance(location, LocalFile) and path.samefile(location.path):
+                raise BadRequest(
+                    f'bad records cannot be written to "{path}", which this load reads; choose '
+                    "another file"
+                )
+    write_rejects(path, ())
+
+
+def write_rejects(path: Path, entries: Iterable[dict[str, Any]]) -> None:
+    """The entries as JSON lines, in place of whatever the file held."""
+    with _writing(path), path.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise BadRequest(
+            f'bad records cannot be written to "{path}": {why}; choose another file'
+        ) from None

@@ -8,13 +8,15 @@ once, whatever their size. Offsets count uncompressed bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from omnigraph.pipeline.locations import open_plain
 from omnigraph.pipeline.sources import Source
 
 SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 8 << 20
+
+Item = TypeVar("Item")
 
 _TAIL_BYTES = 64 << 10
 _BOM = b"\xef\xbb\xbf"
@@ -110,20 +112,15 @@ def _cut(data: bytes, offset: int, end: int | None, *, ended: bool) -> int:
     return len(data) if ended else 0
 
 
-def line_numbers(source: Source, offsets: Iterable[int]) -> dict[int, int]:
-    """The 1-based number of the line that begins at each of these offsets."""
-    wanted = sorted(set(offsets))
-    numbers: dict[int, int] = {}
-    if not wanted:
-        return numbers
+def number_lines(source: Source, offsets: Iterable[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
+    """The 1-based number of the line that begins at each of these ascending offsets."""
     position, newlines = 0, 0
     with open_plain(source.location, source.compression, source.name) as stream:
-        for offset in wanted:
+        for offset, item in offsets:
             while position < offset:
                 chunk = stream.read(min(BLOCK_BYTES, offset - position))
                 if not chunk:
                     break
                 position += len(chunk)
                 newlines += chunk.count(b"\n")
-            numbers[offset] = newlines + 1
-    return numbers
+            yield newlines + 1, item

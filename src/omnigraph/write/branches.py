@@ -27,6 +27,23 @@ def delete_branch(space: Workspace, name: str) -> None:
         refs.delete_ref(space.manifest, name)
 
 
+def discard_branch(space: Workspace, name: str, made_at: str) -> bool:
+    """Take back a branch that its maker has no use for, unless somebody wrote to it meanwhile.
+
+    ``made_at`` is the commit it was made at. With every table of the branch locked no writer is
+    between its last look at the branch and its publish; one with a sidecar is left to recovery.
+    """
+    tables = space.manifest.state(name).head.tables.values()
+    locks = [space.lock_name(table.location, name) for table in tables]
+    with space.locks.acquire([*locks, space.locks.graph_lock()]):
+        head = space.manifest.state(name).head
+        pending = list_sidecars(space, head.graph_id)
+        if head.commit.graph_commit_id != made_at or any(one.branch == name for one in pending):
+            return False
+        refs.delete_ref(space.manifest, name)
+        return True
+
+
 def _refuse_unsettled(space: Workspace, name: str) -> None:
     """A writer of a deleted branch would publish to the next branch of that name."""
     if name in refs.list_refs(space.manifest):

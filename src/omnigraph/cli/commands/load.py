@@ -17,7 +17,7 @@ from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.inputs import LoadInput
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.request import LoadResult
 
 
 class Mode(enum.StrEnum):
