@@ -12,6 +12,7 @@ NUMBERS = {
     settings.LOAD_CONCURRENCY: (8, 1),
     settings.MAINTENANCE_CONCURRENCY: (8, 1),
     settings.SPARK_THRESHOLD_MB: (64, 0),
+    settings.CACHE_MB: (2048, 0),
     settings.MUTATION_MAX_ROWS: (None, 1),
 }
 

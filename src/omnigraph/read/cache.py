@@ -1,0 +1,112 @@
+"""What reads keep in memory: built once per key, dropped by bytes when there is too much of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Entry:
+    value: Any
+    size: Callable[[Any], int]
+    nbytes: int
+
+
+class ByteCache:
+    """Values by key, least recently used ones dropped first when their bytes exceed the budget.
+
+    Dropping forgets the cache's own reference only: who holds a value goes on using it. A value
+    larger than the whole budget is built and handed out, but not kept.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._total = 0
+        self._building: dict[Hashable, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes kept, as of the last time they were counted."""
+        return self._total
+
+    def get(self, key: Hashable, build: Callable[[], T], size: Callable[[T], int]) -> T:
+        """The value of the key, built by the first thread that asks while others wait for it.
+
+        A build that fails raises where it ran; of the threads that waited, one tries again.
+        """
+        while True:
+            with self._lock:
+                entry = self._entries.get(key)
+                if entry is not None:
+                    self._entries.move_to_end(key)
+                    self._recount(entry)
+                    self._shrink()
+                    value: T = entry.value
+                    return value
+                pending = self._building.get(key)
+                if pending is None:
+                    done = self._building[key] = threading.Event()
+                    break
+            pending.wait()
+        try:
+            value = build()
+            self._keep(key, value, size)
+            return value
+        finally:
+            with self._lock:
+                del self._building[key]
+            done.set()
+
+    def peek(self, key: Hashable) -> Any | None:
+        """The value of the key when it is there; neither builds it nor counts as a use."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.value
+
+    def keys(self) -> list[Hashable]:
+        """The keys of what is kept, least recently used first."""
+        with self._lock:
+            return list(self._entries)
+
+    def resize(self, key: Hashable) -> None:
+        """Count a value again, which has grown since it was put here."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._recount(entry)
+                self._shrink()
+
+    def forget(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._entries.clear()
+            self._total = 0
+
+    def _keep(self, key: Hashable, value: T, size: Callable[[T], int]) -> None:
+        with self._lock:
+            # Others may have grown unnoticed, and now their room is needed.
+            for entry in self._entries.values():
+                self._recount(entry)
+            kept = _Entry(value, size, size(value))
+            if kept.nbytes <= self.budget:
+                self._entries[key] = kept
+                self._total += kept.nbytes
+                self._shrink()
+
+    def _recount(self, entry: _Entry) -> None:
+        nbytes = entry.size(entry.value)
+        self._total += nbytes - entry.nbytes
+        entry.nbytes = nbytes
+
+    def _shrink(self) -> None:
+        while self._total > self.budget and self._entries:
+            _, dropped = self._entries.popitem(last=False)
+            self._total -= dropped.nbytes

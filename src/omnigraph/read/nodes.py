@@ -1,0 +1,169 @@
+"""The nodes of one type at one version, numbered in the order of their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.cache import ByteCache
+from omnigraph.read.columns import Column, one_array
+from omnigraph.read.pinned import Pinned
+from omnigraph.read.properties import Properties
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from omnigraph.read.bindings import Codes
+
+_DENSE = 8
+
+
+class RowIds:
+    """Stable row ids by code, and the way back."""
+
+    def __init__(self, row_ids: npt.NDArray[np.uint64]) -> None:
+        self.row_ids = row_ids
+        self._table: Codes | None = None
+        self._sorted: tuple[npt.NDArray[np.uint64], Codes] | None = None
+
+    def codes(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
+        """The codes of row ids; -1 for those that have none."""
+        import numpy as np
+
+        if self.row_ids.size == 0:
+            return np.full(len(row_ids), -1, np.int32)
+        highest = int(self.row_ids.max())
+        if highest < _DENSE * self.row_ids.size + 1024:
+            return self._by_table(row_ids, highest)
+        return self._by_search(row_ids)
+
+    def _by_table(self, row_ids: npt.NDArray[np.uint64], highest: int) -> Codes:
+        import numpy as np
+
+        table = self._table
+        if table is None:
+            # One place more, which answers for every row id beyond the highest.
+            table = np.full(highest + 2, -1, np.int32)
+            table[self.row_ids] = np.arange(self.row_ids.size, dtype=np.int32)
+            self._table = table
+        codes: Codes = table[np.minimum(row_ids, np.uint64(highest + 1))]
+        return codes
+
+    def _by_search(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
+        import numpy as np
+
+        if self._sorted is None:
+            order = np.argsort(self.row_ids, kind="stable").astype(np.int32)
+            self._sorted = self.row_ids[order], order
+        ascending, order = self._sorted
+        places = np.minimum(np.searchsorted(ascending, row_ids), ascending.size - 1)
+        codes: Codes = np.where(ascending[places] == row_ids, order[places], np.int32(-1))
+        return codes
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of everything made so far."""
+        total = self.row_ids.nbytes
+        table, ranked = self._table, self._sorted
+        if table is not None:
+            total += table.nbytes
+        if ranked is not None:
+            total += ranked[0].nbytes + ranked[1].nbytes
+        return total
+
+
+class NodeIds:
+    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached."""
+
+    def __init__(self, id_array: pa.StringArray, row_ids: npt.NDArray[np.uint64]) -> None:
+        self.id_array = id_array
+        self.rows = RowIds(row_ids)
+
+    @staticmethod
+    def read(pinned: Pinned) -> NodeIds:
+        """One scan of the ids, sorted."""
+        import pyarrow.compute as pc
+
+        rows = pinned.table.read(["id"], with_row_id=True)
+        ids = one_array(rows.column("id"))
+        row_ids = rows.column("_rowid").to_numpy()
+        if len(ids) > 1 and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+            order = pc.sort_indices(ids)
+            ids, row_ids = ids.take(order), row_ids[order.to_numpy()]
+        return NodeIds(ids, row_ids)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of everything made so far."""
+        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes
+
+
+class NodeSpace:
+    """A node type at a snapshot: a ``Space`` whose codes are ordinals, in the order of the ids."""
+
+    def __init__(self, type: NodeType, pinned: Pinned, ids: NodeIds, cache: ByteCache) -> None:
+        self.type = type
+        self.pinned = pinned
+        self.node_ids = ids
+        self._rows = ids.rows
+        self._properties = Properties(
+            pinned, cache, pinned.identity, ids.rows.row_ids, ids.rows.codes
+        )
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self.node_ids.id_array)
+
+    @property
+    def row_ids(self) -> npt.NDArray[np.uint64]:
+        """The stable row ids by ordinal."""
+        return self._rows.row_ids
+
+    @property
+    def id_array(self) -> pa.StringArray:
+        """The ids by ordinal: ascending by UTF-8 bytes."""
+        return self.node_ids.id_array
+
+    def ordinal_of(self, id: str) -> int:
+        """The ordinal of a node; -1 when there is none of that id."""
+        ids, low, high = self.id_array, 0, self.size
+        # Texts compare by code point here, which is the order of their UTF-8 bytes.
+        while low < high:
+            middle = (low + high) // 2
+            if ids[middle].as_py() < id:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < self.size and ids[low].as_py() == id else -1
+
+    def ordinals_of(self, ids: pa.Array | pa.ChunkedArray) -> Codes:
+        """The ordinals of many ids; -1 for null and for ids that are not there."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        found = pc.index_in(ids, value_set=self.id_array, skip_nulls=True)
+        codes: Codes = one_array(found).fill_null(-1).to_numpy()
+        return codes.astype(np.int32, copy=False)
+
+    def ordinals_of_row_ids(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
+        """The ordinals of rows; -1 for those that are not there."""
+        return self._rows.codes(row_ids)
+
+    def column(self, name: str) -> Column:
+        """A property of all nodes by ordinal."""
+        return self._properties.column(name)
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these nodes, repeats included."""
+        return self._properties.values(name, codes)
+
+    def ids(self, codes: Codes) -> pa.StringArray:
+        """The ids of these nodes."""
+        return self.id_array.take(codes)
+
+    def ranks(self, codes: Codes) -> Codes:
+        """The ordinals themselves: they are in the order of the ids."""
+        return codes

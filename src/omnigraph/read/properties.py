@@ -1,0 +1,142 @@
+"""Properties of a pinned table by code: whole columns, cached, or the rows that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
+from omnigraph.read.cache import ByteCache
+from omnigraph.read.columns import Column, one_array
+from omnigraph.read.pinned import Pinned
+from omnigraph.types import PropType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from omnigraph.read.bindings import Codes
+
+WHOLE_COLUMN_ROWS = 2_000_000
+"""Up to so many rows a column is read whole and kept when a few of its values are asked for."""
+
+ID = "id"
+
+
+class Properties:
+    """The columns of one table, numbered as ``row_ids`` are.
+
+    ``key`` tells this numbering from others in the cache; ``codes_of`` finds the codes of row ids,
+    -1 for rows that have none.
+    """
+
+    def __init__(
+        self,
+        pinned: Pinned,
+        cache: ByteCache,
+        key: Hashable,
+        row_ids: npt.NDArray[np.uint64],
+        codes_of: Callable[[npt.NDArray[np.uint64]], Codes],
+    ) -> None:
+        self.pinned = pinned
+        self.row_ids = row_ids
+        self._cache = cache
+        self._key = key
+        self._codes_of = codes_of
+
+    def column(self, name: str) -> Column:
+        """A property of all entities; null everywhere when the table has no such column."""
+        return self._cache.get(self._column_key(name), lambda: self._read(name), _nbytes)
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these entities: from the column when that is there or cheap to read."""
+        import numpy as np
+
+        column: Column | None = self._cache.peek(self._column_key(name))
+        if column is None and not self._is_whole(name, codes):
+            distinct, places = np.unique(codes, return_inverse=True)
+            return self._take(name, distinct).take(places)
+        if column is None:
+            column = self.column(name)
+        return column.array.take(codes)
+
+    def _is_whole(self, name: str, codes: Codes) -> bool:
+        """Whether to read the whole column for the sake of these values."""
+        type_ = self._type(name)
+        if type_.is_list or type_.is_vector:
+            return False
+        return len(self.row_ids) <= WHOLE_COLUMN_ROWS or len(codes) * 8 > len(self.row_ids)
+
+    def _column_key(self, name: str) -> Hashable:
+        prop = self.pinned.entity.properties.get(name)
+        # A renamed property is still the same column, and a new one of its old name is not.
+        return ("column", self._key, name if prop is None else prop.property_id)
+
+    def _type(self, name: str) -> PropType:
+        if name in self.pinned.entity.implicit_columns:
+            return PropType(Scalar.STRING)
+        return self.pinned.entity.properties[name].type
+
+    def _read(self, name: str) -> Column:
+        import numpy as np
+        import pyarrow as pa
+
+        type_ = self._type(name)
+        stored = self._stored_name(name)
+        if stored is None:
+            return Column(type_, pa.nulls(len(self.row_ids), type_.arrow_type()))
+        rows = self.pinned.table.read([stored], with_row_id=True)
+        values = _cast(one_array(rows.column(stored)), type_)
+        read_ids = rows.column("_rowid").to_numpy()
+        if np.array_equal(read_ids, self.row_ids):
+            return Column(type_, values)
+        codes = self._codes_of(read_ids)
+        places = np.empty(len(self.row_ids), np.int64)
+        known = codes >= 0
+        places[codes[known]] = np.flatnonzero(known)
+        return Column(type_, values.take(pa.array(places)))
+
+    def _take(self, name: str, codes: Codes) -> pa.Array:
+        import pyarrow as pa
+
+        type_ = self._type(name)
+        stored = self._stored_name(name)
+        if stored is None:
+            return pa.nulls(len(codes), type_.arrow_type())
+        if len(codes) == 0:
+            return pa.array([], type_.arrow_type())
+        taken = self.pinned.table.take(self.row_ids[codes].tolist(), [stored])
+        return _cast(one_array(taken.column(stored)), type_)
+
+    def _stored_name(self, name: str) -> str | None:
+        """What the column is called at this version: properties are renamed and names reused."""
+        schema = self.pinned.table.schema
+        prop = self.pinned.entity.properties.get(name)
+        if prop is not None:
+            wanted = str(prop.property_id).encode()
+            for field in schema:
+                if _property_id(field) == wanted:
+                    found: str = field.name
+                    return found
+        if name in schema.names and _property_id(schema.field(name)) is None:
+            return name
+        return None
+
+
+def _property_id(field: pa.Field) -> bytes | None:
+    found: bytes | None = (field.metadata or {}).get(PROPERTY_ID_METADATA.encode())
+    return found
+
+
+def _cast(values: pa.Array, type_: PropType) -> pa.Array:
+    import pyarrow as pa
+
+    wanted = type_.arrow_type()
+    if values.type == wanted or pa.types.is_large_string(values.type):
+        return values
+    return values.cast(wanted)
+
+
+def _nbytes(column: Column) -> int:
+    return column.nbytes
