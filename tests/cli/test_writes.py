@@ -171,3 +171,14 @@ def test_mutate_misused(omnigraph, graph, argv, word):
     result = omnigraph("mutate", *argv, "--uri", graph)
     assert result.exit == 1
     assert word in result.stderr
+
+
+def test_status_names_files_that_are_not_the_graphs(omnigraph, graph, place):
+    stray = place / graph / "__recovery" / "notes.txt"
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_text("mine", "utf-8")
+    assert omnigraph("status", graph, "--json").json["stray_files"] == ["__recovery/notes.txt"]
+    result = omnigraph("status", graph)
+    assert result.exit == 0
+    assert "__recovery/notes.txt" in result.stderr
+    assert "pending recoveries: 0" in result.stdout

@@ -200,6 +200,27 @@ def test_a_sidecar_under_another_name(graph):
     check_refused(graph, other, "name")
 
 
+@pytest.mark.parametrize(
+    "stray",
+    [".DS_Store", "notes.txt", "01HZZZZZZZZZZZZZZZZZZZZZZZ.json.bak", "other.json",
+     "01hzzzzzzzzzzzzzzzzzzzzzzz.json", "deep/01HZZZZZZZZZZZZZZZZZZZZZZZ.json"],
+)  # fmt: skip
+def test_a_file_that_is_not_named_like_a_sidecar_stops_nobody(graph, stray):
+    name, _ = a_sidecar(graph)
+    place = Path(graph.root.path, "__recovery", stray)
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(b"\xff not ours")
+    status = graph.status()
+    assert status["pending_recoveries"] == 1
+    assert status["stray_files"] == [f"__recovery/{stray}"]
+    with open_graph(graph.uri) as reopened:
+        write(reopened.space, {TEAM: ["t"]})
+        assert reopened.store.list("__recovery") == [f"__recovery/{stray}"]
+        assert reopened.status()["pending_recoveries"] == 0
+    assert name != f"__recovery/{stray}"
+    assert place.read_bytes() == b"\xff not ours"
+
+
 def leaves(document, path=()):
     if isinstance(document, dict):
         for key, value in document.items():

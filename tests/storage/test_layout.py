@@ -47,3 +47,13 @@ def test_names_under_the_root():
 def test_sidecar_names():
     name = layout.sidecar_name("01J0ABCDEFGHJKMNPQRSTVWXYZ")
     assert name == "__recovery/01J0ABCDEFGHJKMNPQRSTVWXYZ.json"
+
+
+def test_what_is_named_like_a_sidecar():
+    name = layout.sidecar_name("01J0ABCDEFGHJKMNPQRSTVWXYZ")
+    assert layout.is_sidecar(name)
+    for other in (
+        f"{name}.bak", f"x{name}", name.lower(), name.replace("01J0", "01I0"), f"{name}\n",
+        "__recovery/notes.json", "__recovery/.json", "__recovery/deep/" + name.rpartition("/")[2],
+    ):  # fmt: skip
+        assert not layout.is_sidecar(other)

@@ -152,11 +152,12 @@ def is_pending(space: Workspace, sidecar: Sidecar) -> bool:
 def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
     """All pending sidecars, oldest first. One that cannot be read, or is of another graph, refuses.
 
-    A sidecar that its writer deletes between listing and reading is left out.
+    A sidecar that its writer deletes between listing and reading is left out, and so is what is not
+    named like one: no writer of ours made it, so nothing waits for it.
     """
     failpoints.hit(SIDECAR_LIST)
     found = []
-    for name in _names(space):
+    for name in filter(layout.is_sidecar, _names(space)):
         try:
             text = space.store.read_text(name)
         except NotFound:
@@ -171,6 +172,15 @@ def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
             )
         found.append(sidecar)
     return sorted(found, key=lambda sidecar: sidecar.operation_id)
+
+
+def pending_and_strays(space: Workspace) -> tuple[list[str], list[str]]:
+    """The names of the pending sidecars, and of what lies beside them without being one."""
+    names = _names(space)
+    return (
+        [name for name in names if layout.is_sidecar(name)],
+        [name for name in names if not layout.is_sidecar(name)],
+    )
 
 
 def _names(space: Workspace) -> list[str]:

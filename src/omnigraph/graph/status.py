@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import omnigraph
+from omnigraph.commit.sidecar import pending_and_strays
 from omnigraph.commit.workspace import Workspace
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage import layout
 from omnigraph.storage.handles import open_table
 from omnigraph.storage.indexes import list_indexes
 
@@ -18,6 +18,7 @@ from omnigraph.storage.indexes import list_indexes
 def graph_status(space: Workspace) -> dict[str, Any]:
     """Branches, head, and for each table of `main` its versions, fragments and indexes."""
     state = space.manifest.state(MAIN)
+    pending, strays = pending_and_strays(space)
     return {
         "uri": space.root.canonical,
         "graph_id": state.head.graph_id,
@@ -29,7 +30,8 @@ def graph_status(space: Workspace) -> dict[str, Any]:
             "version": state.table.version,
             "fragments": len(state.table.fragments()),
         },
-        "pending_recoveries": len(space.store.list(layout.RECOVERY_DIR)),
+        "pending_recoveries": len(pending),
+        "stray_files": strays,
         "tables": [_table_status(space, pinned) for pinned in state.head.tables.values()],
     }
 

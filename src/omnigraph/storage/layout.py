@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 TableKind = Literal["node", "edge"]
@@ -18,6 +19,8 @@ SCHEMA_STATE: Final = "__schema_state.json"
 SCHEMA_MIRRORS: Final = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 _TABLE_DIRS: Final[dict[TableKind, str]] = {"node": "nodes", "edge": "edges"}
+
+_SIDECAR: Final = re.compile(rf"{RECOVERY_DIR}/[0-7][0-9A-HJKMNP-TV-Z]{{25}}\.json")
 
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
@@ -48,3 +51,8 @@ def table_location(
 def sidecar_name(operation_id: str) -> str:
     """The control object that holds the recovery sidecar of an operation."""
     return f"{RECOVERY_DIR}/{operation_id}.json"
+
+
+def is_sidecar(name: str) -> bool:
+    """Whether a control object is named like a recovery sidecar: after a ULID."""
+    return _SIDECAR.fullmatch(name) is not None

@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
+from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import moment, put_facts, put_table
 
@@ -38,6 +39,8 @@ def _put(document: dict[str, Any]) -> None:
             ("pending recoveries", document["pending_recoveries"]),
         ]
     )
+    for name in document["stray_files"]:
+        note(f"{name} is not a file of the graph and is ignored; move it away")
     put_table(
         ("table", "rows", "version", "newest", "versions", "fragments"),
         [[table[name] for name in TABLE_FIELDS] for table in document["tables"]],
