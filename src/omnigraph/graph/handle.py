@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import Embedder
 from omnigraph.errors import BadRequest
+from omnigraph.graph import reads
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.parts import Branches, Commits, Schema
+from omnigraph.graph.plans import Plans
 from omnigraph.graph.status import graph_status
-from omnigraph.lang.query import compile_query
-from omnigraph.lang.query.ir import MutationPlan
 from omnigraph.lang.query.params import bind
-from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN, trimmed
@@ -30,16 +30,20 @@ from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import ProgressCallback
 from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.sources import Given
+from omnigraph.read.explain import Explanation
+from omnigraph.read.profile import Profiled
+from omnigraph.read.results import QueryResult
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.uris import Root
 from omnigraph.write.ensure_indices import IndexReport, ensure_indices
 from omnigraph.write.mutate import MutationResult, Request, mutate
 
+if TYPE_CHECKING:
+    from omnigraph.read.view import Reader
+
 Mode = Literal["rw", "r"]
 Engine = Literal["auto", "local"]
-
-MAX_PLANS = 256
 
 
 class LoadOptions(TypedDict, total=False):
@@ -85,8 +89,20 @@ class Graph:
         self.branches = Branches(self)
         self.commits = Commits(self)
         self.schema = Schema(self)
-        self._plans: dict[tuple[str, str | None], tuple[Catalog, MutationPlan]] = {}
+        self.plans = Plans()
+        self._reader: Reader | None = None
+        self._lock = threading.Lock()
         self._closed = False
+
+    @property
+    def reader(self) -> Reader:
+        """What reads share: tables opened at a snapshot, and what was read of them."""
+        from omnigraph.read.view import Reader
+
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader(self.space)
+            return self._reader
 
     @property
     def uri(self) -> str:
@@ -117,6 +133,9 @@ class Graph:
         """Drop what the handle remembers; further calls are refused."""
         self._closed = True
         self.manifest.forget()
+        with self._lock:
+            if self._reader is not None:
+                self._reader.forget()
 
     def refresh(self) -> None:
         """Check the graph again and finish what dead writers left; reads are fresh without this."""
@@ -157,6 +176,53 @@ class Graph:
         """The pinned state of a branch head, a commit id, or a version of a branch."""
         self.ensure_open()
         return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
+
+    def query(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> QueryResult:
+        """Run a read query on one snapshot: the head of `main`, or what the target names.
+
+        ``source`` is query text, or a ``Path`` to a file; ``name`` chooses where it has several.
+        """
+        self.ensure_open()
+        return reads.query(self, source, name, params, Target.of(branch, snapshot, version))
+
+    def explain(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Explanation:
+        """What ``query`` would do: the plan, the tables it reads, and how their indexes are."""
+        self.ensure_open()
+        target = Target.of(branch, snapshot, version)
+        return reads.explain_query(self, source, name, params, target)
+
+    def profile(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Profiled:
+        """Run ``query``, and say how many rows and milliseconds each phase took."""
+        self.ensure_open()
+        target = Target.of(branch, snapshot, version)
+        return reads.profile_query(self, source, name, params, target)
 
     def load(self, source: Given | Iterable[Given], **options: Unpack[LoadOptions]) -> LoadResult:
         """Load records as one commit, or change nothing.
@@ -236,7 +302,7 @@ class Graph:
         target = trimmed(branch)
         heal(self.space)
         catalog = self.schema.catalog
-        plan = self._plan(catalog, text, name, filename)
+        plan = self.plans.mutation(catalog, text, name, filename)
         request = Request(
             plan,
             bind(plan.params, params),
@@ -247,20 +313,6 @@ class Graph:
             self.embedder,
         )
         return mutate(self.space, catalog, request)
-
-    def _plan(
-        self, catalog: Catalog, text: str, name: str | None, filename: str | None
-    ) -> MutationPlan:
-        """The plan of a mutation, remembered for as long as the schema is the same."""
-        known = self._plans.get((text, name))
-        if known is not None and known[0] is catalog:
-            return known[1]
-        plan = compile_query(catalog, text, name, "mutation", filename)
-        assert isinstance(plan, MutationPlan)
-        if len(self._plans) >= MAX_PLANS:
-            self._plans.clear()
-        self._plans[text, name] = (catalog, plan)
-        return plan
 
     def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
         """Build every declared index that is missing on a table with rows."""

@@ -66,3 +66,14 @@ class Target:
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise BadRequest("a version is a whole number")
         return cls(branch=MAIN if branch is None else trimmed(branch), version=version)
+
+    def to_json(self) -> dict[str, Any]:
+        """The public form; a version appears only where one was given."""
+        named: dict[str, Any] = {"branch": self.branch, "snapshot": self.snapshot}
+        return named if self.version is None else {**named, "version": self.version}
+
+    def __str__(self) -> str:
+        if self.snapshot is not None:
+            return f"snapshot {self.snapshot}"
+        at = "" if self.version is None else f" at version {self.version}"
+        return f"branch {self.branch}{at}"

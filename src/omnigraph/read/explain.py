@@ -1,0 +1,262 @@
+"""What a query would do, without doing it: its plan, the tables it reads and their indexes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.show import show
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.storage.handles import Table
+from omnigraph.storage.indexes import Coverage, IndexKind, IndexState, list_indexes
+from omnigraph.types import PropType, Scalar
+
+KIND_NAMES = {IndexKind.BTREE: "btree", IndexKind.INVERTED: "fts", IndexKind.VECTOR: "vector"}
+ENDS = {
+    ir.Direction.OUT: ("src",),
+    ir.Direction.IN: ("dst",),
+    ir.Direction.BOTH: ("src", "dst"),
+}
+
+Entity = NodeType | EdgeType
+Use = tuple[Entity, str, IndexKind]
+
+
+class PinnedTable(Protocol):
+    """A table of the snapshot."""
+
+    @property
+    def table(self) -> Table:
+        """The table, opened at its pinned version."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """How many rows it has."""
+        ...
+
+
+class TablesView(Protocol):
+    """What an explanation asks of a snapshot opened for reading."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The types of the query."""
+        ...
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state that would be read."""
+        ...
+
+    def table(self, entity: Entity) -> PinnedTable:
+        """The table of a type."""
+        ...
+
+    def has_nodes(self, type_name: str) -> bool:
+        """Whether the ids of a node type are in memory."""
+        ...
+
+    def has_topology(self, edge_type: str) -> bool:
+        """Whether the adjacency of an edge type is in memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUse:
+    """An index that could serve a step: coverage is `indexed`, `degraded` or `none`."""
+
+    table_key: str
+    column: str
+    kind: str
+    coverage: str
+
+    def __str__(self) -> str:
+        return f"{self.table_key}.{self.column} ({self.kind}): {self.coverage}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """One line of the plan. ``rows`` counts the table, ``cached`` says that it is in memory."""
+
+    text: str
+    table_key: str | None = None
+    rows: int | None = None
+    cached: bool | None = None
+    indexes: tuple[IndexUse, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """The step, and below it what is known of its table."""
+        yield self.text
+        indent = " " * (len(self.text) - len(self.text.lstrip()) + 4)
+        if self.table_key is not None:
+            cached = ", in memory" if self.cached else ""
+            yield f"{indent}{self.table_key}: {self.rows} rows{cached}"
+        for index in self.indexes:
+            yield f"{indent}index {index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The plan of a query on one state of the graph. ``path`` is how it would be executed."""
+
+    query_name: str
+    target: Target
+    graph_commit_id: str
+    steps: tuple[ExplainedStep, ...]
+    path: str | None
+
+    @property
+    def text(self) -> str:
+        """All of it, for people."""
+        lines = [f"{self.query_name} on {self.target}, commit {self.graph_commit_id}"]
+        lines += itertools.chain.from_iterable(step.lines() for step in self.steps)
+        if self.path is not None:
+            lines.append(f"path: {self.path}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as plain data."""
+        return {
+            "query_name": self.query_name,
+            "target": self.target.to_json(),
+            "graph_commit_id": self.graph_commit_id,
+            "steps": [
+                {**asdict(step), "indexes": [asdict(index) for index in step.indexes]}
+                for step in self.steps
+            ],
+            "path": self.path,
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explain(
+    view: TablesView, plan: ir.ReadPlan, target: Target, params: Mapping[str, Any] | None
+) -> Explanation:
+    """Describe a plan on a snapshot; without parameters the path stays open."""
+    explainer = _Explainer(view)
+    steps = tuple(explainer.steps(plan))
+    path = None if params is None else _path(view, plan, params)
+    return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path)
+
+
+def _path(view: TablesView, plan: ir.ReadPlan, params: Mapping[str, Any]) -> str | None:
+    choose: Any = getattr(import_module("omnigraph.read.execute"), "choose_path", None)
+    return None if choose is None else str(choose(view, plan, params))
+
+
+class _Explainer:
+    """Walks a plan, and remembers what its variables are and which indexes the tables have."""
+
+    def __init__(self, view: TablesView) -> None:
+        self.view = view
+        self.entities: dict[str, Entity] = {}
+        self.known: dict[str, list[IndexState]] = {}
+
+    def steps(self, plan: ir.ReadPlan) -> Iterator[ExplainedStep]:
+        """One per line of the shown plan: a step is one line, its inner steps follow it."""
+        lines = iter(show(plan).split("\n"))
+        for step in _flat(plan.steps):
+            yield self.step(next(lines), step)
+        for line in lines:
+            ranked = plan.ranking is not None and line.startswith("order ")
+            yield ExplainedStep(
+                line, indexes=self.uses(self.ranked(plan.ranking)) if ranked else ()
+            )
+
+    def step(self, text: str, step: ir.Step) -> ExplainedStep:
+        if isinstance(step, ir.NodeScan):
+            node = self.view.catalog.nodes[step.type_name]
+            self.entities[step.var] = node
+            cached = self.view.has_nodes(node.name)
+            return self.reading(text, node, cached, self.tested(step.filters))
+        if isinstance(step, ir.Expand):
+            edge = self.view.catalog.edges[step.edge_type]
+            self.entities[step.dst] = self.view.catalog.nodes[step.dst_type]
+            if step.edge_var is not None:
+                self.entities[step.edge_var] = edge
+            ends = [(edge, end, IndexKind.BTREE) for end in ENDS[step.direction]]
+            uses = itertools.chain(ends, self.tested(step.dst_filters))
+            return self.reading(text, edge, self.view.has_topology(edge.name), uses)
+        if isinstance(step, ir.Filter):
+            return ExplainedStep(text, indexes=self.uses(self.tested([step.predicate])))
+        return ExplainedStep(text)
+
+    def reading(
+        self, text: str, entity: Entity, cached: bool, uses: Iterable[Use]
+    ) -> ExplainedStep:
+        rows = self.view.table(entity).row_count
+        return ExplainedStep(text, entity.table_key, rows, cached, self.uses(uses))
+
+    def uses(self, wanted: Iterable[Use]) -> tuple[IndexUse, ...]:
+        """Each index once, in the order of the plan."""
+        return tuple(
+            IndexUse(
+                entity.table_key, column, KIND_NAMES[kind], self.coverage(entity, column, kind)
+            )
+            for entity, column, kind in {
+                (use[0].table_key, use[1], use[2]): use for use in wanted
+            }.values()
+        )
+
+    def coverage(self, entity: Entity, column: str, kind: IndexKind) -> str:
+        if entity.table_key not in self.known:
+            self.known[entity.table_key] = list_indexes(self.view.table(entity).table)
+        found = {
+            index.coverage
+            for index in self.known[entity.table_key]
+            if (index.column, index.kind) == (column, kind)
+        }
+        worst = (Coverage.DEGRADED, Coverage.INDEXED)
+        return str(next((level for level in worst if level in found), Coverage.NONE))
+
+    def tested(self, predicates: Iterable[ir.Predicate]) -> Iterator[Use]:
+        """The index behind each predicate on one variable; a join of two uses none."""
+        for predicate in predicates:
+            if isinstance(predicate, ir.TextMatch):
+                yield self.entity_of(predicate.field), predicate.field.property, IndexKind.INVERTED
+                continue
+            sides = [
+                side
+                for side in (predicate.left, predicate.right)
+                if isinstance(side, ir.PropertyOf | ir.NodeId)
+            ]
+            if len({side.var for side in sides}) == 1:
+                yield from (self.lookup(side, predicate.op) for side in sides)
+
+    def lookup(self, side: ir.PropertyOf | ir.NodeId, op: ir.CompareOp) -> Use:
+        entity = self.entity_of(side)
+        if isinstance(side, ir.NodeId) or (op == "=" and _is_id(entity, side.property, side.type)):
+            return entity, "id", IndexKind.BTREE
+        return entity, side.property, IndexKind.BTREE
+
+    def entity_of(self, side: ir.PropertyOf | ir.NodeId) -> Entity:
+        return self.entities[side.var]
+
+    def ranked(self, ranking: ir.Ranking | None) -> Iterator[Use]:
+        if isinstance(ranking, ir.Rrf):
+            yield from self.ranked(ranking.first)
+            yield from self.ranked(ranking.second)
+        elif ranking is not None:
+            kind = IndexKind.VECTOR if isinstance(ranking, ir.Nearest) else IndexKind.INVERTED
+            yield self.entity_of(ranking.field), ranking.field.property, kind
+
+
+def _is_id(entity: Entity, name: str, type_: PropType) -> bool:
+    """Whether the property is the text that the node's id is made of."""
+    is_key = isinstance(entity, NodeType) and entity.key == (name,)
+    return is_key and type_.scalar is Scalar.STRING
+
+
+def _flat(steps: tuple[ir.Step, ...]) -> Iterator[ir.Step]:
+    for step in steps:
+        yield step
+        if isinstance(step, ir.AntiJoin):
+            yield from _flat(step.inner)
