@@ -1,0 +1,143 @@
+"""Running a read plan on one view: match, then group or order, then hand over an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.lang.query import ir
+from omnigraph.read.aggregate import Aggregator
+from omnigraph.read.order import Collector
+from omnigraph.read.pattern import Pattern, operand_variables, pattern_of
+from omnigraph.read.profile import Profile, timed
+from omnigraph.read.ranking import Ranked, rank
+from omnigraph.read.solve import Wanted, World, living, solve, space_of
+from omnigraph.read.world import DenseWorld
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.read.bindings import Codes, Space
+    from omnigraph.read.view import View
+
+_FIRST_BATCH = 1024
+
+
+def run_read(
+    view: View,
+    plan: ir.ReadPlan,
+    params: Mapping[str, Any],
+    *,
+    embedder: Embedder | None = None,
+    profile: Profile | None = None,
+) -> pa.Table:
+    """The answer of a plan; ``params`` hold bound values and `now()`."""
+    return _Run(view, plan, params, embedder, profile).answer()
+
+
+class _Run:
+    def __init__(
+        self,
+        view: View,
+        plan: ir.ReadPlan,
+        params: Mapping[str, Any],
+        embedder: Embedder | None,
+        profile: Profile | None,
+    ) -> None:
+        self.view = view
+        self.plan = plan
+        self.params = params
+        self.embedder = embedder
+        self.profile = profile
+        self.pattern = pattern_of(plan.steps)
+        self.world: World = DenseWorld(view, params)
+
+    def answer(self) -> pa.Table:
+        return self._grouped() if self.plan.is_aggregate else self._listed()
+
+    def _grouped(self) -> pa.Table:
+        columns = self.plan.columns
+        kept: set[str] = set()
+        totals: dict[int, ir.Aggregate] = {}
+        for at, column in enumerate(columns):
+            if not isinstance(column.expr, ir.Aggregate):
+                kept.update(operand_variables(column.expr))
+            elif isinstance(column.expr.arg, ir.PropertyOf):
+                if column.expr.arg.var in self.pattern.edges:
+                    kept.add(column.expr.arg.var)
+                else:
+                    totals[at] = column.expr
+        aggregator = Aggregator(self.plan, self._spaces(), self.params)
+        with timed(self.profile, "match") as phase:
+            rows = 0
+            for batch in solve(self.world, self.pattern, Wanted(frozenset(kept), totals)):
+                rows += batch.rows
+                aggregator.add(batch)
+            phase.rows = rows
+        with timed(self.profile, "group") as phase:
+            answer = aggregator.finish()
+            phase.rows = answer.num_rows
+        return answer
+
+    def _listed(self) -> pa.Table:
+        plan = self.plan
+        spaces = self._spaces()
+        if plan.limit == 0:
+            return Collector(plan, spaces, self.params, None).finish()
+        ranked = None if plan.ranking is None else self._ranked(plan.ranking, plan.limit)
+        kept = {name for column in plan.columns for name in operand_variables(column.expr)}
+        among: dict[str, Codes] = {}
+        if plan.ranking is not None and ranked is not None:
+            among[ranked_variable(plan.ranking)] = ranked.codes
+        if plan.order or ranked is not None:
+            # Ties are broken by the ids of every named variable.
+            kept |= {variable.name for variable in plan.variables}
+        first = None
+        if plan.limit is not None and not plan.order and ranked is None:
+            first = max(plan.limit, _FIRST_BATCH)
+        collector = Collector(plan, spaces, self.params, ranked)
+        wanted = Wanted(frozenset(kept), {}, first, among)
+        with timed(self.profile, "match") as phase:
+            rows = 0
+            for batch in solve(self.world, self.pattern, wanted):
+                rows += batch.rows
+                if not collector.add(batch):
+                    break
+            phase.rows = rows
+        with timed(self.profile, "order and project") as phase:
+            answer = collector.finish()
+            phase.rows = answer.num_rows
+        return answer
+
+    def _ranked(self, ranking: ir.Ranking, limit: int | None) -> Ranked:
+        """The best entities of the whole match: what satisfies it is found first."""
+        name = ranked_variable(ranking)
+        candidates = None
+        if not _is_everything(self.pattern, name):
+            with timed(self.profile, f"candidates ${name}") as phase:
+                candidates = living(self.world, self.pattern, name)
+                phase.rows = len(candidates)
+        node = self.view.catalog.nodes[self.pattern.nodes[name]]
+        with timed(self.profile, f"rank ${name}") as phase:
+            ranked = rank(self.view, node, ranking, self.params, candidates, limit, self.embedder)
+            phase.rows = len(ranked.codes)
+        return ranked
+
+    def _spaces(self) -> dict[str, Space]:
+        return {
+            variable.name: space_of(self.world, self.pattern, variable.name)
+            for variable in self.plan.variables
+        }
+
+
+def ranked_variable(ranking: ir.Ranking) -> str:
+    """The variable whose entities are ranked."""
+    first = ranking.first if isinstance(ranking, ir.Rrf) else ranking
+    return first.field.var
+
+
+def _is_everything(pattern: Pattern, name: str) -> bool:
+    """Whether the match is all nodes of one type."""
+    nothing_else = not (pattern.traversals or pattern.conditions or pattern.negations)
+    return nothing_else and set(pattern.nodes) == {name} and not pattern.tests

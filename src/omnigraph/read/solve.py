@@ -1,0 +1,384 @@
+"""From a pattern to its rows: sum away what nobody asks for, enumerate the rest.
+
+A variable at the end of one traversal that nobody asks for is summed away: its message says, per
+code of its neighbour, how many bindings go with it. For a match without cycles whose rows are only
+counted that is the whole work. What is left, the variables asked for and those on cycles, is
+enumerated (``enumerate``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from omnigraph.lang.query import ir
+from omnigraph.read.bindings import Bindings
+from omnigraph.read.enumeration import Enumeration, Rows
+from omnigraph.read.links import EdgeLink, HopLink, Link, Message
+from omnigraph.read.pattern import Negation, Pattern, Traversal, variables_of
+from omnigraph.read.predicates import Rows as RowSet
+from omnigraph.read.predicates import holds
+from omnigraph.read.support import Support, Totals, positions
+
+if TYPE_CHECKING:
+    from omnigraph.read.bindings import Codes, Mask, Space
+    from omnigraph.read.kernels import Index
+
+SEED = "#seed"
+
+
+class World(Protocol):
+    """Where the data of a match comes from."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Bound parameters, `now()` included."""
+        ...
+
+    @property
+    def sums(self) -> bool:
+        """Whether links can send messages; otherwise everything is enumerated."""
+        ...
+
+    def space(self, kind: str, type_name: str) -> Space:
+        """The space of a node (`node`) or edge (`edge`) type."""
+        ...
+
+    def support(self, type_name: str, tests: Sequence[ir.Predicate]) -> Support:
+        """The nodes that pass the tests."""
+        ...
+
+    def narrow(self, type_name: str, support: Support, tests: Sequence[ir.Predicate]) -> Support:
+        """Those of the listed nodes that pass the tests."""
+        ...
+
+    def link(self, traversal: Traversal, edge_tests: Sequence[ir.Predicate]) -> Link:
+        """A traversal over the data; the tests say which stored edges count."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a match: codes of these variables, and totals of others' properties."""
+
+    kept: frozenset[str]
+    totals: Mapping[int, ir.Aggregate] = field(default_factory=dict)
+    batch: int | None = None
+    """How many rows the first batch needs at most: a limit without an order."""
+    among: Mapping[str, Codes] = field(default_factory=dict)
+    """Variables that are only wanted with some of their codes."""
+
+
+def solve(
+    world: World, pattern: Pattern, wanted: Wanted, seed: Mapping[str, Codes] | None = None
+) -> Iterator[Bindings]:
+    """The rows of a match, in batches. With a seed, the rows that extend it, by `#seed`."""
+    if not conditions_hold(world, pattern):
+        return
+    yield from _Solver(world, pattern, wanted, seed or {}).rows()
+
+
+def conditions_hold(world: World, pattern: Pattern) -> bool:
+    """Whether the predicates on no variable are satisfied."""
+    rows = RowSet({}, {}, world.params, 1)
+    return all(bool(holds(condition, rows)[0]) for condition in pattern.conditions)
+
+
+def living(world: World, pattern: Pattern, var: str) -> Codes:
+    """The codes of one variable that some match has, ascending."""
+    import numpy as np
+
+    found = [
+        np.unique(batch.codes[var])
+        for batch in solve(world, pattern, Wanted(frozenset({var})))
+        if batch.rows
+    ]
+    if len(found) == 1:
+        return found[0]
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int32), *found]))
+
+
+def matched(world: World, negation: Negation, codes: Mapping[str, Codes], rows: int) -> Mask:
+    """For which rows of the outer variables the inner block has a match."""
+    import numpy as np
+
+    seeds, which = _distinct(world, negation, codes, rows)
+    found = np.zeros(rows if which is None else int(which.max(initial=-1)) + 1, dtype=np.bool_)
+    for batch in solve(world, negation.pattern, Wanted(frozenset({SEED})), seeds):
+        found[batch.codes[SEED]] = True
+    return found if which is None else found[which]
+
+
+def _distinct(
+    world: World, negation: Negation, codes: Mapping[str, Codes], rows: int
+) -> tuple[dict[str, Codes], Index | None]:
+    """The distinct combinations of the outer codes, and which of them each row has."""
+    import numpy as np
+
+    names = sorted(negation.outer)
+    key = np.zeros(rows, dtype=np.int64)
+    span = 1
+    for name in names:
+        size = max(1, space_of(world, negation.pattern, name).size)
+        if span * size >= 2**62:
+            return {name: codes[name] for name in names}, None
+        key = key * size + codes[name]
+        span *= size
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    if len(first) == rows:
+        return {name: codes[name] for name in names}, None
+    return {name: codes[name][first] for name in names}, which
+
+
+def space_of(world: World, pattern: Pattern, name: str) -> Space:
+    """The space a variable ranges over."""
+    if name in pattern.nodes:
+        return world.space("node", pattern.nodes[name])
+    return world.space("edge", pattern.edges[name])
+
+
+class _Solver:
+    """One match on its way to rows."""
+
+    def __init__(
+        self, world: World, pattern: Pattern, wanted: Wanted, seed: Mapping[str, Codes]
+    ) -> None:
+        self.world = world
+        self.pattern = pattern
+        self.wanted = wanted
+        self.seed = seed
+        self.unit = Support(1)
+        self.links: list[Link] = []
+        self.supports: dict[str, Support] = {}
+        self.must = self._must()
+        self.negations: list[Negation] = []
+
+    def _must(self) -> set[str]:
+        """The variables that cannot be summed away."""
+        pattern = self.pattern
+        must = set(self.wanted.kept) | set(pattern.given)
+        for join in pattern.joins:
+            must |= variables_of(join)
+        for negation in pattern.negations:
+            if len(negation.outer) > 1 or negation.outer & pattern.edges.keys():
+                must |= negation.outer
+        for aggregate in self.wanted.totals.values():
+            # An edge's property cannot travel with a message: its rows are enumerated.
+            must |= {name for name in _arguments(aggregate) if name in pattern.edges}
+        for traversal in pattern.traversals:
+            if traversal.edge_var in must or traversal.left == traversal.right:
+                must |= traversal.ends
+        return must
+
+    def rows(self) -> Iterator[Bindings]:
+        if not self._prepare():
+            return
+        if self.world.sums:
+            self._sum_away()
+            self._reduce()
+        if self.unit.weights is not None and not self.unit.weights[0]:
+            return
+        if all(support.count for support in self.supports.values()):
+            yield from self._enumerate()
+
+    # -- what each variable may be
+
+    def _prepare(self) -> bool:
+        import numpy as np
+
+        pattern = self.pattern
+        for name, type_name in pattern.nodes.items():
+            tests = pattern.tests.get(name, ())
+            if name in self.seed:
+                space = self.world.space("node", type_name)
+                given = Support(space.size, np.unique(self.seed[name]))
+                self.supports[name] = self.world.narrow(type_name, given, tests)
+            else:
+                self.supports[name] = self._with_totals(name, self.world.support(type_name, tests))
+            if name in self.wanted.among:
+                chosen = np.sort(self.wanted.among[name])
+                self.supports[name] = self.supports[name].among(chosen)
+            if not self.supports[name].count:
+                return False
+        for traversal in pattern.traversals:
+            self._bind(traversal)
+        for negation in pattern.negations:
+            self._negate(negation)
+        return all(support.count for support in self.supports.values())
+
+    def _bind(self, traversal: Traversal) -> None:
+        edge = traversal.edge_var
+        tests = () if edge is None or edge in self.must else self.pattern.tests.get(edge, ())
+        if traversal.left == traversal.right and edge is None:
+            loops = self._loops(traversal)
+            name = traversal.left
+            self.supports[name] = self.supports[name].among(loops)
+        else:
+            self.links.append(self.world.link(traversal, tests))
+
+    def _loops(self, traversal: Traversal) -> Codes:
+        """The nodes a traversal joins with themselves: never by a way through others."""
+        import numpy as np
+
+        name = traversal.left
+        listed = self.supports[name].listed()
+        if traversal.min_hops > 1:
+            return listed[:0]
+        link = self.world.link(traversal, ())
+        return listed[np.asarray(link.contains(listed, listed))]
+
+    def _negate(self, negation: Negation) -> None:
+        """A block about one node variable narrows it; the others wait for rows."""
+        if len(negation.outer) > 1 or negation.outer & self.pattern.edges.keys():
+            self.negations.append(negation)
+            return
+        (name,) = negation.outer
+        support = self.supports[name]
+        listed = support.listed()
+        hit = matched(self.world, negation, {name: listed}, len(listed))
+        if hit.any():
+            self.supports[name] = support.only_listed(~hit)
+
+    def _with_totals(self, name: str, support: Support) -> Support:
+        """The variable with its part in the aggregates, unless rows of it are enumerated."""
+        import numpy as np
+
+        totals: dict[int, Totals] = {}
+        for key, aggregate in self.wanted.totals.items():
+            arg = aggregate.arg
+            if not isinstance(arg, ir.PropertyOf) or arg.var != name:
+                continue
+            column = space_of(self.world, self.pattern, name).column(arg.property)
+            chosen: Any = slice(None) if support.codes is None else support.codes
+            valid = np.ones(support.size, np.bool_) if column.valid is None else column.valid
+            counts = valid[chosen].astype(np.int64)
+            match aggregate.function:
+                case "sum" | "avg":
+                    numbers = column.numbers[chosen].astype(np.float64)
+                    totals[key] = Totals(counts, column, sums=np.where(counts, numbers, 0.0))
+                case "min" | "max" as want:
+                    best = column.codes[chosen]
+                    totals[key] = Totals(counts, column, best=best, want=want)
+                case _:
+                    totals[key] = Totals(counts, column)
+        return Support(support.size, support.codes, support.weights, totals)
+
+    # -- summing away
+
+    def _sum_away(self) -> None:
+        while True:
+            free = [
+                (self.supports[name].count, name)
+                for name in self.supports
+                if name not in self.must and len(self._links_at(name)) <= 1
+            ]
+            if not free:
+                return
+            # The largest first: what is left at the end is the smallest.
+            _, name = max(free)
+            support = self.supports.pop(name)
+            links = self._links_at(name)
+            if not links:
+                self.unit = self.unit.join(*_whole(support))
+                continue
+            self.links.remove(links[0])
+            self._absorb(links[0], name, support)
+
+    def _absorb(self, link: Link, name: str, child: Support) -> None:
+        assert isinstance(link, EdgeLink | HopLink)
+        left, right = link.traversal.left, link.traversal.right
+        parent = right if name == left else left
+        at = self.supports[parent]
+        self.supports[parent] = _joined(at, link.message(parent, at, child)).alive()
+
+    def _links_at(self, name: str) -> list[Link]:
+        return [link for link in self.links if name in link.traversal.ends]
+
+    def _reduce(self) -> None:
+        """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
+
+        Enumeration starts there, so it builds no row that comes to nothing further on. Searches of
+        several steps are left out: they would be run twice.
+        """
+        waiting = [link for link in self.links if isinstance(link, EdgeLink)]
+        roots = sorted(self.supports, key=lambda name: self.supports[name].count)
+        seen: set[str] = set()
+        order: list[tuple[EdgeLink, str]] = []
+        for root in roots:
+            if root in seen:
+                continue
+            seen.add(root)
+            frontier = [root]
+            while frontier:
+                name = frontier.pop(0)
+                for link in [one for one in waiting if name in one.traversal.ends]:
+                    waiting.remove(link)
+                    (other,) = link.traversal.ends - {name} or {name}
+                    if other not in seen:
+                        seen.add(other)
+                        frontier.append(other)
+                        order.append((link, name))
+        for link, parent in reversed(order):
+            (child,) = link.traversal.ends - {parent}
+            at = self.supports[parent]
+            self.supports[parent] = link.reached(parent, at, self.supports[child])
+
+    # -- rows
+
+    def _enumerate(self) -> Iterator[Bindings]:
+        import numpy as np
+
+        enumeration = Enumeration(
+            self.world,
+            self.pattern,
+            self.supports,
+            self.links,
+            self.negations,
+            self.wanted.kept,
+            matched,
+        )
+        start = Rows(1, {})
+        if self.seed:
+            rows = len(next(iter(self.seed.values())))
+            start = Rows(rows, {**self.seed, SEED: np.arange(rows, dtype=np.int32)})
+        for rows_ in enumeration.run(start, self.wanted.batch):
+            yield rows_.bindings(self.wanted.kept, self.unit)
+
+
+def _arguments(aggregate: ir.Aggregate) -> set[str]:
+    arg = aggregate.arg
+    return {arg.var} if isinstance(arg, ir.PropertyOf | ir.NodeId) else set()
+
+
+def _whole(support: Support) -> tuple[Any, dict[int, Totals]]:
+    """A variable without traversals as a message to every row."""
+    import numpy as np
+
+    weights = np.array([support.total()], dtype=np.int64)
+    totals = {}
+    for key, entry in support.totals.items():
+        best = entry.best
+        if best is not None:
+            known = best[best >= 0]
+            chosen = -1
+            if len(known):
+                chosen = known.min() if entry.want == "min" else known.max()
+            best = np.array([chosen], dtype=np.int32)
+        totals[key] = Totals(
+            entry.counts.sum(keepdims=True),
+            entry.column,
+            None if entry.sums is None else entry.sums.sum(keepdims=True),
+            best,
+            entry.want,
+        )
+    return weights, totals
+
+
+def _joined(at: Support, message: Message) -> Support:
+    if message.codes is None:
+        return at.join(message.weights, message.totals)
+    narrowed = at.among(message.codes)
+    where = positions(message.codes, narrowed.listed())
+    totals = {key: entry.at(where) for key, entry in message.totals.items()}
+    return narrowed.join(message.weights[where], totals)

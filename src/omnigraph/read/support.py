@@ -1,0 +1,204 @@
+"""What is known of one variable on its own: the codes still alive, and what each stands for.
+
+Summing away a neighbour leaves behind, for every code, how many bindings of that neighbour go with
+it (``weights``) and what aggregates need of them (``totals``). Arrays are aligned with ``codes``;
+without ``codes`` every code is listed, in order. A weight of zero means dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from omnigraph.errors import ResourceLimit
+
+if TYPE_CHECKING:
+    from omnigraph.read.bindings import Codes, Counts, Floats, Mask
+    from omnigraph.read.columns import Column
+
+    Aligned = TypeVar("Aligned", Codes, Counts, Floats)
+
+Best = Literal["min", "max"]
+
+TOO_MANY = float(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """An aggregate's argument over the bindings each code stands for (see ``bindings.Carried``)."""
+
+    counts: Counts
+    column: Column
+    sums: Floats | None = None
+    best: Codes | None = None
+    want: Best | None = None
+
+    def at(self, rows: Codes | slice | Mask) -> Totals:
+        """The entries at these positions."""
+        return replace(
+            self,
+            counts=self.counts[rows],
+            sums=None if self.sums is None else self.sums[rows],
+            best=None if self.best is None else self.best[rows],
+        )
+
+    def times(self, weights: Counts) -> Totals:
+        """Every binding repeated that often."""
+        return replace(
+            self,
+            counts=times(self.counts, weights),
+            sums=None if self.sums is None else self.sums * weights,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The codes of one variable that may still be part of a match."""
+
+    size: int
+    codes: Codes | None = None
+    weights: Counts | None = None
+    totals: Mapping[int, Totals] = field(default_factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is known: every code, once."""
+        return self.codes is None and self.weights is None and not self.totals
+
+    @property
+    def count(self) -> int:
+        """How many codes are listed."""
+        return self.size if self.codes is None else len(self.codes)
+
+    def listed(self) -> Codes:
+        """The codes, ascending."""
+        import numpy as np
+
+        return np.arange(self.size, dtype=np.int32) if self.codes is None else self.codes
+
+    def mask(self) -> Mask:
+        """Which codes are alive, over all codes."""
+        import numpy as np
+
+        if self.codes is None:
+            return np.ones(self.size, dtype=np.bool_) if self.weights is None else self.weights != 0
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[self.codes if self.weights is None else self.codes[self.weights != 0]] = True
+        return mask
+
+    def spread_out(self, values: Aligned, empty: float = 0) -> Aligned:
+        """Values aligned with the listed codes, as an array over all codes."""
+        import numpy as np
+
+        if self.codes is None:
+            return values
+        out = np.full(self.size, empty, dtype=values.dtype)
+        out[self.codes] = values
+        return out
+
+    def multiplicities(self) -> Counts:
+        """The weight of every listed code."""
+        import numpy as np
+
+        return np.ones(self.count, dtype=np.int64) if self.weights is None else self.weights
+
+    def total(self) -> int:
+        """How many bindings there are."""
+        if self.weights is None:
+            return self.count
+        if float(self.weights.sum(dtype=float)) >= TOO_MANY:
+            raise too_many()
+        return int(self.weights.sum())
+
+    def only(self, mask: Mask) -> Support:
+        """The codes among these, by a mask over all codes."""
+        import numpy as np
+
+        if self.codes is None:
+            return self._at(np.flatnonzero(mask).astype(np.int32))
+        return self._at(mask[self.codes])
+
+    def only_listed(self, mask: Mask) -> Support:
+        """The codes among these, by a mask aligned with the listed codes."""
+        return self._at(mask)
+
+    def among(self, codes: Codes) -> Support:
+        """The codes among these, which are ascending and distinct."""
+        import numpy as np
+
+        if self.codes is None:
+            return self._at(codes)
+        if len(codes) * 8 < len(self.codes):
+            at = positions(self.codes, codes)
+            return self._at(at[at >= 0])
+        return self._at(np.isin(self.codes, codes, assume_unique=True))
+
+    def without(self, codes: Codes) -> Support:
+        """The codes not among these, which are ascending and distinct."""
+        import numpy as np
+
+        keep = np.ones(self.size, dtype=np.bool_)
+        keep[codes] = False
+        return self.only(keep)
+
+    def alive(self) -> Support:
+        """The same without dead codes."""
+        if self.weights is None:
+            return self
+        keep = self.weights != 0
+        return self if keep.all() else self._at(keep)
+
+    def _at(self, rows: Codes | Mask) -> Support:
+        import numpy as np
+
+        if self.codes is None:
+            by_mask = rows.dtype == np.bool_
+            listed = (
+                np.flatnonzero(rows).astype(np.int32) if by_mask else np.asarray(rows, np.int32)
+            )
+        else:
+            listed = self.codes[rows]
+        return Support(
+            self.size,
+            listed,
+            None if self.weights is None else self.weights[rows],
+            {at: totals.at(rows) for at, totals in self.totals.items()},
+        )
+
+    def join(self, weights: Counts, totals: Mapping[int, Totals]) -> Support:
+        """The same with a neighbour summed away, whose message is aligned with the listed codes."""
+        mine = self.weights
+        carried = {at: entry.times(weights) for at, entry in self.totals.items()}
+        for at, entry in totals.items():
+            carried[at] = entry if mine is None else entry.times(mine)
+        return Support(
+            self.size, self.codes, weights if mine is None else times(mine, weights), carried
+        )
+
+
+def times(left: Counts, right: Counts) -> Counts:
+    """The products, or the refusal to wrap."""
+    import numpy as np
+
+    if left.size and right.size:
+        bound = float(left.max()) * float(right.max())
+        if bound >= TOO_MANY and (left.astype(np.float64) * right >= TOO_MANY).any():
+            raise too_many()
+    return left * right
+
+
+def positions(within: Codes, codes: Codes) -> Codes:
+    """Where each code stands in an ascending list; -1 where it does not."""
+    import numpy as np
+
+    if not len(within):
+        return np.full(len(codes), -1, dtype=np.int32)
+    at = np.searchsorted(within, codes)
+    at[at == len(within)] = 0
+    return np.where(within[at] == codes, at, -1).astype(np.int32)
+
+
+def too_many() -> ResourceLimit:
+    """The refusal of a count beyond 64 bits."""
+    return ResourceLimit("the match has more rows than a 64-bit count can hold; narrow the match")
