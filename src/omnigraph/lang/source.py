@@ -24,9 +24,10 @@ class Source:
 
     def span(self, start: int, end: int) -> Span:
         """A span inside the text, widened to one character where it would be empty."""
-        size = len(self.text)
-        start = max(0, min(start, size - 1))
-        end = max(start + 1, min(end, size))
+        if not 0 <= start < end <= len(self.text):
+            size = len(self.text)
+            start = max(0, min(start, size - 1))
+            end = max(start + 1, min(end, size))
         line = bisect.bisect_right(self._line_starts, start)
         return Span(start, end, line, start - self._line_starts[line - 1] + 1)
 
@@ -50,6 +51,8 @@ class Source:
 
 def unescape(source: Source, raw: str, start: int) -> str:
     """The value of a double-quoted token that begins at `start`; an unknown escape is an error."""
+    if "\\" not in raw:
+        return raw[1:-1]
     out: list[str] = []
     at = 1
     while at < len(raw) - 1:

@@ -50,6 +50,10 @@ class _Type(NamedTuple):
     last: Token
 
 
+def _entries(parts: tuple[Any, ...]) -> _Entries:
+    return _Entries(parts[:-1], parts[-1])
+
+
 def _variable(token: Token) -> ast.Var:
     return ast.Var(token[1:], cover(token))
 
@@ -212,7 +216,7 @@ class Builder(Transformer[Token, ast.QueryFile]):
 
     def entries(self, *parts: ast.Entry | Token) -> _Entries:
         """`{ p: v, … }`."""
-        return _Entries(cast("tuple[ast.Entry, ...]", parts[:-1]), cast("Token", parts[-1]))
+        return _entries(parts)
 
     def entry(self, name: Token, value: ast.Value) -> ast.Entry:
         """`name: value`."""
@@ -317,7 +321,7 @@ class Builder(Transformer[Token, ast.QueryFile]):
 
     def insert(self, keyword: Token, name: Token, *parts: ast.Entry | Token) -> ast.Insert:
         """`insert Type { … }`."""
-        entries, close = self.entries(*parts)
+        entries, close = _entries(parts)
         _filled("insert", entries, keyword, close, "at least one `property: value`")
         return ast.Insert(str(name), entries, cover(keyword, close), cover(name))
 
@@ -325,7 +329,7 @@ class Builder(Transformer[Token, ast.QueryFile]):
         self, keyword: Token, name: Token, set_: Token, *parts: ast.Entry | Token | ast.Condition
     ) -> ast.Update:
         """`update Type set { … } where …`."""
-        entries, close = self.entries(*cast("tuple[ast.Entry | Token, ...]", parts[:-1]))
+        entries, close = _entries(parts[:-1])
         where = cast("ast.Condition", parts[-1])
         _filled("set", entries, set_, close, "at least one `property: value`")
         return ast.Update(str(name), entries, where, cover(keyword, where), cover(name))

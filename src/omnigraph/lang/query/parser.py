@@ -15,6 +15,7 @@ from omnigraph.lang import failures
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.advice import NAMES, advise
 from omnigraph.lang.query.build import Builder
+from omnigraph.lang.query.driver import Declined, Driver
 from omnigraph.lang.query.reading import READING, Reading
 from omnigraph.lang.source import Source
 
@@ -31,10 +32,19 @@ def parse(text: str, filename: str | None = None) -> ast.QueryFile:
     reading = Reading(Source(text, filename))
     outer = READING.set(reading)
     try:
-        made = failures.run(_parser(), reading.source, NAMES, partial(advise, reading))
+        try:
+            made = _driver().run(text)
+        except Declined:
+            made = failures.run(_parser(), reading.source, NAMES, partial(advise, reading))
         return cast("ast.QueryFile", made)
     finally:
         READING.reset(outer)
+
+
+@lru_cache(maxsize=1)
+def _driver() -> Driver:
+    nesting = {**dict.fromkeys(_OPEN, 1), **dict.fromkeys(_CLOSE, -1)}
+    return Driver(_parser(), nesting, NESTING_LIMIT)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, NoReturn, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from lark import Token
 
@@ -46,9 +46,9 @@ class Spanned(Protocol):
 def cover(first: Token | Spanned, last: Token | Spanned | None = None) -> Span:
     """The span from the start of `first` to the end of `last`."""
     last = first if last is None else last
-    start = first.start_pos if isinstance(first, Token) else first.span.start
-    end = last.end_pos if isinstance(last, Token) else last.span.end
-    return READING.get().source.span(cast("int", start), cast("int", end))
+    start: Any = first.start_pos if isinstance(first, Token) else first.span.start
+    end: Any = last.end_pos if isinstance(last, Token) else last.span.end
+    return READING.get().source.span(start, end)
 
 
 def fail(message: str, span: Span, hint: str | None = None) -> NoReturn:
