@@ -71,7 +71,7 @@ class ByteCache:
             entry = self._entries.get(key)
             return None if entry is None else entry.value
 
-    def keys(self) -> list[Hashable]:
+    def kept(self) -> list[Hashable]:
         """The keys of what is kept, least recently used first."""
         with self._lock:
             return list(self._entries)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from omnigraph.lang.query.ir import Direction
 from omnigraph.read.adjacency import Csr, MultiCsr, csr_of, multi_csr_of
 from omnigraph.read.nodes import NodeSpace, RowIds
 from omnigraph.read.pinned import Pinned
+from omnigraph.read.refresh import RowChanges
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,68 @@ T = TypeVar("T")
 _CHUNK_ROWS = 4_000_000
 
 
+class Ends(NamedTuple):
+    """Stored edges as the ordinals of their ends, -1 for one that is missing; by row id."""
+
+    src: Codes
+    dst: Codes
+    row_ids: npt.NDArray[np.uint64]
+
+    def after(self, changes: RowChanges, sources: NodeSpace, targets: NodeSpace) -> Ends:
+        """The edges after these changes."""
+        import numpy as np
+
+        now = self
+        if changes.updated.num_rows:
+            places, known = self._find(changes.updated.column("_rowid").to_numpy())
+            new = ends_of(changes.updated, sources, targets).chosen(known)
+            now = Ends(self.src.copy(), self.dst.copy(), self.row_ids)
+            now.src[places], now.dst[places] = new.src, new.dst
+        if changes.gone.size:
+            kept = np.ones(self.row_ids.size, np.bool_)
+            kept[self._find(changes.gone)[0]] = False
+            now = now.chosen(kept)
+        if changes.inserted.num_rows:
+            fresh = ends_of(changes.inserted.sort_by("_rowid"), sources, targets)
+            now = Ends.joined([now, fresh])
+        return now
+
+    @staticmethod
+    def joined(parts: Sequence[Ends]) -> Ends:
+        """One after the other."""
+        import numpy as np
+
+        return Ends(
+            np.concatenate([part.src for part in parts]),
+            np.concatenate([part.dst for part in parts]),
+            np.concatenate([part.row_ids for part in parts]),
+        )
+
+    def chosen(self, which: Mask | npt.NDArray[np.intp]) -> Ends:
+        """Those of a mask, or at these positions."""
+        return Ends(self.src[which], self.dst[which], self.row_ids[which])
+
+    def _find(
+        self, row_ids: npt.NDArray[np.uint64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The positions of these rows, and which of them there are."""
+        import numpy as np
+
+        places = np.searchsorted(self.row_ids, row_ids)
+        known = places < self.row_ids.size
+        known[known] = self.row_ids[places[known]] == row_ids[known]
+        return places[known], known
+
+
+def ends_of(rows: pa.Table, sources: NodeSpace, targets: NodeSpace) -> Ends:
+    """The ends of edge rows, looked up among the nodes."""
+    return Ends(
+        sources.ordinals_of(rows.column("src")),
+        targets.ordinals_of(rows.column("dst")),
+        rows.column("_rowid").to_numpy(),
+    )
+
+
 class EdgeList:
     """Stored edges as ordinals of their ends, in the order of their row ids: what is cached.
 
@@ -30,18 +93,10 @@ class EdgeList:
     write of ours leaves behind, is left out.
     """
 
-    def __init__(
-        self,
-        src: Codes,
-        dst: Codes,
-        row_ids: npt.NDArray[np.uint64],
-        shape: tuple[int, int],
-        *,
-        complete: bool,
-    ) -> None:
-        self.src = src
-        self.dst = dst
-        self.rows = RowIds(row_ids)
+    def __init__(self, ends: Ends, shape: tuple[int, int], *, complete: bool) -> None:
+        self.src = ends.src
+        self.dst = ends.dst
+        self.rows = RowIds(ends.row_ids)
         self.shape = shape
         self.complete = complete
         self._made: dict[Any, Any] = {}
@@ -52,16 +107,18 @@ class EdgeList:
         """One scan of the ends, each looked up among the nodes."""
         import numpy as np
 
-        src, dst, row_ids = [], [], []
-        for rows in _chunks(pinned):
-            src.append(sources.ordinals_of(rows.column("src")))
-            dst.append(targets.ordinals_of(rows.column("dst")))
-            row_ids.append(rows.column("_rowid").to_numpy())
-        shape = (sources.size, targets.size)
-        if not src:
-            none = np.zeros(0, np.int32)
-            return EdgeList(none, none, np.zeros(0, np.uint64), shape, complete=True)
-        return edge_list(np.concatenate(src), np.concatenate(dst), np.concatenate(row_ids), shape)
+        ends = Ends.joined([ends_of(rows, sources, targets) for rows in _chunks(pinned)])
+        if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
+            ends = ends.chosen(np.argsort(ends.row_ids, kind="stable"))
+        return EdgeList.of(ends, (sources.size, targets.size))
+
+    @staticmethod
+    def of(ends: Ends, shape: tuple[int, int]) -> EdgeList:
+        """The edges that have both ends."""
+        present = (ends.src >= 0) & (ends.dst >= 0)
+        if present.all():
+            return EdgeList(ends, shape, complete=True)
+        return EdgeList(ends.chosen(present), shape, complete=False)
 
     def out(self) -> Csr:
         """Sources to targets."""
@@ -128,22 +185,6 @@ class EdgeList:
         return made
 
 
-def edge_list(
-    src: Codes, dst: Codes, row_ids: npt.NDArray[np.uint64], shape: tuple[int, int]
-) -> EdgeList:
-    """The list of these edges, in the order of their row ids; an end of -1 is a missing one."""
-    import numpy as np
-
-    present = (src >= 0) & (dst >= 0)
-    complete = bool(present.all())
-    if not complete:
-        src, dst, row_ids = src[present], dst[present], row_ids[present]
-    if row_ids.size > 1 and not np.all(row_ids[:-1] < row_ids[1:]):
-        order = np.argsort(row_ids, kind="stable")
-        src, dst, row_ids = src[order], dst[order], row_ids[order]
-    return EdgeList(src, dst, row_ids, shape, complete=complete)
-
-
 def _chunks(pinned: Pinned) -> Iterator[pa.Table]:
     """The ends of the stored edges in tables of bounded size."""
     import pyarrow as pa
@@ -156,5 +197,4 @@ def _chunks(pinned: Pinned) -> Iterator[pa.Table]:
         if rows >= _CHUNK_ROWS:
             yield pa.Table.from_batches(batches)
             batches, rows = [], 0
-    if batches:
-        yield pa.Table.from_batches(batches)
+    yield pa.Table.from_batches(batches, reader.schema)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.columns import Column, one_array
-from omnigraph.read.pinned import Pinned
+from omnigraph.read.pinned import Identity, Pinned
 from omnigraph.read.properties import Properties
+from omnigraph.read.refresh import RowChanges
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes
 
 _DENSE = 8
+_FEW = 256
 
 
 class RowIds:
@@ -75,11 +78,21 @@ class RowIds:
 
 
 class NodeIds:
-    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached."""
+    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached.
 
-    def __init__(self, id_array: pa.StringArray, row_ids: npt.NDArray[np.uint64]) -> None:
+    ``origin`` is the older state these were derived from, and for each ordinal of that state the
+    one it has here.
+    """
+
+    def __init__(
+        self,
+        id_array: pa.StringArray,
+        row_ids: npt.NDArray[np.uint64],
+        origin: tuple[Identity, Codes] | None = None,
+    ) -> None:
         self.id_array = id_array
         self.rows = RowIds(row_ids)
+        self.origin = origin
 
     @staticmethod
     def read(pinned: Pinned) -> NodeIds:
@@ -94,10 +107,82 @@ class NodeIds:
             ids, row_ids = ids.take(order), row_ids[order.to_numpy()]
         return NodeIds(ids, row_ids)
 
+    def after(self, base: Identity, changes: Sequence[RowChanges]) -> NodeIds:
+        """The ids of a later state, when these are those of ``base``."""
+        now, moves = self, None
+        for change in changes:
+            now, moved = now._after(change)
+            moves = moved if moves is None else _composed(moves, moved)
+        if moves is None:
+            return NodeIds(self.id_array, self.rows.row_ids)
+        # Deleted and inserted again: the same node for the edges that name it.
+        lost = (moves < 0).nonzero()[0]
+        moves[lost] = now.find(self.id_array.take(lost))
+        return NodeIds(now.id_array, now.rows.row_ids, (base, moves))
+
+    def _after(self, changes: RowChanges) -> tuple[NodeIds, Codes]:
+        """The ids after these changes, and for each ordinal of before that of now; -1: gone."""
+        import numpy as np
+        import pyarrow as pa
+
+        size = len(self.id_array)
+        kept = np.ones(size, np.bool_)
+        gone = self.rows.codes(changes.gone)
+        kept[gone[gone >= 0]] = False
+        inserted = changes.inserted.sort_by("id")
+        fresh = one_array(inserted.column("id")).cast(self.id_array.type)
+        old = np.flatnonzero(kept)
+        places = np.searchsorted(old, _lower_bounds(self.id_array, fresh))
+        order = np.insert(old, places, size + np.arange(len(fresh)))
+        ids = pa.concat_arrays([self.id_array, fresh]).take(pa.array(order))
+        row_ids = np.concatenate([self.rows.row_ids, inserted.column("_rowid").to_numpy()])
+        moves = np.full(size + len(fresh), -1, np.int32)
+        moves[order] = np.arange(len(order), dtype=np.int32)
+        return NodeIds(ids, row_ids[order]), moves[:size].copy()
+
+    def find(self, ids: pa.Array) -> Codes:
+        """The ordinals of a few ids, without an index of all; -1 for null and where there is none."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if len(self.id_array) == 0:
+            return np.full(len(ids), -1, np.int32)
+        places = np.minimum(_lower_bounds(self.id_array, ids), len(self.id_array) - 1)
+        same = pc.equal(self.id_array.take(pa.array(places)), ids).fill_null(False)
+        found: Codes = np.where(same.to_numpy(zero_copy_only=False), places, -1).astype(np.int32)
+        return found
+
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes
+        moves = 0 if self.origin is None else self.origin[1].nbytes
+        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes + moves
+
+
+def _composed(first: Codes, second: Codes) -> Codes:
+    """Where two moves in a row lead; -1 stays -1."""
+    import numpy as np
+
+    moves: Codes = np.where(first >= 0, second[first], np.int32(-1))
+    return moves
+
+
+def _lower_bounds(ids: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
+    """For each wanted text how many of the ascending ids are smaller: all searched at once."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    low = np.zeros(len(wanted), np.int64)
+    high = np.full(len(wanted), len(ids), np.int64)
+    while (searching := low < high).any():
+        middle = (low + high) // 2
+        probe = ids.take(pa.array(np.minimum(middle, len(ids) - 1)))
+        smaller = pc.less(probe, wanted).fill_null(False).to_numpy(zero_copy_only=False)
+        low = np.where(searching & smaller, middle + 1, low)
+        high = np.where(searching & ~smaller, middle, high)
+    return low
 
 
 class NodeSpace:
@@ -144,6 +229,8 @@ class NodeSpace:
         import numpy as np
         import pyarrow.compute as pc
 
+        if len(ids) * _FEW < self.size:
+            return self.node_ids.find(one_array(ids))
         found = pc.index_in(ids, value_set=self.id_array, skip_nulls=True)
         codes: Codes = one_array(found).fill_null(-1).to_numpy()
         return codes.astype(np.int32, copy=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any
 
 from omnigraph import settings
 from omnigraph.commit.workspace import Workspace
@@ -12,9 +11,9 @@ from omnigraph.errors import NotFound
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.read.cache import ByteCache
-from omnigraph.read.edges import EdgeList
-from omnigraph.read.nodes import NodeIds, NodeSpace
+from omnigraph.read.nodes import NodeSpace
 from omnigraph.read.pinned import Pinned
+from omnigraph.read.spaces import edge_list, edges_key, node_ids, nodes_key
 from omnigraph.read.topology import EdgeSpace, Topology
 from omnigraph.storage.table_branches import read_branch
 
@@ -76,8 +75,7 @@ class View:
         """The nodes of a type, numbered."""
         type_ = self.catalog.nodes[type_name]
         pinned = self.table(type_)
-        ids = self._cache.get(_nodes_key(pinned), lambda: NodeIds.read(pinned), _ids_nbytes)
-        return NodeSpace(type_, pinned, ids, self._cache)
+        return NodeSpace(type_, pinned, node_ids(self._cache, pinned), self._cache)
 
     def topology(self, edge_type_name: str) -> Topology:
         """The stored edges of a type between numbered nodes."""
@@ -85,11 +83,7 @@ class View:
         pinned = self.table(edge)
         sources = self.nodes(edge.from_type)
         targets = sources if edge.to_type == edge.from_type else self.nodes(edge.to_type)
-        edges = self._cache.get(
-            _topology_key(pinned, sources.pinned, targets.pinned),
-            lambda: EdgeList.read(pinned, sources, targets),
-            _edges_nbytes,
-        )
+        edges = edge_list(self._cache, pinned, sources, targets)
         ends = None if edges.complete else (sources.pinned.identity, targets.pinned.identity)
         space = EdgeSpace(pinned, edges, (pinned.identity, ends), self._cache)
         return Topology(edge, sources, targets, edges, space)
@@ -97,13 +91,13 @@ class View:
     def has_nodes(self, type_name: str) -> bool:
         """Whether the nodes of a type are numbered already."""
         pinned = self.table(self.catalog.nodes[type_name])
-        return self._cache.peek(_nodes_key(pinned)) is not None
+        return self._cache.peek(nodes_key(pinned)) is not None
 
     def has_topology(self, edge_type_name: str) -> bool:
         """Whether the topology of an edge type is there already."""
         edge = self.catalog.edges[edge_type_name]
         ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
-        return self._cache.peek(_topology_key(self.table(edge), *ends)) is not None
+        return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
 
     def _pin(self, entity: NodeType | EdgeType) -> Pinned:
         kind = "node" if isinstance(entity, NodeType) else "edge"
@@ -123,19 +117,3 @@ class View:
             space.pinned(state),
             lambda: None if branch is None else read_branch(space.store, state.location, branch),
         )
-
-
-def _nodes_key(pinned: Pinned) -> tuple[Any, ...]:
-    return ("nodes", pinned.identity)
-
-
-def _topology_key(pinned: Pinned, sources: Pinned, targets: Pinned) -> tuple[Any, ...]:
-    return ("topology", pinned.identity, sources.identity, targets.identity)
-
-
-def _ids_nbytes(ids: NodeIds) -> int:
-    return ids.nbytes
-
-
-def _edges_nbytes(edges: EdgeList) -> int:
-    return edges.nbytes

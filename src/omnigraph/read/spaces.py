@@ -1,0 +1,115 @@
+"""Node ids and edge lists of pinned tables: from the cache, from what changed, or from the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from omnigraph.read.cache import ByteCache
+from omnigraph.read.edges import EdgeList, Ends
+from omnigraph.read.nodes import NodeIds, NodeSpace
+from omnigraph.read.pinned import Identity, Pinned
+from omnigraph.read.refresh import base_of, changes_since
+
+if TYPE_CHECKING:
+    from omnigraph.read.bindings import Codes
+
+
+class NodesKey(NamedTuple):
+    """The ids of a node table."""
+
+    table: Identity
+
+
+class EdgesKey(NamedTuple):
+    """The edges of a table between the nodes of two others, whose ordinals they use."""
+
+    table: Identity
+    sources: Identity
+    targets: Identity
+
+
+def nodes_key(pinned: Pinned) -> NodesKey:
+    """What the ids of a node table are cached under."""
+    return NodesKey(pinned.identity)
+
+
+def edges_key(pinned: Pinned, sources: Pinned, targets: Pinned) -> EdgesKey:
+    """What the edges of a table are cached under."""
+    return EdgesKey(pinned.identity, sources.identity, targets.identity)
+
+
+def node_ids(cache: ByteCache, pinned: Pinned) -> NodeIds:
+    """The ids of a node table."""
+
+    def build() -> NodeIds:
+        return _refreshed_ids(cache, pinned) or NodeIds.read(pinned)
+
+    return cache.get(nodes_key(pinned), build, _ids_nbytes)
+
+
+def edge_list(cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
+    """The edges of a table between these nodes."""
+
+    def build() -> EdgeList:
+        refreshed = _refreshed_edges(cache, pinned, sources, targets)
+        return refreshed or EdgeList.read(pinned, sources, targets)
+
+    return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, _edges_nbytes)
+
+
+def _refreshed_ids(cache: ByteCache, pinned: Pinned) -> NodeIds | None:
+    known = [key.table for key in cache.kept() if isinstance(key, NodesKey)]
+    base = base_of(pinned, known)
+    before: NodeIds | None = None if base is None else cache.peek(NodesKey(base))
+    if base is None or before is None:
+        return None
+    changes = changes_since(base, pinned, ["id"])
+    if changes is None:
+        return None
+    now = before.after(base, changes)
+    return now if len(now.id_array) == pinned.table.count_rows() else None
+
+
+def _refreshed_edges(
+    cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: NodeSpace
+) -> EdgeList | None:
+    known = [key for key in cache.kept() if isinstance(key, EdgesKey)]
+    base = base_of(pinned, [key.table for key in known])
+    for key in known:
+        before: EdgeList | None = cache.peek(key) if key.table == base else None
+        if before is None or not before.complete:
+            continue
+        src = _moved(cache, before.src, key.sources, sources)
+        dst = _moved(cache, before.dst, key.targets, targets)
+        if src is None or dst is None:
+            continue
+        changes = changes_since(key.table, pinned, ["src", "dst"])
+        if changes is None:
+            return None
+        now = Ends(src, dst, before.rows.row_ids)
+        for change in changes:
+            now = now.after(change, sources, targets)
+        if now.row_ids.size == pinned.table.count_rows():
+            return EdgeList.of(now, (sources.size, targets.size))
+    return None
+
+
+def _moved(cache: ByteCache, ordinals: Codes, base: Identity, space: NodeSpace) -> Codes | None:
+    """Ordinals of an older state of a node table as those of now; None when it is forgotten."""
+    if base == space.pinned.identity:
+        return ordinals
+    if base.lineage.location != space.pinned.identity.lineage.location:
+        return None
+    origin = space.node_ids.origin
+    if origin is not None and origin[0] == base:
+        return origin[1][ordinals]
+    before: NodeIds | None = cache.peek(NodesKey(base))
+    return None if before is None else space.ordinals_of(before.id_array)[ordinals]
+
+
+def _ids_nbytes(ids: NodeIds) -> int:
+    return ids.nbytes
+
+
+def _edges_nbytes(edges: EdgeList) -> int:
+    return edges.nbytes
