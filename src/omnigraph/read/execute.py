@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.lang.query import ir
 from omnigraph.read.aggregate import Aggregator
 from omnigraph.read.order import Collector
+from omnigraph.read.paths import open_world
 from omnigraph.read.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.profile import Profile, timed
 from omnigraph.read.ranking import Ranked, rank
 from omnigraph.read.solve import Wanted, World, living, solve, space_of
-from omnigraph.read.world import DenseWorld
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,8 @@ class _Run:
         self.embedder = embedder
         self.profile = profile
         self.pattern = pattern_of(plan.steps)
-        self.world: World = DenseWorld(view, params)
+        with timed(profile, "open"):
+            self.world: World = open_world(view, plan, self.pattern, params)
 
     def answer(self) -> pa.Table:
         return self._grouped() if self.plan.is_aggregate else self._listed()

@@ -80,9 +80,16 @@ def solve(
 
 
 def conditions_hold(world: World, pattern: Pattern) -> bool:
-    """Whether the predicates on no variable are satisfied."""
+    """Whether everything is satisfied that does not depend on any variable."""
     rows = RowSet({}, {}, world.params, 1)
-    return all(bool(holds(condition, rows)[0]) for condition in pattern.conditions)
+    if not all(bool(holds(condition, rows)[0]) for condition in pattern.conditions):
+        return False
+    return not any(
+        batch.rows
+        for negation in pattern.negations
+        if not negation.outer
+        for batch in solve(world, negation.pattern, Wanted(frozenset()))
+    )
 
 
 def living(world: World, pattern: Pattern, var: str) -> Codes:
@@ -233,6 +240,8 @@ class _Solver:
         if len(negation.outer) > 1 or negation.outer & self.pattern.edges.keys():
             self.negations.append(negation)
             return
+        if not negation.outer:
+            return  # Judged with the conditions.
         (name,) = negation.outer
         support = self.supports[name]
         listed = support.listed()

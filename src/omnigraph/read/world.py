@@ -11,12 +11,13 @@ from omnigraph.read.links import EdgeLink, HopLink
 from omnigraph.read.predicates import Rows, holds, mask_of
 from omnigraph.read.search import text_matches
 from omnigraph.read.support import Support
+from omnigraph.read.view import View
 from omnigraph.types import Scalar, key_text
 
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Space
+    from omnigraph.read.neighbourhood import Neighbourhood
     from omnigraph.read.pattern import Traversal
-    from omnigraph.read.view import View
 
 # Below this part of all codes, tests look at the listed codes only.
 _FEW = 16
@@ -29,7 +30,7 @@ class DenseWorld:
 
     sums = True
 
-    def __init__(self, view: View, params: Mapping[str, Any]) -> None:
+    def __init__(self, view: View | Neighbourhood, params: Mapping[str, Any]) -> None:
         self.view = view
         self.params = params
 
@@ -67,6 +68,7 @@ class DenseWorld:
                 support = support.only(mask_of(compares, space, self.params))
         for text in tests:
             if isinstance(text, ir.TextMatch) and support.count:
+                assert isinstance(self.view, View), "look-ups do not serve text"
                 support = support.among(text_matches(self.view, space.type, text, self.params))
         return support
 

@@ -1,0 +1,92 @@
+"""Which way a match is answered: by look-ups in indexes, or over numbered nodes and adjacency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph import settings
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.read.neighbourhood import TooWide, fetch
+from omnigraph.read.pattern import Pattern, pattern_of, variables_of
+from omnigraph.read.world import DenseWorld
+
+if TYPE_CHECKING:
+    from omnigraph.read.view import View
+
+Path = Literal["indexed", "csr"]
+
+# Numbering this many rows costs no more than the look-ups that would avoid it.
+_SMALL = 20_000
+
+
+def choose_path(view: View, plan: ir.ReadPlan) -> Path:
+    """The way to try first; look-ups give up when they find too much."""
+    pattern = pattern_of(plan.steps)
+    if plan.ranking is not None or any(_searches(one) for one in _blocks(pattern)):
+        return "csr"
+    mode = settings.TRAVERSAL_MODE.get()
+    if mode != "auto":
+        return mode
+    return "csr" if _missing_rows(view, pattern) <= _SMALL else "indexed"
+
+
+def open_world(
+    view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]
+) -> DenseWorld:
+    """The data a match runs on: the part that look-ups find, or the whole tables."""
+    if choose_path(view, plan) == "indexed":
+        try:
+            return DenseWorld(fetch(view, pattern, params, _needs(plan, pattern)), params)
+        except TooWide:
+            pass
+    return DenseWorld(view, params)
+
+
+def _blocks(pattern: Pattern) -> Iterator[Pattern]:
+    yield pattern
+    for negation in pattern.negations:
+        yield from _blocks(negation.pattern)
+
+
+def _searches(pattern: Pattern) -> bool:
+    return any(isinstance(test, ir.TextMatch) for tests in pattern.tests.values() for test in tests)
+
+
+def _missing_rows(view: View, pattern: Pattern) -> int:
+    """How many rows would have to be numbered that are not yet."""
+    nodes: set[str] = set()
+    edges: set[str] = set()
+    for block in _blocks(pattern):
+        nodes |= set(block.nodes.values())
+        edges |= {one.edge_type for one in block.traversals}
+    catalog = view.catalog
+    missing: list[NodeType | EdgeType] = [
+        catalog.nodes[name] for name in nodes if not view.has_nodes(name)
+    ]
+    missing += [catalog.edges[name] for name in edges if not view.has_topology(name)]
+    return sum(view.table(one).row_count for one in missing)
+
+
+def _needs(plan: ir.ReadPlan, pattern: Pattern) -> dict[str, set[str]]:
+    """The properties a plan looks at, by node type."""
+    needs: dict[str, set[str]] = {}
+
+    def need(types: Mapping[str, str], operand: object) -> None:
+        if isinstance(operand, ir.Aggregate):
+            operand = operand.arg
+        if isinstance(operand, ir.PropertyOf) and operand.var in types:
+            needs.setdefault(types[operand.var], set()).add(operand.property)
+
+    for block in _blocks(pattern):
+        tests = [test for tests in block.tests.values() for test in tests]
+        for predicate in [*tests, *block.joins]:
+            if isinstance(predicate, ir.Compare) and variables_of(predicate):
+                need(block.nodes, predicate.left)
+                need(block.nodes, predicate.right)
+    for column in plan.columns:
+        need(pattern.nodes, column.expr)
+    for key in plan.order:
+        need(pattern.nodes, key.expr)
+    return needs
