@@ -1,0 +1,150 @@
+"""The engines behind one surface: load once, open, ask."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from benchmarks.contest.dataset import Dataset
+
+Row = list[Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question in three languages: rows of plain values in the same order from each."""
+
+    name: str
+    title: str
+    ours: str
+    cypher: str
+    sql: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """What the contest asks of an engine."""
+
+    def load(self, data: Dataset, place: Path) -> None:
+        """Fill a new database; the engine's own bulk load."""
+
+    def open(self, place: Path) -> None:
+        """Open what was loaded."""
+
+    def ask(self, question: Question) -> list[Row]:
+        """Run the question and fetch every row."""
+
+
+class Ours:
+    """omnigraph through its public interface."""
+
+    def load(self, data: Dataset, place: Path) -> None:
+        """Frames in, one commit each, then the indexes."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        import omnigraph
+
+        with omnigraph.init(place, data.schema()) as graph:
+            for node in data.nodes:
+                graph.load_nodes(node.name, pq.read_table(data.file(node.name)), mode="append")
+            for edge in data.edges:
+                ends = pq.read_table(data.file(edge.name))
+                frame = pa.table({end: ends[end].cast(pa.string()) for end in ("src", "dst")})
+                graph.load_edges(edge.name, frame, from_col="src", to_col="dst", mode="append")
+            graph.ensure_indices()
+
+    def open(self, place: Path) -> None:
+        """A read-only handle."""
+        import omnigraph
+
+        self.graph = omnigraph.open(place, mode="r")
+
+    def ask(self, question: Question) -> list[Row]:
+        """Text and parameters in, rows out."""
+        result = self.graph.query(question.ours, params=question.params)
+        return [list(row.values()) for row in result.rows]
+
+
+class Cypher:
+    """Kùzu, and Ladybug with the same interface."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.prepared: dict[str, Any] = {}
+
+    def open(self, place: Path) -> None:
+        """One connection with the engine's own choice of threads."""
+        module = importlib.import_module(self.package)
+        self.database = module.Database(str(place))
+        self.connection = module.Connection(self.database)
+
+    def load(self, data: Dataset, place: Path) -> None:
+        """Bulk copies from Parquet."""
+        self.open(place)
+        for statement in data.cypher():
+            self.connection.execute(statement)
+        self.connection.close()
+        self.database.close()
+
+    def ask(self, question: Question) -> list[Row]:
+        """A statement prepared the first time."""
+        statement = self.prepared.get(question.name)
+        if statement is None:
+            statement = self.connection.prepare(question.cypher, question.params)
+            self.prepared[question.name] = statement
+        result = self.connection.execute(statement, question.params)
+        rows = []
+        while result.has_next():
+            rows.append(list(result.get_next()))
+        result.close()
+        return rows
+
+
+class Duck:
+    """DuckDB on a file, tables as they were loaded."""
+
+    def __init__(self) -> None:
+        self.prepared: dict[str, str] = {}
+
+    def open(self, place: Path) -> None:
+        """One connection with the engine's own choice of threads."""
+        import duckdb
+
+        self.connection = duckdb.connect(str(place))
+
+    def load(self, data: Dataset, place: Path) -> None:
+        """Insert from Parquet, with keys declared."""
+        self.open(place)
+        for statement in data.sql():
+            self.connection.execute(statement)
+        self.connection.close()
+
+    def ask(self, question: Question) -> list[Row]:
+        """A statement prepared the first time."""
+        call = self.prepared.get(question.name)
+        if call is None:
+            self.connection.execute(f"PREPARE {question.name} AS {question.sql}")
+            call = f"EXECUTE {question.name}{arguments(question.params)}"
+            self.prepared[question.name] = call
+        return [list(row) for row in self.connection.execute(call).fetchall()]
+
+
+def arguments(params: Mapping[str, Any]) -> str:
+    """The parameters of an EXECUTE; ours hold plain numbers and simple words only."""
+    return (
+        "(" + ", ".join(f"{name} := {value!r}" for name, value in params.items()) + ")"
+        if params
+        else ""
+    )
+
+
+def engine(name: str) -> Engine:
+    """The engine of that name."""
+    if name == "omnigraph":
+        return Ours()
+    return Duck() if name == "duckdb" else Cypher(name)
