@@ -7,21 +7,32 @@
 | 2 | the argument parser found a fault |
 | 4 | a compare-and-swap was lost |
 | 130 | interrupted |
+| 143 | asked to end (SIGTERM) |
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from omnigraph.cli.output import ReaderGone, accept_every_character, note, put, put_json
 from omnigraph.errors import BadRequest, OmniGraphError, SourceError
 
 FAILED = 1
 INTERRUPTED = 130
+TERMINATED = 143
 PROGRAM = "omnigraph"
 VERSION = (["version"], ["-v"], ["--version"])
 PAIRS = ("--node", "--edge")
+
+
+class Terminated(BaseException):
+    """The system asks the process to end, which unwinds it: temporary files go, locks are freed."""
 
 
 def run(arguments: list[str]) -> int:
@@ -30,7 +41,8 @@ def run(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         try:
-            return _dispatch(arguments, as_json)
+            with _unwinding():
+                return _dispatch(arguments, as_json)
         except OmniGraphError as error:
             report(error)
             return _answered(error, as_json)
@@ -40,10 +52,29 @@ def run(arguments: list[str]) -> int:
             return _answered(_unexpected(error), as_json)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Terminated:
+        return TERMINATED
     except ReaderGone:
         # What is still buffered has no reader either; without this the interpreter would say so.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+
+
+@contextmanager
+def _unwinding() -> Iterator[None]:
+    """Let SIGTERM raise; without this the process would be gone with everything where it lies."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> NoReturn:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def report(error: OmniGraphError) -> None:

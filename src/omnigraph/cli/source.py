@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -69,13 +69,13 @@ def _read(path: Path) -> str:
 def read_stdin(flag: str) -> str:
     """All of standard input as text."""
     try:
-        return read_stdin_bytes(flag).decode("utf-8-sig")
+        return open_stdin(flag).read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadRequest(f"stdin is not UTF-8 text (byte {error.start})") from None
 
 
-def read_stdin_bytes(flag: str) -> bytes:
-    """All of standard input as it is."""
+def open_stdin(flag: str) -> BinaryIO:
+    """Standard input as it is."""
     if sys.stdin is None:
         raise BadRequest(f"{flag} is - and stdin is closed; pipe the input in, or give a file")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer

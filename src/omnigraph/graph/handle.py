@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import ProgressCallback
 from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.sources import Given
+from omnigraph.pipeline.spool import scratch
 from omnigraph.read.explain import Explanation
 from omnigraph.read.profile import Profiled
 from omnigraph.read.results import QueryResult
@@ -262,8 +262,8 @@ class Graph:
             raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
         actor, rejects = options.get("actor"), options.get("rejects")
         from_branch = options.get("from_branch")
-        with tempfile.TemporaryDirectory(prefix="omnigraph-") as spool:
-            inputs = LoadInput(Path(spool))
+        with scratch() as spool:
+            inputs = LoadInput(spool)
             gather(inputs)
             heal(self.space)
             ir_hash, catalog = self.schema.pinned()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.pipeline.batches import Parsed
 from omnigraph.pipeline.frames import frame_sources, read_frame_file, typed_batches
-from omnigraph.pipeline.locations import InMemory
+from omnigraph.pipeline.locations import InMemory, LocalFile
 from omnigraph.pipeline.records import read_split
 from omnigraph.pipeline.sources import Given, Source, json_sources
 from omnigraph.pipeline.splits import plan_splits
+
+COPIED_BYTES = 1 << 20
 
 Part = Callable[[Catalog], Iterator[Parsed]]
 Find = Callable[[Catalog], NodeType | EdgeType]
@@ -30,12 +34,23 @@ class LoadInput:
 
     def json(self, given: Given | Iterable[Given]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
+        return self._lines(json_sources(given, self._folder()))
+
+    def stream(self, stream: BinaryIO, name: str) -> LoadInput:
+        """Add JSON lines that can be read only once; they are put on disk first."""
+        path = self._folder() / "stream.jsonl"
+        with path.open("wb") as out:
+            shutil.copyfileobj(stream, out, COPIED_BYTES)
+        return self._lines([Source(0, name, LocalFile(str(path)), path.stat().st_size)])
+
+    def _folder(self) -> Path:
+        """A directory of its own for each part."""
         folder = self._spool / str(len(self._parts))
         folder.mkdir()
-        found = [
-            Source(len(self.sources) + s.index, s.name, s.location, s.size, s.compression, s.unit)
-            for s in json_sources(given, folder)
-        ]
+        return folder
+
+    def _lines(self, sources: list[Source]) -> LoadInput:
+        found = [replace(source, index=len(self.sources) + source.index) for source in sources]
         self.sources += found
 
         def read(catalog: Catalog) -> Iterator[Parsed]:

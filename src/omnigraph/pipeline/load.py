@@ -7,7 +7,6 @@ fragments, phases A to D. Everything a stage needs from an engine goes through t
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.reading import Reading
 from omnigraph.pipeline.report import Bad, placed, prepare_rejects, told, write_rejects
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
+from omnigraph.pipeline.spool import scratch
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table, open_table
@@ -77,8 +77,8 @@ def load(space: Workspace, catalog: Catalog, request: LoadRequest) -> LoadResult
     if request.mode not in MODES:
         raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
     _refuse_early(space, request)
-    with tempfile.TemporaryDirectory(prefix="omnigraph-load-") as directory:
-        work = _Load(space, catalog, request, Path(directory))
+    with scratch() as directory:
+        work = _Load(space, catalog, request, directory)
         work.read()
         with _target(space, request) as created:
             result = _write(space, work)

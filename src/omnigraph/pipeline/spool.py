@@ -1,19 +1,48 @@
-"""Records that a program hands over one by one, written down as JSON lines.
+"""What a load puts on disk for itself, and the directory for it.
 
-A frame may be evaluated more than once and an iterator only once; a file has bytes and offsets.
+A frame may be evaluated more than once and an iterator only once; a file has bytes and offsets. So
+records that a program hands over one by one are written down as JSON lines.
 """
 
 from __future__ import annotations
 
 import base64
+import errno
 import json
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from omnigraph.errors import InputError
+from omnigraph.errors import InputError, StorageError
 from omnigraph.types import ExternalBlob, blob_to_text
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory that lasts as long as the block; a disk without room for it is told as that."""
+    try:
+        made = tempfile.TemporaryDirectory(prefix="omnigraph-")
+    except OSError as error:
+        raise _no_scratch(error) from error
+    with made as directory:
+        try:
+            yield Path(directory)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise _no_scratch(error) from error
+
+
+def _no_scratch(error: OSError) -> StorageError:
+    return StorageError(
+        f"a load needs room for temporary files: {error.strerror or error}; free some, or set TMPDIR "
+        "to a directory that has it"
+    )
 
 
 def spool_records(records: Iterable[Mapping[str, Any]], path: Path) -> None:

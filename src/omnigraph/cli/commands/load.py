@@ -11,8 +11,9 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import note, put
+from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import BranchOption, UriArgument, add
-from omnigraph.cli.source import STDIN, read_stdin_bytes
+from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class Engine(enum.StrEnum):
 DataOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--data", metavar="FILE", help="JSON lines: a file, glob, directory or s3:// URI."
+        "--data",
+        metavar="FILE",
+        help="JSON lines: a file, glob, directory or s3:// URI; - reads stdin.",
     ),
 ]
 NodeOption = Annotated[
@@ -98,6 +101,10 @@ def ingest(
     call: Call,
     uri: UriArgument = None,
     data: DataOption = None,
+    node: NodeOption = None,
+    edge: EdgeOption = None,
+    from_col: FromColumn = "from",
+    to_col: ToColumn = "to",
     mode: Annotated[
         Mode, typer.Option("--mode", help="How records meet what is there.")
     ] = Mode.MERGE,
@@ -110,7 +117,7 @@ def ingest(
 ) -> None:
     """Load into a branch, made from main if it is missing; an older name of load."""
     note("omnigraph ingest is deprecated; use omnigraph load --from main --mode merge")
-    given = _Given(data, None, None, "from", "to")
+    given = _Given(data, node, edge, from_col, to_col)
     _load(call, uri, mode, branch, from_, rejects, engine, given)
 
 
@@ -128,6 +135,8 @@ class _Given:
         if not (data or node or edge):
             raise BadRequest("there is nothing to load; pass --data FILE, --node or --edge")
         self.data = data or []
+        if self.data.count(STDIN) > 1:
+            raise BadRequest("--data - was given twice and stdin can be read once; drop one")
         self.node = [_pair("--node", text) for text in node or []]
         self.edge = [_pair("--edge", text) for text in edge or []]
         self.from_col, self.to_col = from_col, to_col
@@ -135,7 +144,10 @@ class _Given:
     def gather(self, inputs: LoadInput) -> None:
         """Add all of it, in the order data, nodes, edges."""
         for name in self.data:
-            inputs.json(read_stdin_bytes("--data") if name == STDIN else name)
+            if name == STDIN:
+                inputs.stream(open_stdin("--data"), "<stdin>")
+            else:
+                inputs.json(name)
         for type_name, file in self.node:
             inputs.nodes(type_name, file)
         for type_name, file in self.edge:
@@ -163,7 +175,7 @@ def _load(
     address = call.address(uri)
     if mode is Mode.OVERWRITE:
         call.consent(address, "overwriting tables")
-    with call.open(address) as graph:
+    with load_progress(call.flags) as progress, call.open(address) as graph:
         result = graph.load_inputs(
             given.gather,
             mode=mode.value,
@@ -172,6 +184,7 @@ def _load(
             engine=engine.value,
             actor=call.actor,
             rejects=rejects,
+            progress=progress,
         )
     call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result))
 

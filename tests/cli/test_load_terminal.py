@@ -1,0 +1,167 @@
+"""Loads as the person at a terminal sees them: progress, interruption, standard input."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from tests.cli.running import environment
+from tests.stored import read_back
+
+RECORD = '{"type":"Person","data":{"name":"ada","age":36}}\n'
+LOAD = ("load", "--mode", "merge", "g.omni")
+
+
+def names(place):
+    with og.open(place / "g.omni", mode="r") as graph:
+        return sorted(read_back(graph).nodes["Person"])
+
+
+def start(argv, place, **streams):
+    """The command line in a new interpreter, as a user starts it."""
+    extra = streams.pop("env", {})
+    return subprocess.Popen(
+        [sys.executable, "-m", "omnigraph.cli", *argv],
+        cwd=place,
+        env=environment(place / "home", {"TERM": "xterm", "COLUMNS": "100", **extra}),
+        **streams,
+    )
+
+
+def at_terminal(argv, place, env=None):
+    """Run it with stderr on a terminal; the exit code, stdout, and what the terminal was sent."""
+    ours, theirs = pty.openpty()
+    process = start(
+        argv, place, env=env or {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    out, _ = process.communicate()
+    return process.returncode, out.decode(), shown.decode()
+
+
+@pytest.fixture
+def people(graph, place):
+    (place / "people.jsonl").write_text(RECORD, "utf-8")
+    return "people.jsonl"
+
+
+def test_a_terminal_sees_the_progress_and_a_pipe_the_result(people, place):
+    argv = (*LOAD, "--data", people)
+    code, out, shown = at_terminal(argv, place)
+    assert code == 0, shown
+    assert re.search(r"(reading|validating|writing): 1 records", shown), shown
+    assert out.startswith("loaded 1 rows into branch main")
+    assert "\x1b" not in out
+    # The line is wiped when the load is over.
+    assert shown.rstrip("\r\n").endswith(("\x1b[2K", "\x1b[?25h"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "env"), [("--quiet", {}), ("--json", {}), ("--engine=auto", {"TERM": "dumb"})]
+)
+def test_no_progress_where_it_would_be_noise(people, place, flag, env):
+    code, _, shown = at_terminal((*LOAD, "--data", people, flag), place, env)
+    assert code == 0, shown
+    assert "records" not in shown
+    assert "\x1b" not in shown
+
+
+def test_no_progress_without_a_terminal(omnigraph, people):
+    result = omnigraph(*LOAD, "--data", people)
+    assert result.exit == 0
+    assert result.stderr == "omnigraph load -> g.omni (direct, local)\n"
+
+
+def test_a_failure_at_a_terminal_is_one_plain_line(graph, place):
+    (place / "bad.jsonl").write_text("{}\n", "utf-8")
+    code, out, shown = at_terminal(("load", "--mode", "merge", graph, "--data", "bad.jsonl"), place)
+    assert (code, out) == (1, "")
+    assert re.search(r"error: input error: bad\.jsonl, line 1: [^\x1b]*$", shown), shown
+
+
+# ------------------------------------------------------------------ standard input
+
+
+def test_standard_input_is_named_and_can_be_read_once(omnigraph, graph, place):
+    bad = omnigraph(*LOAD, "--data", "-", "--quiet", stdin=RECORD + "{}\n")
+    assert bad.exit == 1
+    assert bad.stderr.startswith("error: input error: <stdin>, line 2: ")
+    twice = omnigraph(*LOAD, "--data", "-", "--data", "-", stdin=RECORD)
+    assert twice.exit == 1
+    assert "twice" in twice.stderr
+    assert names(place) == []
+
+
+@pytest.mark.parametrize("given", ["--data=people.jsonl", "--data=-"])
+def test_a_full_disk_is_told_as_that(people, place, given):
+    (place / "people.jsonl").write_text(RECORD * 20_000, "utf-8")
+
+    program = (
+        "import resource, runpy, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+        "runpy.run_module('omnigraph.cli', run_name='__main__')\n"
+    )
+    with (place / "people.jsonl").open("rb") as data:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *LOAD, given, "--quiet"],
+            cwd=place, env=environment(place / "home"), stdin=data, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        out, err = process.communicate()
+    assert process.returncode == 1
+    assert out == b""
+    assert b"room for temporary files" in err
+    assert b"internal error" not in err
+    assert names(place) == []
+
+
+# ------------------------------------------------------------------ interruption
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_load_leaves_nothing(graph, place, number, code):
+    scratch = place / "scratch"
+    scratch.mkdir()
+    process = start(
+        (*LOAD, "--data", "-", "--quiet"), place, env={"TMPDIR": str(scratch)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdin.write(RECORD.encode())
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not list(scratch.glob("omnigraph-*/0/stream.jsonl")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.02)
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (code, b"", b"")
+    assert list(scratch.iterdir()) == []
+    assert names(place) == []
+
+
+def test_ingest_takes_frames_too(omnigraph, graph, place):
+    Path(place, "p.csv").write_text("name,age\nada,36\n", "utf-8")
+    result = omnigraph("ingest", "--node", "Person", "p.csv", "--branch", "b", graph)
+    assert result.exit == 0, result.stderr
+    with og.open(place / graph, mode="r") as opened:
+        assert list(read_back(opened, "b").nodes["Person"]) == ["ada"]
