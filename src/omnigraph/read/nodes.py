@@ -243,6 +243,14 @@ class NodeSpace:
         """A property of all nodes by ordinal."""
         return self._properties.column(name)
 
+    def has_column(self, name: str) -> bool:
+        """Whether a property of all nodes is kept in memory now."""
+        return self._properties.has_column(name)
+
+    def stored_name(self, name: str) -> str | None:
+        """What the column of a property is called in the table; None when it has none."""
+        return self._properties.stored_name(name)
+
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these nodes, repeats included."""
         return self._properties.values(name, codes)

@@ -49,6 +49,10 @@ class Properties:
         """A property of all entities; null everywhere when the table has no such column."""
         return self._cache.get(self._column_key(name), lambda: self._read(name), _nbytes)
 
+    def has_column(self, name: str) -> bool:
+        """Whether that column is kept in memory now."""
+        return self._cache.peek(self._column_key(name)) is not None
+
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these entities: from the column when that is there or cheap to read."""
         import numpy as np
@@ -72,6 +76,10 @@ class Properties:
         prop = self.pinned.entity.properties.get(name)
         # A renamed property is still the same column, and a new one of its old name is not.
         return ("column", self._key, name if prop is None else prop.property_id)
+
+    def stored_name(self, name: str) -> str | None:
+        """What the column of a property is called at this version; None when there is none."""
+        return self._stored_name(name)
 
     def _type(self, name: str) -> PropType:
         if name in self.pinned.entity.implicit_columns:

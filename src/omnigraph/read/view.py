@@ -63,6 +63,11 @@ class View:
         self._pinned: dict[str, Pinned] = {}
         self._lock = threading.Lock()
 
+    @property
+    def cache(self) -> ByteCache:
+        """What the graph handle keeps in memory."""
+        return self._cache
+
     def table(self, entity: NodeType | EdgeType) -> Pinned:
         """The table of a type as this snapshot pins it, whatever the type was called then."""
         with self._lock:

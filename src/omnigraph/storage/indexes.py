@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.storage.handles import Table
 from omnigraph.storage.lance_import import lance
@@ -16,6 +16,18 @@ from omnigraph.storage.transactions import Operation
 # Small enough that building stays near linear in rows (HNSW is slower per row the larger its
 # graph), large enough that a search touches few of them.
 _ROWS_PER_PARTITION = 8_192
+
+TEXT_ANALYSIS: Final[Mapping[str, Any]] = {
+    "base_tokenizer": "simple",
+    "language": "English",
+    # Lance keeps terms of fewer bytes than this, the language those of 40 characters.
+    "max_token_length": 41,
+    "lower_case": True,
+    "stem": True,
+    "remove_stop_words": True,
+    "ascii_folding": True,
+}
+"""How text becomes terms: spelled out, because what matches must not change with Lance's defaults."""
 
 
 class IndexKind(enum.StrEnum):
@@ -41,15 +53,21 @@ class IndexState:
     name: str
     column: str
     kind: IndexKind | None
-    unindexed_fragments: int
+    tail: tuple[int, ...]
+    """The fragments it does not answer for."""
     unindexed_rows: int
     segments: int
     built_at_version: int
 
     @property
+    def unindexed_fragments(self) -> int:
+        """How many fragments it does not answer for."""
+        return len(self.tail)
+
+    @property
     def coverage(self) -> Coverage:
         """Full, or partial because rows were added or rewritten since."""
-        return Coverage.DEGRADED if self.unindexed_fragments else Coverage.INDEXED
+        return Coverage.DEGRADED if self.tail else Coverage.INDEXED
 
 
 _KINDS = {"BTree": IndexKind.BTREE, "Inverted": IndexKind.INVERTED}
@@ -76,15 +94,23 @@ def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
     kind = _KINDS.get(entry.index_type)
     if kind is None and entry.index_type.startswith("IVF"):
         kind = IndexKind.VECTOR
+    elif kind is IndexKind.INVERTED and not _is_our_analysis(entry.details):
+        kind = None
     return IndexState(
         name=entry.name,
         column=entry.field_names[0],
         kind=kind,
-        unindexed_fragments=len(missing),
+        tail=tuple(fragment.id for fragment in missing),
         unindexed_rows=sum(fragment.num_rows for fragment in missing),
         segments=len(entry.segments),
         built_at_version=max(s.dataset_version_at_last_update for s in entry.segments),
     )
+
+
+def _is_our_analysis(details: Mapping[str, Any]) -> bool:
+    """Whether an inverted index splits text as the language says; somebody else's may not."""
+    wanted = {**TEXT_ANALYSIS, "custom_stop_words": None}
+    return all(details.get(name) == value for name, value in wanted.items())
 
 
 def coverage(table: Table, column: str, kind: IndexKind) -> Coverage:
@@ -144,7 +170,7 @@ def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> d
             return {}
         case IndexKind.INVERTED:
             # Positions only serve phrase queries, which the language does not have.
-            return {"with_position": False}
+            return {"with_position": False, **TEXT_ANALYSIS}
         case IndexKind.VECTOR:
             chosen = set(fragment_ids)
             rows = sum(item.num_rows for item in table.fragments() if item.id in chosen)

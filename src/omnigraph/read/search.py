@@ -1,0 +1,94 @@
+"""Text predicates: the nodes whose text shares a term with the query, or nearly so.
+
+The answer never depends on indexes. Lance is asked for rows that an inverted index of ours covers;
+what it does not cover is read and analysed here when it is little, else indexed on the spot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.columns import one_array
+from omnigraph.read.text import FEW_ROWS, own_index, texts_with_terms
+from omnigraph.read.throwaway import COLUMN, with_throwaway
+from omnigraph.storage.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
+from omnigraph.storage.indexes import IndexKind
+
+if TYPE_CHECKING:
+    from omnigraph.read.bindings import Codes
+    from omnigraph.read.nodes import NodeSpace
+    from omnigraph.read.view import View
+
+DEFAULT_EDITS: Final = 2
+
+# Lance builds an automaton for each term, which hardly ever fits beyond this.
+_MOST_EDITS_LOOKED_UP: Final = 4
+
+
+def text_matches(
+    view: View, node_type: NodeType, predicate: ir.TextMatch, params: Mapping[str, Any]
+) -> Codes:
+    """The ordinals, ascending, of the nodes that satisfy a text predicate."""
+    import numpy as np
+
+    query = given(predicate.query, params)
+    edits: int | None = DEFAULT_EDITS if predicate.function == "fuzzy" else 0
+    if predicate.max_edits is not None:
+        edits = given(predicate.max_edits, params)
+    space = view.nodes(node_type.name)
+    name = predicate.field.property
+    terms = [] if query is None else analysed(query)
+    if edits is None or edits < 0 or not terms or space.stored_name(name) is None:
+        return np.empty(0, np.int32)
+    if edits == 0:
+        return _looked_up(view, space, name, query, terms, 0)
+    if edits > _MOST_EDITS_LOOKED_UP or not all(map(can_be_fuzzy, terms)):
+        return _all_read(space, name, terms, edits)
+    try:
+        # A fuzzy query is not analysed, so it is given the terms themselves.
+        return _looked_up(view, space, name, " ".join(terms), terms, edits)
+    except TooManyEdits:
+        return _all_read(space, name, terms, edits)
+
+
+def given(operand: ir.Operand, params: Mapping[str, Any]) -> Any:
+    """The value of a literal or parameter."""
+    if isinstance(operand, ir.ParamRef):
+        return params[operand.name]
+    assert isinstance(operand, ir.Const)
+    return operand.value
+
+
+def _looked_up(
+    view: View, space: NodeSpace, name: str, query: str, terms: Sequence[str], edits: int
+) -> Codes:
+    import numpy as np
+
+    own = own_index(view, space, name, IndexKind.INVERTED)
+    unindexed = space.size if own is None else own.tail_rows
+    if unindexed > FEW_ROWS:
+        ordinals, _ = with_throwaway(
+            space, name, lambda table: text_hits(table, COLUMN, query, edits=edits)
+        )
+        return np.sort(ordinals.astype(np.int32))
+    if own is None:
+        return _all_read(space, name, terms, edits)
+    table, partly = space.pinned.table, bool(own.tail)
+    hits, _ = text_hits(table, own.column, query, edits=edits, indexed_only=partly)
+    found = [hits]
+    if partly:
+        tail = table.read([own.column], with_row_id=True, fragment_ids=own.tail)
+        held = texts_with_terms(one_array(tail.column(own.column)), terms, edits)
+        found.append(tail.column("_rowid").to_numpy()[held])
+    codes = space.ordinals_of_row_ids(np.concatenate(found))
+    return np.unique(codes[codes >= 0])
+
+
+def _all_read(space: NodeSpace, name: str, terms: Sequence[str], edits: int) -> Codes:
+    import numpy as np
+
+    found = texts_with_terms(space.column(name).array, terms, edits)
+    return np.flatnonzero(found).astype(np.int32)

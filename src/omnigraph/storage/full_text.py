@@ -1,0 +1,72 @@
+"""Full text in Lance: the analyser, and hits of an inverted index.
+
+Without an inverted index Lance searches with another analyser, and its fuzzy search sees indexed
+fragments only: who asks must know what the index covers (``indexes.IndexState.tail``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.handles import Table
+from omnigraph.storage.indexes import TEXT_ANALYSIS
+from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.table_errors import lance_errors
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+# Lance takes the first 50 terms within reach by default, and says nothing of the others.
+_ALL_TERMS = 2**31 - 1
+
+
+class TooManyEdits(StorageError):
+    """Lance cannot search for terms that far from the query's."""
+
+
+def analysed(text: str) -> list[str]:
+    """The terms of a text as an inverted index of ours holds them, repeats kept."""
+    return [token.text for token in lance().tokenize(text, **TEXT_ANALYSIS)]
+
+
+def can_be_fuzzy(term: str) -> bool:
+    """Whether Lance takes the term for what it is in a fuzzy query, which it splits but not stems."""
+    return term.isalnum() and term == term.lower() and len(term.encode()) <= 40
+
+
+def text_hits(
+    table: Table,
+    column: str,
+    query: str,
+    *,
+    edits: int = 0,
+    limit: int | None = None,
+    indexed_only: bool = False,
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+    """Row ids and scores of the rows that share a term with the query, best first.
+
+    With ``edits`` the words of the query are terms, and a term that near is shared.
+    """
+    match = lance_module("query").MatchQuery(
+        query, column, fuzziness=edits, max_expansions=_ALL_TERMS
+    )
+    options: dict[str, Any] = {"fast_search": True} if indexed_only else {}
+    with lance_errors(f"searching {column} of {table.ref}"):
+        try:
+            rows = table.dataset.scanner(
+                columns=["_score"],
+                with_row_id=True,
+                full_text_query=match,
+                limit=limit,
+                **options,
+            ).to_table()
+        except (OSError, ValueError, RuntimeError) as error:
+            if "automaton exceeds" in str(error):
+                raise TooManyEdits(
+                    f"terms {edits} edits away from `{query}` cannot be looked up"
+                ) from error
+            raise
+    scores = rows.column("_score").to_numpy().astype("float64")
+    return rows.column("_rowid").to_numpy(), scores
