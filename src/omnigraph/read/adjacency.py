@@ -39,7 +39,7 @@ class Csr:
 class MultiCsr:
     """Adjacency with one entry per stored edge, whose position is beside it.
 
-    The entries of a row ascend by neighbour, then by position.
+    The entries of a row ascend by neighbour.
     """
 
     indptr: npt.NDArray[np.int64]
