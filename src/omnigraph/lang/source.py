@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable
 from typing import NoReturn, TypeVar
 
@@ -19,8 +20,7 @@ class Source:
     def __init__(self, text: str, filename: str | None = None) -> None:
         self.text = text
         self.filename = filename
-        self._line_starts = [0]
-        self._line_starts += [at + 1 for at, char in enumerate(text) if char == "\n"]
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def span(self, start: int, end: int) -> Span:
         """A span inside the text, widened to one character where it would be empty."""

@@ -100,11 +100,13 @@ class PropType:
     @property
     def element(self) -> PropType:
         """The type of one element of a list; of any other type, that type without `?`."""
+        if not (self.nullable or self.is_list):
+            return self
         return replace(self, nullable=False, is_list=False)
 
     def as_nullable(self, nullable: bool = True) -> PropType:
         """This type with or without `?`."""
-        return replace(self, nullable=nullable)
+        return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     def allows(self, value: object) -> bool:
         """Whether a stored value lies in the enum's value set; null and other types always pass."""
