@@ -85,6 +85,18 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
             check(graph, plain, text, plan)
 
 
+@pytest.mark.parametrize("mode", ["csr", "indexed"])
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    rng = random.Random(seed)
+    plain = plain_graph(rng)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        fill(graph, plain)
+        for text, plan in queries(rng, QUERIES):
+            check(graph, plain, text, plan)
+
+
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_small_batches_change_nothing(tmp_path, monkeypatch, seed):
     monkeypatch.setattr(enumeration, "MAX_ROWS", 3)

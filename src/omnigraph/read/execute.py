@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
 from omnigraph.read.aggregate import Aggregator
+from omnigraph.read.complement import negative, only_counts, signed
 from omnigraph.read.order import Collector
 from omnigraph.read.paths import open_world
 from omnigraph.read.pattern import Pattern, operand_variables, pattern_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.embeddings.provider import Embedder
-    from omnigraph.read.bindings import Codes, Space
+    from omnigraph.read.bindings import Bindings, Codes, Space
     from omnigraph.read.view import View
 
 _FIRST_BATCH = 1024
@@ -72,7 +73,7 @@ class _Run:
         aggregator = Aggregator(self.plan, self._spaces(), self.params)
         with timed(self.profile, "match") as phase:
             rows = 0
-            for batch in solve(self.world, self.pattern, Wanted(frozenset(kept), totals)):
+            for batch in self._to_group(Wanted(frozenset(kept), totals)):
                 rows += batch.rows
                 aggregator.add(batch)
             phase.rows = rows
@@ -80,6 +81,14 @@ class _Run:
             answer = aggregator.finish()
             phase.rows = answer.num_rows
         return answer
+
+    def _to_group(self, wanted: Wanted) -> Iterator[Bindings]:
+        if not only_counts(self.plan):
+            yield from solve(self.world, self.pattern, wanted)
+            return
+        for sign, pattern in signed(self.pattern, wanted):
+            for batch in solve(self.world, pattern, wanted):
+                yield batch if sign > 0 else negative(batch)
 
     def _listed(self) -> pa.Table:
         plan = self.plan
