@@ -93,6 +93,14 @@ def test_a_type_is_named_by_a_text(graph):
         graph.load_edges(5, pa.table({"from": ["a"], "to": ["a"]}))
 
 
+@pytest.mark.parametrize("address", ["http://host/x.jsonl", "HTTPS://host/x.csv"])
+def test_a_web_server_is_no_source(graph, address):
+    with pytest.raises(BadRequest, match="fetch it first"):
+        graph.load(address)
+    with pytest.raises(BadRequest, match="fetch it first"):
+        graph.load_nodes("Person", address)
+
+
 def test_records_read_by_another_schema_are_not_written(graph, tmp_path):
     _, catalog = graph.schema.pinned()
     inputs = LoadInput(tmp_path).json([person("a")])

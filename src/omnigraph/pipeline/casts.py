@@ -41,14 +41,42 @@ def cast_column(t: PropType, array: pa.Array, *, from_text: bool = False) -> Cas
     """
     import pyarrow as pa
 
-    array = plain(array)
+    array, broken = _valid_texts(plain(array))
     if pa.types.is_null(array.type):
         return Cast(pa.nulls(len(array), column_type(t)), {})
     if from_text:
-        return _read_texts(t, array)
-    if t.is_vector or t.is_list:
-        return _cast_lists(t, array)
-    return _cast_scalars(t, array)
+        cast = _read_texts(t, array)
+    elif t.is_vector or t.is_list:
+        cast = _cast_lists(t, array)
+    else:
+        cast = _cast_scalars(t, array)
+    return Cast(cast.column, {**cast.unfit, **broken}) if broken else cast
+
+
+def _valid_texts(array: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """The column with null for texts that are not UTF-8, and what is wrong with those.
+
+    No reader of Arrow's looks at the texts of a file.
+    """
+    import pyarrow as pa
+
+    if not pa.types.is_string(array.type):
+        return array, {}
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        pass
+    else:
+        return array, {}
+    texts: list[str | None] = []
+    broken: dict[int, str] = {}
+    for row, data in enumerate(array.view(pa.binary()).to_pylist()):
+        try:
+            texts.append(None if data is None else data.decode())
+        except UnicodeDecodeError as error:
+            texts.append(None)
+            broken[row] = f"not UTF-8 text ({error.reason} at byte {error.start + 1})"
+    return pa.array(texts, pa.utf8()), broken
 
 
 def plain(array: pa.Array) -> pa.Array:

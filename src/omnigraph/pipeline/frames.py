@@ -26,8 +26,9 @@ from omnigraph.pipeline.batches import (
     required_names,
 )
 from omnigraph.pipeline.casts import Cast, cast_column, plain
+from omnigraph.pipeline.csv_rows import BadRow, open_csv
 from omnigraph.pipeline.lines import missing
-from omnigraph.pipeline.locations import LocalFile, Location, compression_of, open_plain, readable
+from omnigraph.pipeline.locations import LocalFile, Location, compression_of, readable
 from omnigraph.pipeline.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
 from omnigraph.pipeline.sources import Source, files_named
 from omnigraph.types import PropType, Scalar, Unfit
@@ -176,16 +177,18 @@ def read_frame_file(
     """The rows of a Parquet, CSV or Arrow file."""
     lowered = source.name.lower()
     layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
+    batches: Batches
     with readable(source.name, source.compression), ExitStack() as stack:
         if lowered.endswith(_CSV):
-            names, batches = _csv(layout, source, stack)
+            known = [*layout.ends, "id", *entity.properties]
+            names, batches = open_csv(known, source, stack)
         else:
             names, batches = _binary(source, stack)
         layout.check(names, source.name)
         yield from _parsed(layout, batches, source.index, source.name)
 
 
-Batches = Iterable["pa.RecordBatch | PandasBatch"]
+Batches = Iterable["pa.RecordBatch | PandasBatch | BadRow"]
 
 
 def _binary(source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
@@ -215,33 +218,13 @@ def _arrow_file(location: Location) -> pa.NativeFile:
     return pa.PythonFile(location.open(), mode="r")
 
 
-def _csv(layout: Layout, source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
-    """All columns as texts: an empty cell is null, a quoted empty one the empty text."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    stream = stack.enter_context(open_plain(source.location, source.compression, source.name))
-    known = [*layout.ends, "id", *layout.entity.properties]
-    convert = csv.ConvertOptions(
-        column_types=dict.fromkeys(known, pa.utf8()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    reader = stack.enter_context(
-        csv.open_csv(
-            stream,
-            read_options=csv.ReadOptions(use_threads=False),
-            parse_options=csv.ParseOptions(newlines_in_values=True),
-            convert_options=convert,
-        )
-    )
-    return reader.schema.names, reader
-
-
 def _parsed(layout: Layout, batches: Batches, source: int, name: str) -> Iterator[Parsed]:
     row = 1
     for batch in batches:
+        if isinstance(batch, BadRow):
+            yield Parsed([], bad_batch([BadRecord(source, row, batch.reason)]))
+            row += 1
+            continue
         try:
             yield _read_batch(layout, batch, source, row)
         except Unfit as unfit:

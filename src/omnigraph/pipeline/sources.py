@@ -132,6 +132,12 @@ def files_named(target: str | Path, suffixes: Sequence[str]) -> list[Found]:
         raise BadRequest("the path of a source is empty; name a file, a directory or a glob")
     if isinstance(target, str) and re.match(r"[Ss]3://", target):
         return _in_s3(target, suffixes)
+    if isinstance(target, str) and re.match(r"https?://", target, re.IGNORECASE):
+        raise BadRequest(
+            f'"{target}" cannot be loaded from a web server; fetch it first, or pipe it in with '
+            "`--data -`",
+            source=target,
+        )
     if isinstance(target, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/", target):
         text = Root.parse(
             target

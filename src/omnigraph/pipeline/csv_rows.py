@@ -1,0 +1,114 @@
+"""CSV files as batches of texts, in which every row of the file has its place.
+
+Rows are counted as they stand in the file, without the header and blank lines. A row with too few or
+too many values is a bad record like any other: its neighbours keep their numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omnigraph.errors import InputError
+from omnigraph.pipeline.locations import open_plain
+from omnigraph.pipeline.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLOCK_BYTES = 16 << 20
+"""What is read at once; no row can be longer."""
+
+
+class BadRow(NamedTuple):
+    """A row that could not be split into columns, and why."""
+
+    reason: str
+
+
+class _Ragged(NamedTuple):
+    row: int
+    reason: str
+
+
+def open_csv(
+    columns: Sequence[str], source: Source, stack: ExitStack
+) -> tuple[list[str], Iterator[pa.RecordBatch | BadRow]]:
+    """The header, and the rows in their order, bad ones between batches.
+
+    All columns are texts: an empty cell is null, a quoted empty one the empty text. Whether a text
+    is UTF-8 is not looked at here.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    ragged: deque[_Ragged] = deque()
+
+    def skip(row: Any) -> str:
+        reason = f"{row.actual_columns} values for {row.expected_columns} columns; check its quotes"
+        ragged.append(_Ragged(row.number - 1, reason))  # the header is row 1 to Arrow
+        return "skip"
+
+    stream = stack.enter_context(open_plain(source.location, source.compression, source.name))
+    try:
+        reader = csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+            parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.binary()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        names = stack.enter_context(reader).schema.names
+    except UnicodeDecodeError:
+        raise InputError(
+            f'the header of "{source.name}" is not UTF-8 text; save the file as UTF-8',
+            source=source.name,
+        ) from None
+    return names, _in_order(_texts(reader, source.name), ragged)
+
+
+def _texts(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    try:
+        for batch in reader:
+            columns = [
+                column.view(pa.utf8()) if pa.types.is_binary(column.type) else column
+                for column in batch.columns
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    except pa.ArrowInvalid as error:
+        if "straddling" not in str(error):
+            raise
+        raise InputError(
+            f'"{name}" has a row of more than {BLOCK_BYTES >> 20} MB; give such rows as JSON lines or '
+            "Parquet",
+            source=name,
+        ) from None
+
+
+def _in_order(
+    batches: Iterator[pa.RecordBatch], ragged: deque[_Ragged]
+) -> Iterator[pa.RecordBatch | BadRow]:
+    """Put the rows that were left out back where they were."""
+    row = 1
+    for whole in batches:
+        rest = whole
+        while ragged and ragged[0].row - row < rest.num_rows:
+            before = ragged[0].row - row
+            if before:
+                yield rest.slice(0, before)
+            yield BadRow(ragged.popleft().reason)
+            rest = rest.slice(before)
+            row += before + 1
+        if rest.num_rows:
+            yield rest
+        row += rest.num_rows
+    while ragged:
+        yield BadRow(ragged.popleft().reason)
