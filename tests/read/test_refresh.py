@@ -1,0 +1,323 @@
+"""Nodes and edges derived from what changed are those that reading the tables again gives."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.read import refresh
+from omnigraph.read.edges import EdgeList
+from omnigraph.read.view import Reader
+from omnigraph.storage.handles import open_table
+from omnigraph.storage.inline_residual import cleanup_versions, compact
+from omnigraph.storage.staging import (
+    stage_append,
+    stage_delete_keys,
+    stage_merge_insert,
+    stage_overwrite,
+)
+from omnigraph.storage.tables import commit_staged
+from tests.read.reading import (
+    SCHEMA,
+    check_against_rows,
+    check_same,
+    city,
+    counted,
+    edge,
+    edge_pairs,
+    person,
+    view_of,
+)
+from tests.write.writing import run
+
+PEOPLE = [f"p{number:02}" for number in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def _small_tables_too(monkeypatch):
+    monkeypatch.setattr(refresh, "MIN_ROWS", 0)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    graph = og.init(tmp_path / "g", SCHEMA)
+    knows = [edge("Knows", one, PEOPLE[at * 7 % 60]) for at, one in enumerate(PEOPLE)]
+    lives = [edge("LivesIn", one, f"c{at % 20}") for at, one in enumerate(PEOPLE)]
+    cities = [city(f"c{number}") for number in range(20)]
+    graph.load([*map(person, PEOPLE), *cities, *knows, *lives])
+    return graph
+
+
+class Writer:
+    """Random commits on any branch of a graph."""
+
+    def __init__(self, graph, seed):
+        self.graph = graph
+        self.random = random.Random(seed)
+        self.branches = ["main"]
+        self.made = 0
+
+    def step(self):
+        acts = [self.insert, self.upsert, self.update, self.delete_node, self.connect]
+        acts += [self.disconnect, self.replace, self.branch, self.drop]
+        act = self.random.choices(acts, [4, 2, 1, 3, 3, 2, 1, 2, 1])[0]
+        act(self.random.choice(self.branches))
+
+    def people(self, branch):
+        pin = self.graph.snapshot(branch=branch).tables["node:Person"]
+        return sorted(open_table(self.graph.space.pinned(pin)).read(["id"])["id"].to_pylist())
+
+    def anyone(self, branch):
+        return self.random.choice(self.people(branch))
+
+    def insert(self, branch):
+        self.made += 1
+        name = f"{self.random.choice('aqz')}{self.made}"
+        run(
+            self.graph,
+            f'insert Person {{ name: "{name}" }} '
+            f'insert Knows {{ from: "{name}", to: "{self.anyone(branch)}" }}',
+            branch=branch,
+        )
+
+    def upsert(self, branch):
+        names = {self.anyone(branch), f"m{self.made}"}
+        self.graph.load([person(name, age=self.made) for name in names], branch=branch)
+
+    def update(self, branch):
+        where = f'where name = "{self.anyone(branch)}"'
+        run(self.graph, f"update Person set {{ age: {self.made} }} {where}", branch=branch)
+
+    def delete_node(self, branch):
+        name = self.anyone(branch)
+        run(self.graph, f'delete Person where name = "{name}"', branch=branch)
+        if self.random.random() < 0.3:
+            self.graph.load([person(name), edge("Knows", name, name)], branch=branch)
+
+    def connect(self, branch):
+        ends = f'from: "{self.anyone(branch)}", to: "{self.anyone(branch)}"'
+        run(self.graph, f"insert Knows {{ {ends} }}", branch=branch)
+
+    def disconnect(self, branch):
+        run(self.graph, f'delete Knows where from = "{self.anyone(branch)}"', branch=branch)
+
+    def replace(self, branch):
+        # All rows get new row ids, and the edges that name them stay.
+        kept = [person(name) for name in self.people(branch)]
+        self.graph.load(kept, mode="overwrite", branch=branch)
+
+    def branch(self, branch):
+        if len(self.branches) < 3:
+            self.made += 1
+            self.branches.append(self.random.choice(["one", "two", f"b{self.made}"]))
+            if self.branches[-1] in self.branches[:-1]:
+                self.branches.pop()
+            else:
+                self.graph.branches.create(self.branches[-1], branch)
+
+    def drop(self, branch):
+        if branch != "main" and branch == self.branches[-1]:
+            self.graph.branches.delete(self.branches.pop())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_commits(graph, seed, monkeypatch):
+    reads, rereads = 0, counted(monkeypatch, EdgeList, "read")
+    warm, writer, derived = Reader(graph.space), Writer(graph, seed), 0
+    for _ in range(16):
+        writer.step()
+        if writer.random.random() < 0.3:
+            continue
+        branch = writer.random.choice(writer.branches)
+        view = view_of(graph, warm, branch)
+        before = rereads["read"]
+        check_against_rows(graph, view, branch)
+        reads += len(view.catalog.edges)
+        derived += len(view.catalog.edges) - (rereads["read"] - before)
+        check_same(view, view_of(graph, branch=branch))
+    assert derived > reads // 2, "most states are derived, or this shows nothing"
+
+
+class Tables:
+    """The tables of a graph moved by hand, and views of them as if they were published."""
+
+    def __init__(self, graph):
+        self.graph = graph
+        self.reader = Reader(graph.space)
+        self.snapshot = graph.snapshot()
+        self.tables = {
+            key: open_table(graph.space.pinned(pin)) for key, pin in self.snapshot.tables.items()
+        }
+        self.count = 0
+
+    def commit(self, key, staged):
+        self.tables[key] = commit_staged(staged)
+
+    def view(self, reader=None):
+        pins = {
+            key: replace(pin, table_version=table.version, row_count=table.count_rows())
+            for (key, pin), table in zip(
+                self.snapshot.tables.items(), self.tables.values(), strict=True
+            )
+        }
+        self.count += 1
+        commit = replace(self.snapshot.commit, graph_commit_id=f"by-hand-{self.count}")
+        made = replace(self.snapshot, commit=commit, tables=pins)
+        return (reader or self.reader).view(made, self.graph.schema.catalog)
+
+    def check(self):
+        view = self.view()
+        check_same(view, self.view(Reader(self.graph.space)))
+        return view
+
+
+def rows_for(table, records):
+    return pa.Table.from_pylist(records, table.schema)
+
+
+def knows(table, *edges):
+    return rows_for(table, [{"id": i, "src": src, "dst": dst} for i, src, dst in edges])
+
+
+@pytest.fixture
+def tables(graph):
+    tables = Tables(graph)
+    tables.view().topology("Knows")
+    tables.view().topology("LivesIn")
+    return tables
+
+
+KNOWS, PERSON = "edge:Knows", "node:Person"
+
+
+def test_appended_edges(tables, monkeypatch):
+    rereads = counted(monkeypatch, EdgeList, "read")
+    table = tables.tables[KNOWS]
+    tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))
+    view = tables.view()
+    assert ("p00", "p59") in edge_pairs(view.topology("Knows"))
+    assert view.topology("Knows").size == 61
+    assert not rereads
+
+
+def test_an_edge_whose_ends_change(tables, monkeypatch):
+    rereads = counted(monkeypatch, EdgeList, "read")
+    table = tables.tables[KNOWS]
+    tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))
+    tables.check()
+    table = tables.tables[KNOWS]
+    changed = knows(table, ("x", "p10", "p58"))
+    tables.commit(KNOWS, stage_merge_insert(table, changed))
+    rereads.clear()
+    view = tables.view()
+    pairs = edge_pairs(view.topology("Knows"))
+    assert ("p10", "p58") in pairs
+    assert ("p00", "p59") not in pairs
+    assert not rereads
+    tables.check()
+
+
+def test_nodes_deleted_and_inserted_again_keep_their_edges(tables, monkeypatch):
+    before = edge_pairs(tables.view().topology("Knows"))
+    rereads = counted(monkeypatch, EdgeList, "read")
+    table = tables.tables[PERSON]
+    tables.commit(PERSON, stage_delete_keys(table, pa.array(["p03", "p04"])))
+    table = tables.tables[PERSON]
+    again = rows_for(table, [{"id": name, "name": name} for name in ("p04", "a", "p03")])
+    tables.commit(PERSON, stage_append(table, again))
+    view = tables.view()
+    assert edge_pairs(view.topology("Knows")) == before
+    assert view.nodes("Person").node_ids.origin is not None
+    assert not rereads
+    tables.check()
+
+
+def test_compaction_moves_nothing(tables, monkeypatch):
+    for name in ("x", "y"):
+        table = tables.tables[KNOWS]
+        tables.commit(KNOWS, stage_append(table, knows(table, (name, "p00", "p59"))))
+    before = tables.view().topology("Knows")
+    rereads = counted(monkeypatch, EdgeList, "read")
+    tables.tables[KNOWS] = compact(tables.tables[KNOWS]).table
+    after = tables.view().topology("Knows")
+    assert np.array_equal(before.row_ids, after.row_ids)
+    assert not rereads
+    tables.check()
+
+
+def test_an_overwritten_table_is_read_again(tables):
+    table = tables.tables[KNOWS]
+    tables.commit(KNOWS, stage_overwrite(table, knows(table, ("x", "p00", "p59"))))
+    assert edge_pairs(tables.check().topology("Knows")) == [("p00", "p59")]
+    table = tables.tables[PERSON]
+    kept = rows_for(table, [{"id": name, "name": name} for name in ("b", "p00", "p59")])
+    tables.commit(PERSON, stage_overwrite(table, kept))
+    assert edge_pairs(tables.check().topology("Knows")) == [("p00", "p59")]
+
+
+def _restored(table, version):
+    handle = open_table(table.ref.at(version))
+    handle.dataset.restore()
+    return open_table(table.ref.at(None))
+
+
+def test_a_restore_undoes_an_update(tables):
+    table = tables.tables[KNOWS]
+    tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))
+    first = tables.tables[KNOWS].version
+    table = tables.tables[KNOWS]
+    tables.commit(KNOWS, stage_merge_insert(table, knows(table, ("x", "p10", "p58"))))
+    assert ("p10", "p58") in edge_pairs(tables.check().topology("Knows"))
+    tables.tables[KNOWS] = _restored(tables.tables[KNOWS], first)
+    assert ("p00", "p59") in edge_pairs(tables.check().topology("Knows"))
+
+
+def test_a_restore_lets_row_ids_be_used_again(tables):
+    first = tables.tables[PERSON].version
+    table = tables.tables[PERSON]
+    tables.commit(PERSON, stage_append(table, rows_for(table, [{"id": "x", "name": "x"}])))
+    assert tables.check().nodes("Person").ordinal_of("x") == 60
+    tables.tables[PERSON] = _restored(tables.tables[PERSON], first)
+    table = tables.tables[PERSON]
+    tables.commit(PERSON, stage_append(table, rows_for(table, [{"id": "a", "name": "a"}])))
+    space = tables.check().nodes("Person")
+    assert (space.ordinal_of("a"), space.ordinal_of("x")) == (0, -1)
+
+
+@pytest.mark.parametrize("limit", ["MAX_VERSIONS", "MAX_CHANGED", "MIN_ROWS"])
+def test_beyond_a_limit_tables_are_read_again(tables, limit, monkeypatch):
+    monkeypatch.setattr(refresh, limit, 1000 if limit == "MIN_ROWS" else 0)
+    rereads = counted(monkeypatch, EdgeList, "read")
+    table = tables.tables[KNOWS]
+    tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))
+    assert tables.view().topology("Knows").size == 61
+    assert rereads == {"read": 1}
+
+
+def test_history_that_is_gone_is_no_obstacle(tables):
+    for name in ("x", "y"):
+        table = tables.tables[KNOWS]
+        tables.commit(KNOWS, stage_append(table, knows(table, (name, "p00", "p59"))))
+    head = tables.tables[KNOWS]
+    cleanup_versions(head, [v for v in head.versions() if v != head.version])
+    assert tables.check().topology("Knows").size == 62
+
+
+def test_a_branch_is_derived_from_an_older_main(graph, monkeypatch):
+    warm = Reader(graph.space)
+    check_against_rows(graph, view_of(graph, warm))
+    run(graph, 'insert Person { name: "x" } insert Knows { from: "x", to: "p00" }')
+    graph.branches.create("b")
+    run(graph, 'insert Person { name: "y" } insert Knows { from: "y", to: "x" }', branch="b")
+    run(graph, 'delete Person where name = "p07"', branch="b")
+    run(graph, 'delete Person where name = "p08"')
+    rereads = counted(monkeypatch, EdgeList, "read")
+    view = view_of(graph, warm, "b")
+    check_against_rows(graph, view, "b")
+    assert not rereads
+    check_same(view, view_of(graph, branch="b"))
