@@ -16,27 +16,31 @@ if TYPE_CHECKING:
     from omnigraph.read.bindings import Counts, Mask
 
     Integers = npt.NDArray[np.integer]
-    Key = Callable[[Counts], Integers]
+    At = Counts | slice
+    Key = Callable[[At], Integers]
+
+_LOWEST = -(2**63)
 
 
 def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
     """The positions of the first ``limit`` of ``count`` rows, ascending and not yet in order."""
     import numpy as np
 
-    open_rows = np.arange(count)
-    if count <= limit:
-        return open_rows
+    if count <= limit or not limit:
+        return np.arange(min(count, limit))
     chosen: list[Counts] = []
-    for key in keys if limit else ():
-        values = key(open_rows)
+    tied: Counts | None = None
+    for key in keys:
+        values = key(slice(None) if tied is None else tied)
         last = np.partition(values, limit - 1)[limit - 1]
-        before = open_rows[values < last]
-        chosen.append(before)
+        before, same = np.flatnonzero(values < last), np.flatnonzero(values == last)
+        chosen.append(before if tied is None else tied[before])
+        tied = same if tied is None else tied[same]
         limit -= len(before)
-        open_rows = open_rows[values == last]
-        if len(open_rows) == limit:
+        if len(tied) == limit:
             break
-    return np.sort(np.concatenate([*chosen, open_rows[:limit]]))
+    rest = np.arange(limit) if tied is None else tied[:limit]
+    return np.sort(np.concatenate([*chosen, rest]))
 
 
 def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
@@ -67,20 +71,19 @@ def _packed(keys: Sequence[Integers]) -> Counts | None:
     packed = np.zeros(keys[0].size, np.int64)
     for key, (low, high) in zip(keys, spans, strict=True):
         packed *= high - low + 1
-        packed += key.astype(np.int64) - low
+        packed += key.astype(np.int64, copy=False)
+        packed -= low
     return packed
 
 
-def nulls_first(values: Integers, present: Mask | None) -> list[Integers]:
-    """Keys of integers of which some are absent; absent ones come before all others.
+def nulls_first(values: Counts, present: Mask | None) -> list[Integers]:
+    """Two keys of integers of which some are absent: those come before all others.
 
-    A second key is there only where an integer leaves no room below it.
+    The second one tells apart the two lowest integers, which the first one makes room below.
     """
     import numpy as np
 
-    if present is None:
-        return [values]
-    lowest = np.iinfo(np.int64).min
-    first = np.where(present, np.maximum(values, lowest + 1), lowest)
-    crowded = bool((present & (values <= lowest)).any())
-    return [first, values.astype(np.int64)] if crowded else [first]
+    first = np.maximum(values, _LOWEST + 1)
+    if present is not None:
+        first[~present] = _LOWEST
+    return [first, (values > _LOWEST).astype(np.int8)]
