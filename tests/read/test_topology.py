@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.lang.query.ir import Direction
+from omnigraph.read import adjacency
 from omnigraph.read.edges import EdgeList, Ends
 from omnigraph.read.view import Reader
 from omnigraph.storage.handles import open_table
@@ -93,9 +94,13 @@ def test_arrays_have_the_promised_types(graph):
 EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=30)
 
 
-@settings(deadline=None)
-@given(EDGES)
-def test_adjacency_of_any_edges(edges):
+@pytest.mark.parametrize("key_bits", [63, 8])
+def test_adjacency_of_any_edges(key_bits, monkeypatch):
+    monkeypatch.setattr(adjacency, "_KEY_BITS", key_bits)
+    settings(deadline=None)(given(EDGES)(check_adjacency))()
+
+
+def check_adjacency(edges):
     src, dst = (np.array([pair[end] for pair in edges], np.int32) for end in (0, 1))
     made = EdgeList.of(Ends(src, dst, np.arange(len(edges), dtype=np.uint64)), (6, 6))
     steps = {OUT: defaultdict(list), IN: defaultdict(list), BOTH: defaultdict(list)}

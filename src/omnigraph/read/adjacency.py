@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from omnigraph.read.bindings import Codes, Counts
+
+_KEY_BITS = 63
 
 
 @dataclass(frozen=True)
@@ -73,26 +75,34 @@ def csr_of(rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
         np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
         if not fresh.all():
             keys = keys[fresh]
-    indptr = np.searchsorted(keys, np.arange(shape[0] + 1, dtype=np.int64) << 32)
-    return Csr(indptr.astype(np.int64, copy=False), keys.astype(np.int32), shape)
+    return Csr(_starts(keys, shape[0], 32), keys.astype(np.int32), shape)
 
 
 def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int, int]) -> MultiCsr:
     """The pairs of a row and a column, each with its position."""
     import numpy as np
 
-    order, _ = _grouped(columns, shape[1])
-    by_row, indptr = _grouped(rows[order], shape[0])
-    order = order[by_row]
-    return MultiCsr(indptr.astype(np.int64), columns[order], positions[order], shape)
+    place_bits = int(positions.max(initial=0)).bit_length()
+    column_bits = shape[1].bit_length()
+    wide = rows.astype(np.int64)
+    if shape[0].bit_length() + column_bits + place_bits <= _KEY_BITS:
+        # All three in one integer: the sort carries them along.
+        shift = column_bits + place_bits
+        keys = (wide << shift) | (columns.astype(np.int64) << place_bits) | positions
+        keys.sort()
+        positions = (keys & ((1 << place_bits) - 1)).astype(np.int32)
+        columns = ((keys >> place_bits) & ((1 << column_bits) - 1)).astype(np.int32)
+    else:
+        shift = 32
+        keys = (wide << shift) | columns
+        order = np.argsort(keys)
+        keys, columns, positions = keys[order], columns[order], positions[order]
+    return MultiCsr(_starts(keys, shape[0], shift), columns, positions, shape)
 
 
-def _grouped(keys: Codes, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """A stable order of the keys and where each one begins: a transposition in linear time."""
+def _starts(keys: Counts, rows: int, shift: int) -> Counts:
+    """Where each row begins among ascending keys that have it from this bit on."""
     import numpy as np
-    from scipy.sparse import csr_array
 
-    ends = np.arange(keys.size + 1, dtype=np.int32)
-    ones = np.ones(keys.size, np.bool_)
-    grouped = csr_array((ones, keys, ends), shape=(keys.size, size)).tocsc()
-    return grouped.indices, grouped.indptr
+    starts = np.searchsorted(keys, np.arange(rows + 1, dtype=np.int64) << shift)
+    return starts.astype(np.int64, copy=False)
