@@ -182,3 +182,9 @@ def test_status_names_files_that_are_not_the_graphs(omnigraph, graph, place):
     assert result.exit == 0
     assert "__recovery/notes.txt" in result.stderr
     assert "pending recoveries: 0" in result.stdout
+
+
+def test_columns_of_ends_without_edges_are_refused(omnigraph, graph, people):
+    result = omnigraph("load", "--data", people, "--from-col", "a", "--mode", "merge", graph)
+    assert result.exit == 1
+    assert "--from-col" in result.stderr

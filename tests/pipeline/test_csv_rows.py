@@ -115,3 +115,10 @@ def test_frames_of_texts_that_are_not_utf8(graph):
         graph.load_nodes("P", pa.table({"name": ["a", "b"], "tags": tags}))
     with pytest.raises(InputError, match=r'row 2: "to" of E: not UTF-8'):
         graph.load_edges("E", pa.table({"from": ["a", "a"], "to": raw}))
+
+
+def test_a_message_does_not_repeat_a_whole_header(graph):
+    table = pa.table({"name": ["a"], "y" * 5_000_000: [1], **{f"c{n}": [n] for n in range(500)}})
+    with pytest.raises(InputError, match=r"c0.*and 493 more") as caught:
+        graph.load_nodes("P", table)
+    assert len(str(caught.value)) < 2000

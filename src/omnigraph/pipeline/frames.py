@@ -31,12 +31,15 @@ from omnigraph.pipeline.lines import missing
 from omnigraph.pipeline.locations import LocalFile, Location, compression_of, readable
 from omnigraph.pipeline.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
 from omnigraph.pipeline.sources import Source, files_named
-from omnigraph.types import PropType, Scalar, Unfit
+from omnigraph.types import PropType, Scalar, Unfit, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 1 << 16
+
+_FAULTS = 8
+_NAME_LENGTH = 100
 
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
@@ -65,8 +68,9 @@ class Layout:
         """Refuse columns that are none of the type's, come twice, or lack what is required."""
         wrong = list(self._faults(columns))
         if wrong:
+            told = wrong[:_FAULTS] + ([f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS))
             raise InputError(
-                f"{name} cannot be read as {self.entity.name}: {'; '.join(wrong)}",
+                f"{name} cannot be read as {self.entity.name}: {'; '.join(told)}",
                 type_name=self.entity.name,
                 source=name,
             )
@@ -79,8 +83,8 @@ class Layout:
                 yield f'"{end}" is a property, name another column for the ends of the edge'
         for column in dict.fromkeys(columns):
             if column not in known:
-                hint = did_you_mean(column, known)
-                yield f'there is no property "{column}"' + (f", {hint}" if hint else "")
+                hint = did_you_mean(column[:_NAME_LENGTH], known)
+                yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
             elif list(columns).count(column) > 1:
                 yield f'there are two columns "{column}"'
         needed = [*self.ends, *required_names(entity)]

@@ -57,10 +57,12 @@ EdgeOption = Annotated[
     ),
 ]
 FromColumn = Annotated[
-    str, typer.Option("--from-col", metavar="NAME", help="The column of an edge's source.")
+    str | None,
+    typer.Option("--from-col", metavar="NAME", help="The column of an edge's source, if not from."),
 ]
 ToColumn = Annotated[
-    str, typer.Option("--to-col", metavar="NAME", help="The column of an edge's target.")
+    str | None,
+    typer.Option("--to-col", metavar="NAME", help="The column of an edge's target, if not to."),
 ]
 RejectsOption = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
@@ -81,8 +83,8 @@ def load(
     data: DataOption = None,
     node: NodeOption = None,
     edge: EdgeOption = None,
-    from_col: FromColumn = "from",
-    to_col: ToColumn = "to",
+    from_col: FromColumn = None,
+    to_col: ToColumn = None,
     branch: BranchOption = None,
     from_: Annotated[
         str | None,
@@ -103,8 +105,8 @@ def ingest(
     data: DataOption = None,
     node: NodeOption = None,
     edge: EdgeOption = None,
-    from_col: FromColumn = "from",
-    to_col: ToColumn = "to",
+    from_col: FromColumn = None,
+    to_col: ToColumn = None,
     mode: Annotated[
         Mode, typer.Option("--mode", help="How records meet what is there.")
     ] = Mode.MERGE,
@@ -129,8 +131,8 @@ class _Given:
         data: list[str] | None,
         node: list[str] | None,
         edge: list[str] | None,
-        from_col: str,
-        to_col: str,
+        from_col: str | None,
+        to_col: str | None,
     ) -> None:
         if not (data or node or edge):
             raise BadRequest("there is nothing to load; pass --data FILE, --node or --edge")
@@ -139,7 +141,13 @@ class _Given:
             raise BadRequest("--data - was given twice and stdin can be read once; drop one")
         self.node = [_pair("--node", text) for text in node or []]
         self.edge = [_pair("--edge", text) for text in edge or []]
-        self.from_col, self.to_col = from_col, to_col
+        for flag, column in (("--from-col", from_col), ("--to-col", to_col)):
+            if column is not None and not edge:
+                raise BadRequest(
+                    f"{flag} names a column of --edge files and there is none; drop it"
+                )
+        self.from_col = "from" if from_col is None else from_col
+        self.to_col = "to" if to_col is None else to_col
 
     def gather(self, inputs: LoadInput) -> None:
         """Add all of it, in the order data, nodes, edges."""
