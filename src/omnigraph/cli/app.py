@@ -10,10 +10,12 @@ import typer
 from omnigraph.cli.commands import (
     branch,
     commit,
+    explain,
     init,
     lint,
     load,
     mutate,
+    query,
     schema,
     snapshot,
     status,
@@ -24,7 +26,20 @@ from omnigraph.cli.product import version_text
 from omnigraph.cli.register import take_flags
 
 ABOUT = "A typed property graph that branches, merges and time-travels like Git."
-MODULES = (init, load, mutate, status, snapshot, schema, branch, commit, lint, version)
+MODULES = (
+    init,
+    load,
+    mutate,
+    query,
+    explain,
+    status,
+    snapshot,
+    schema,
+    branch,
+    commit,
+    lint,
+    version,
+)
 
 
 def build() -> typer.Typer:

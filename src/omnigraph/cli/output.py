@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import Any, TextIO
+from typing import Any
 
 from omnigraph.errors import StorageError
 
@@ -30,7 +30,7 @@ def put(text: str) -> None:
 
 def put_json(document: Any) -> None:
     """Write one pretty JSON document to stdout."""
-    put(json.dumps(document, indent=2, ensure_ascii=not _is_utf8(sys.stdout)))
+    put(json.dumps(document, indent=2, ensure_ascii=not is_utf8_output()))
 
 
 def note(text: str) -> None:
@@ -61,6 +61,7 @@ def accept_every_character() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _is_utf8(stream: TextIO | None) -> bool:
-    encoding = getattr(stream, "encoding", None) or ""
+def is_utf8_output() -> bool:
+    """Whether results may hold any character as it is."""
+    encoding = getattr(sys.stdout, "encoding", None) or ""
     return encoding.lower().replace("-", "") == "utf8"

@@ -31,10 +31,19 @@ ParamsFileOption = Annotated[
 ]
 
 
+def refuse_stored_query(name: str | None, query: str | None, inline: str | None) -> None:
+    """A name without a source is that of a query kept by a server, which is not there yet."""
+    if name is not None and query is None and inline is None:
+        raise BadRequest(
+            f"`{name}` without a source would be a stored query of a server, and there is no "
+            "--server in this version; pass the source with --query FILE or -e TEXT"
+        )
+
+
 def read_query(query: str | None, inline: str | None) -> str | Path:
     """The source text, or the file that holds it."""
     if query is not None and inline is not None:
-        raise BadRequest("both --query and -e were given; drop one")
+        raise typer.BadParameter("--query excludes -e")
     if inline is not None:
         if not inline.strip():
             raise BadRequest("-e is blank; give the text of a query")
@@ -47,7 +56,7 @@ def read_query(query: str | None, inline: str | None) -> str | Path:
 def read_params(text: str | None, file: str | None) -> Any:
     """The parameters as a JSON value, or None."""
     if text is not None and file is not None:
-        raise BadRequest("both --params and --params-file were given; drop one")
+        raise typer.BadParameter("--params excludes --params-file")
     if file is not None:
         text = read_stdin("--params-file") if file == STDIN else _read(Path(file))
     if text is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -11,6 +11,7 @@ from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import put
 from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.cli.tables import put_table
+from omnigraph.cli.targets import AtVersionOption, SnapshotOption, refuse_two_targets
 
 TABLE_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "table_path")
 
@@ -24,17 +25,11 @@ def snapshot(
     call: Call,
     uri: UriArgument = None,
     branch: BranchOption = None,
-    snapshot: Annotated[
-        str | None, typer.Option("--snapshot", metavar="ID", help="The state at this commit.")
-    ] = None,
-    at_version: Annotated[
-        int | None,
-        typer.Option("--at-version", metavar="N", help="The branch as it was at this version."),
-    ] = None,
+    snapshot: SnapshotOption = None,
+    at_version: AtVersionOption = None,
 ) -> None:
     """Show the version of every table at a branch or a commit."""
-    if snapshot is not None and (branch is not None or at_version is not None):
-        raise typer.BadParameter("--snapshot excludes --branch and --at-version")
+    refuse_two_targets(branch, snapshot, at_version)
     with call.open(call.address(uri)) as graph:
         pinned = graph.snapshot(branch=branch, snapshot=snapshot, version=at_version)
         document = {

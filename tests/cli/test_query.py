@@ -1,0 +1,216 @@
+"""`query` and `explain`."""
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.running import environment
+
+READS = """
+query everyone() {
+  match { $p: Person }
+  return { $p.name as name, $p.age as age }
+  order { name }
+}
+query named($n: String) {
+  match { $p: Person { name: $n } }
+  return { $p.name, $p.age }
+}
+query rename($n: String) { update Person set { age: 1 } where name = $n }
+"""
+PEOPLE = (
+    '{"type":"Person","data":{"name":"ada","age":36}}\n'
+    '{"type":"Person","data":{"name":"bob, \\"the\\" builder"}}\n'
+    '{"type":"Person","data":{"name":"日本\\u001b[31m"}}\n'
+    '{"edge":"Knows","from":"ada","to":"日本\\u001b[31m"}\n'
+)
+INLINE = 'query one() { match { $p: Person { name: "ada" } } return { $p.age as age } }'
+
+
+@pytest.fixture
+def people(omnigraph, graph, place):
+    """A graph with three people; the queries lie beside it."""
+    (place / "reads.gq").write_text(READS, "utf-8")
+    (place / "people.jsonl").write_text(PEOPLE, "utf-8")
+    done = omnigraph("load", "--data", "people.jsonl", "--mode", "merge", "--quiet", graph)
+    assert done.exit == 0, done.stderr
+    return graph
+
+
+@pytest.fixture
+def ask(omnigraph, people):
+    """Run a query on the graph."""
+
+    def run(*argv, **more):
+        return omnigraph("query", *argv, "--store", people, **more)
+
+    return run
+
+
+def test_a_table_is_the_default(ask):
+    result = ask("everyone", "--query", "reads.gq")
+    assert result.exit == 0
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == [
+        "3 rows from branch main via everyone",
+        "name               | age",
+        "-------------------+-----",
+        "ada                | 36",
+        'bob, "the" builder | null',
+        r"日本\x1b[31m       | null",
+    ]
+
+
+def test_a_table_fits_the_terminal(people, place):
+    source = 'query q() { match { $p: Person } return { $p.name as a, "%s" as b } limit 1 }'
+    argv = ["query", "-e", source % ("wide " * 20), "--store", people]
+    mine, theirs = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", *argv],
+        cwd=place,
+        env=environment(place / "home", {"COLUMNS": "40", "LINES": "24"}),
+        stdout=theirs,
+        check=True,
+    )
+    shown = os.read(mine, 4096).decode()
+    os.close(theirs)
+    os.close(mine)
+    lines = shown.splitlines()
+    assert lines[0] == "1 rows from branch main via q"
+    assert max(map(len, lines[1:])) == 40
+    assert lines[3].endswith("…")
+
+
+def test_json_is_the_whole_answer(ask, omnigraph, people):
+    document = ask("named", "--query", "reads.gq", "--params", '{"n":"ada"}', "--json").json
+    head = omnigraph("snapshot", people, "--json").json["graph_commit_id"]
+    assert document == {
+        "query_name": "named",
+        "target": {"branch": "main", "snapshot": None},
+        "row_count": 1,
+        "columns": ["p.name", "p.age"],
+        "rows": [{"p.name": "ada", "p.age": 36}],
+        "graph_commit_id": head,
+    }
+    assert ask("-e", INLINE, "--format", "json").json == ask("-e", INLINE, "--json").json
+
+
+def test_jsonl(ask):
+    head, *rows = ask("everyone", "--query", "reads.gq", "--format", "jsonl").stdout.splitlines()
+    assert json.loads(head) == {
+        "kind": "metadata",
+        "query_name": "everyone",
+        "target": {"branch": "main", "snapshot": None},
+        "row_count": 3,
+    }
+    assert [json.loads(row)["age"] for row in rows] == [36, None, None]
+
+
+def test_csv_can_be_read_back(ask):
+    text = ask("everyone", "--query", "reads.gq", "--format", "csv").stdout
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["name", "age"],
+        ["ada", "36"],
+        ['bob, "the" builder', "null"],
+        ["日本\x1b[31m", "null"],
+    ]
+
+
+def test_kv(ask):
+    result = ask("-e", INLINE, "--format", "kv")
+    assert result.stdout == "1 rows from branch main via one\nrow 1\nage: 36\n"
+
+
+def test_queries_and_parameters_come_from_stdin_too(ask):
+    assert ask("--query", "-", "--json", stdin=INLINE).json["rows"] == [{"age": 36}]
+    argv = ("named", "--query", "reads.gq", "--params-file", "-", "--json")
+    assert ask(*argv, stdin='{"n": "nobody"}').json["rows"] == []
+
+
+def test_the_past_and_other_branches(ask, omnigraph, people):
+    before = omnigraph("snapshot", people, "--json").json
+    omnigraph("branch", "create", "dev", "--uri", people)
+    change = ("mutate", "rename", "--query", "reads.gq", "--params", '{"n":"ada"}', "--quiet")
+    assert omnigraph(*change, "--store", people).exit == 0
+
+    def age(*target):
+        return ask("-e", INLINE, *target, "--json").json["rows"][0]["age"]
+
+    assert age() == 1
+    assert age("--branch", "dev") == 36
+    assert age("--snapshot", before["graph_commit_id"]) == 36
+    assert age("--at-version", str(before["manifest_version"])) == 36
+    old = ask("-e", INLINE, "--at-version", str(before["manifest_version"]), "--json").json
+    assert old["target"]["version"] == before["manifest_version"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "exit", "words"),
+    [
+        (["--json", "--format", "csv", "-e", INLINE], 2, ["--format"]),
+        (["--branch", "main", "--snapshot", "x", "-e", INLINE], 2, ["--snapshot"]),
+        (["--format", "xml", "-e", INLINE], 2, ["--format"]),
+        (["-e", INLINE, "--query", "reads.gq"], 2, ["--query", "-e"]),
+        (["-e", INLINE, "--params", "{}", "--params-file", "x"], 2, ["--params-file"]),
+        (["-e", " "], 1, ["-e"]),
+        ([], 1, ["--query"]),
+        (["stored"], 1, ["stored", "--server", "--query"]),
+        (["absent", "--query", "reads.gq"], 1, ["absent", "not found"]),
+        (["--query", "reads.gq"], 1, ["3 queries"]),
+        (["rename", "--query", "reads.gq", "--params", '{"n":"x"}'], 1, ["mutate"]),
+        (["named", "--query", "reads.gq"], 1, ["param error", "n"]),
+        (["named", "--query", "reads.gq", "--params", "[1]"], 1, ["object"]),
+        (["named", "--query", "reads.gq", "--params", "{"], 1, ["JSON"]),
+        (["-e", INLINE, "--branch", "nowhere"], 1, ["nowhere"]),
+        (["-e", INLINE, "--snapshot", "nowhere"], 1, ["nowhere"]),
+        (["-e", INLINE, "--at-version", "99"], 1, ["99"]),
+        (["-e", INLINE, "--as", "ada"], 1, ["--as"]),
+        (["-e", "query q() { match { $p: Pers } return { $p } }"], 1, ["T1", "^^^^"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_refusals(ask, argv, exit, words):
+    result = ask(*argv)
+    assert result.exit == exit
+    assert result.stderr.startswith("error: ")
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+def test_json_stays_json_where_the_output_is_not_utf8(fresh, people, format):
+    argv = ("query", "everyone", "--query", "reads.gq", "--format", format, "--store", people)
+    result = fresh(*argv, env={"PYTHONIOENCODING": "ascii"})
+    assert result.stdout.isascii()
+    text = result.stdout if format == "json" else result.stdout.splitlines()[3]
+    answer = json.loads(text)
+    row = answer["rows"][2] if format == "json" else answer
+    assert row["name"] == "日本\x1b[31m"
+
+
+def test_explain_shows_the_plan_and_runs_nothing(omnigraph, people):
+    result = omnigraph("explain", "named", "--query", "reads.gq", "--store", people)
+    assert result.exit == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("named on branch main, commit ")
+    assert lines[1:4] == [
+        "scan $p: Person [$p.name = $n]",
+        "    node:Person: 3 rows",
+        "    index node:Person.id (btree): none",
+    ]
+
+
+def test_explain_in_json(omnigraph, people):
+    argv = ("explain", "named", "--query", "reads.gq", "--params", '{"n":"x"}', "--json")
+    document = omnigraph(*argv, "--store", people).json
+    assert document["query_name"] == "named"
+    assert document["steps"][0]["indexes"] == [
+        {"table_key": "node:Person", "column": "id", "kind": "btree", "coverage": "none"}
+    ]
+    assert omnigraph("explain", "rename", "--query", "reads.gq", "--store", people).exit == 1
