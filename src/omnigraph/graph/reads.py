@@ -33,15 +33,15 @@ def query(
     profile: Profile | None = None,
 ) -> QueryResult:
     """Run a read on one snapshot."""
-    from omnigraph.read.execute import run_read
-
-    with timed(profile, "open"):
+    with timed(profile, "snapshot"):
         snapshot, catalog = resolve(graph, target)
-        view = graph.reader.view(snapshot, catalog)
     with timed(profile, "plan"):
         plan = _plan(graph, catalog, source, name)
         values = _values(plan, params)
+    from omnigraph.read.execute import run_read
+
     with timed(profile, "run") as phase:
+        view = graph.reader.view(snapshot, catalog)
         table = run_read(view, plan, values, embedder=graph.embedder, profile=profile)
         phase.rows = table.num_rows
     return QueryResult(table, plan.columns, plan.name, target, snapshot.graph_commit_id)

@@ -112,26 +112,31 @@ def _kv(result: QueryResult) -> Iterator[str]:
 
 def table_text(result: QueryResult, *, limit: int | None = None, width: int | None = None) -> str:
     """The rows, or the first of them, below each other, in columns that fit ``width`` if possible."""
-    from rich.cells import cell_len
-
     lines = [[printable(name) for name in result.columns], *cells(result, 0, limit)]
-    sizes = [[cell_len(text) for text in line] for line in lines]
-    widths = fitted([max(column) for column in zip(*sizes, strict=True)], width)
-    head, *body = (_line(line, widths) for line in lines)
+    natural = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    widths = fitted(natural, width)
+    head, *body = (SEPARATOR.join(map(_padded, line, widths)).rstrip() for line in lines)
     rule = "-+-".join("-" * size for size in widths)
     return "\n".join([summary(result), head, rule, *body])
 
 
-def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
-    return SEPARATOR.join(map(_padded, texts, widths)).rstrip()
+def _width(text: str) -> int:
+    """How many cells of a screen the text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def _padded(text: str, width: int) -> str:
-    from rich.cells import cell_len, set_cell_size
+    size = _width(text)
+    if size > width:
+        from rich.cells import set_cell_size
 
-    if cell_len(text) > width:
         text = set_cell_size(text, width - 1).rstrip() + CUT
-    return text + " " * (width - cell_len(text))
+        size = _width(text)
+    return text + " " * (width - size)
 
 
 def fitted(natural: Sequence[int], width: int | None) -> list[int]:
@@ -159,7 +164,9 @@ def _pieces(result: QueryResult, *, js_safe: bool = False) -> Iterator[Iterator[
 
 def _cell(value: Any) -> str:
     """Text as it is, everything else as compact JSON."""
-    return value if isinstance(value, str) else _dumped(value, ascii_only=False)
+    if isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else _dumped(value, ascii_only=False)
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,133 @@
+"""Explanations: the plan with tables, rows and index coverage."""
+
+import pytest
+
+import omnigraph as og
+
+SCHEMA = """
+node Person {
+  handle: String @key
+  name: String @index
+  age: I32? @index
+  mail: String? @unique
+  level: enum(guest, member) @index
+  tags: [String]?
+}
+node Note {
+  title: String @index
+  embedding: Vector(2)? @index
+}
+edge Knows: Person -> Person { since: Date? @index }
+"""
+PEOPLE = [
+    {"type": "Person", "data": {"handle": "ada", "name": "Ada", "age": 36, "level": "member"}},
+    {"type": "Person", "data": {"handle": "bob", "name": "Bob", "level": "guest"}},
+    {"type": "Note", "data": {"title": "on engines", "embedding": [1, 0]}},
+    {"edge": "Knows", "from": "ada", "to": "bob", "data": {"since": "2024-01-01"}},
+]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load(PEOPLE)
+        yield graph
+
+
+def uses(graph, match, ret="$p", order="", limit=""):
+    """Step texts with their indexes as (column, kind, coverage)."""
+    source = f"query q($h: String) {{ match {{ {match} }} return {{ {ret} }} {order} {limit} }}"
+    explained = graph.explain(source)
+    return [
+        (f"{index.table_key}.{index.column}", index.kind, index.coverage)
+        for step in explained.steps
+        for index in step.indexes
+    ]
+
+
+def test_the_plan_with_its_tables(graph):
+    explained = graph.explain(
+        "query far($h: String) {"
+        " match { $p: Person { handle: $h } $p knows{1,2} $q not { $q knows $p } }"
+        " return { $q.name as name } order { name } limit 3 }"
+    )
+    assert explained.query_name == "far"
+    assert explained.graph_commit_id == graph.snapshot().graph_commit_id
+    tables = [(step.table_key, step.rows) for step in explained.steps if step.table_key]
+    assert tables == [("node:Person", 2), ("edge:Knows", 1), ("edge:Knows", 1)]
+    texts = [step.text for step in explained.steps]
+    assert texts[0] == "scan $p: Person [$p.handle = $h]"
+    assert any(text.startswith("anti join on ") for text in texts)
+    assert texts[-2:] == ["order name asc", "limit 3"]
+    lines = explained.text.splitlines()
+    assert lines[0] == f"far on branch main, commit {explained.graph_commit_id}"
+    assert lines[1:4] == [
+        "scan $p: Person [$p.handle = $h]",
+        "    node:Person: 2 rows",
+        "    index node:Person.id (btree): none",
+    ]
+    assert str(explained) == explained.text
+
+
+def test_a_filter_names_the_index_that_could_serve_it(graph):
+    assert uses(graph, "$p: Person { handle: $h }") == [("node:Person.id", "btree", "none")]
+    assert uses(graph, "$p: Person $p.age > 3") == [("node:Person.age", "btree", "none")]
+    assert uses(graph, '$p: Person search($p.name, "ada")') == [("node:Person.name", "fts", "none")]
+    assert uses(graph, "$p knows $q") == [("edge:Knows.src", "btree", "none")]
+    assert uses(graph, "$p <knows> $q") == [
+        ("edge:Knows.src", "btree", "none"),
+        ("edge:Knows.dst", "btree", "none"),
+    ]
+    assert uses(graph, '$p $e:knows $q $e.since > date("2024-01-01")')[1:] == [
+        ("edge:Knows.since", "btree", "none")
+    ]
+
+
+def test_a_comparison_of_two_variables_uses_no_index(graph):
+    assert uses(graph, "$p: Person $q: Person $p.age = $q.age") == []
+
+
+def test_rankings_use_text_and_vector_indexes(graph):
+    order = "order { rrf(nearest($n.embedding, [1.0, 0.0]), bm25($n.title, $h)) }"
+    assert uses(graph, "$n: Note", "$n", order, "limit 2") == [
+        ("node:Note.embedding", "vector", "none"),
+        ("node:Note.title", "fts", "none"),
+    ]
+
+
+def test_coverage_is_that_of_the_snapshot(graph):
+    match = '$p: Person { level: "member" } $p.age > 3 search($p.name, "ada")'
+    before = graph.snapshot().graph_commit_id
+    graph.ensure_indices()
+    assert {coverage for _, _, coverage in uses(graph, match)} == {"indexed"}
+    graph.load([{"type": "Person", "data": {"handle": "eve", "name": "E", "level": "guest"}}])
+    assert {coverage for _, _, coverage in uses(graph, match)} == {"degraded"}
+    then = graph.explain(
+        "query q() { match { $p: Person $p.age > 3 } return { $p } }", snapshot=before
+    )
+    assert [index.coverage for step in then.steps for index in step.indexes] == ["none"]
+    assert then.text.startswith(f"q on snapshot {before}, commit {before}")
+
+
+def test_the_document(graph):
+    document = graph.explain("query q() { match { $p: Person } return { $p } }").to_json()
+    assert document["target"] == {"branch": "main", "snapshot": None}
+    assert document["steps"][0] == {
+        "text": "scan $p: Person",
+        "table_key": "node:Person",
+        "rows": 2,
+        "cached": False,
+        "indexes": [],
+    }
+
+
+def test_parameters_are_checked_when_they_are_given(graph):
+    source = "query q($n: I32) { match { $p: Person $p.age > $n } return { $p } }"
+    assert graph.explain(source).path is None
+    with pytest.raises(og.errors.ParamError):
+        graph.explain(source, params={"n": "many"})
+
+
+def test_a_mutation_is_refused(graph):
+    with pytest.raises(og.errors.BadRequest, match="mutate"):
+        graph.explain('query q() { delete Person where handle = "x" }')
