@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 
 from omnigraph.errors import OmniGraphError, ParseError
 from omnigraph.lang.query.parser import parse
-from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.catalog import Catalog
 from tests.conformance.case_files import Case
 from tests.conformance.executors import Session, environment, open_session
 from tests.conformance.expectations import check_error, check_rows, only_known, same_value
@@ -30,9 +27,7 @@ def run_query_case(case: Case) -> None:
     only_known(f"fixture {case.body['fixture']}", fixture, FIXTURE_KEYS)
     _check_keys(case.body)
     schema, data = fixture["schema"], fixture["data"] or ""
-    with closing(
-        open_session(schema, _catalog(schema), data, writes=_writes(case.body))
-    ) as session:
+    with closing(open_session(schema, data, writes=_writes(case.body))) as session:
         _judge(session, case.body)
 
 
@@ -43,11 +38,6 @@ def _writes(run: Mapping[str, Any]) -> bool:
     except ParseError:
         mutates = False
     return mutates or any(_writes(follow_up) for follow_up in run["expect"].get("then") or [])
-
-
-@functools.cache
-def _catalog(schema: str) -> Catalog:
-    return compile_schema(schema).catalog
 
 
 def _check_keys(run: Mapping[str, Any]) -> None:

@@ -1,11 +1,16 @@
 """The runner itself: a case that is not met, or not understood, must fail."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import omnigraph
+from omnigraph.errors import ProviderError
+from omnigraph.lang.query import compile_query
+from omnigraph.lang.schema import compile_schema
 from tests.conformance.case_files import BUNDLED, DIRECTORY_VARIABLE, Case, all_cases
-from tests.conformance.executors import NotBuiltError
+from tests.conformance.executors import NotBuiltError, agree
 from tests.conformance.expectations import matches, same_value
 from tests.conformance.query_cases import run_query_case
 from tests.conformance.schema_cases import run_schema_case
@@ -107,9 +112,48 @@ class TestQueryCases:
         query(near, expect, "notes", env={"OMNIGRAPH_EMBEDDINGS_MOCK": "1"})
         monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")
         query(near, expect, "notes")
-        with pytest.raises(NotBuiltError, match="provider"):
+        with pytest.raises(ProviderError):
             query(near, expect, "notes", env={"OMNIGRAPH_EMBEDDINGS_MOCK": ""})
         query(near, expect, "notes")
+
+
+class TestAgreement:
+    """The oracle judges every read beside the case."""
+
+    CATALOG = compile_schema(FIXTURES["pair"]["schema"]).catalog
+    GOOD = ({"name": "b"}, {"name": "a"})
+
+    def agree(self, source, got):
+        agree(compile_query(self.CATALOG, source), list(got), list(self.GOOD))
+
+    def test_an_ordered_answer_must_be_in_that_order(self):
+        self.agree(READ, self.GOOD)
+        with pytest.raises(Failed):
+            self.agree(READ, self.GOOD[::-1])
+
+    def test_any_order_will_do_where_none_is_asked_for(self):
+        unordered = READ.replace("order { $i.name desc }", "")
+        self.agree(unordered, self.GOOD[::-1])
+        for wrong in (self.GOOD[:1], [*self.GOOD, {"name": "a"}], [{"name": "b"}, {"name": "c"}]):
+            with pytest.raises(Failed):
+                self.agree(unordered, wrong)
+
+    def test_a_limit_without_order_fixes_the_number(self):
+        limited = READ.replace("order { $i.name desc }", "limit 2")
+        self.agree(limited, [{"name": "c"}, {"name": "d"}])
+        with pytest.raises(AssertionError):
+            self.agree(limited, self.GOOD[:1])
+
+    def test_an_engine_that_answers_otherwise_fails_the_case(self, monkeypatch):
+        answer = omnigraph.Graph.query
+
+        def wrong(graph, *given):
+            result = answer(graph, *given)
+            return replace(result, table=result.table.slice(1))
+
+        monkeypatch.setattr(omnigraph.Graph, "query", wrong)
+        with pytest.raises(Failed, match="rows differ"):
+            query(READ, rows("a", ordered=True))
 
 
 class TestSchemaCases:
