@@ -159,7 +159,6 @@ def test_mutate_if_commit(omnigraph, graph):
     [
         (("-e", ""), "-e"),
         ((), "--query"),
-        (("-e", ADD, "--query", "x.gq"), "--query"),
         (("-e", ADD, "--params", "{"), "JSON"),
         (("-e", ADD, "--params", "[]"), "object"),
         (("-e", "query q() { match { $p: Person } return { $p } }"), "query"),
@@ -171,6 +170,13 @@ def test_mutate_misused(omnigraph, graph, argv, word):
     result = omnigraph("mutate", *argv, "--uri", graph)
     assert result.exit == 1
     assert word in result.stderr
+
+
+def test_flags_of_mutate_that_exclude_each_other(omnigraph, graph):
+    for argv in (("--query", "x.gq"), ("--params", "{}", "--params-file", "x.json")):
+        result = omnigraph("mutate", "-e", ADD, *argv, "--uri", graph)
+        assert result.exit == 2
+        assert argv[-2] in result.stderr
 
 
 def test_status_names_files_that_are_not_the_graphs(omnigraph, graph, place):
