@@ -529,6 +529,29 @@ def test_delta_gives_inserted_updated_and_deleted_rows(uri):
     assert delta.get_deleted_row_ids().read_all()["_rowid"].to_pylist() == [2]
 
 
+def test_an_overwrite_numbers_rows_on_and_the_delta_shows_all_of_it(uri):
+    # A reader derives its nodes from an older version: a row id must not mean two rows.
+    dataset = create(uri, rows("abc"))
+    dataset = LanceDataset.commit(
+        dataset, write_fragments(rows("ax"), dataset, mode="overwrite", return_transaction=True)
+    )
+    assert sorted(row_ids(dataset).values()) == [3, 4]
+    delta = dataset.delta(compared_against=1)
+    assert delta.get_inserted_rows().read_all()["id"].to_pylist() == ["a", "x"]
+    assert delta.get_deleted_row_ids().read_all()["_rowid"].to_pylist() == [0, 1, 2]
+
+
+def test_delta_does_not_show_what_a_restore_brought_back(uri):
+    # Whoever derives a state from a delta looks for restores in between first.
+    dataset = create(uri, rows("abc"))
+    upsert(dataset).execute(rows("b", 10))
+    dataset.delete("id = 'c'")
+    dataset.checkout_version(1).restore()
+    delta = reopen(dataset).delta(compared_against=3)
+    assert delta.get_inserted_rows().read_all().num_rows == 0
+    assert delta.get_updated_rows().read_all().num_rows == 0
+
+
 def test_delta_on_a_branch_knows_deleted_rows_back_to_its_fork_only(uri):
     # For older bases ask the parent; inserted and updated rows are right in any case.
     dataset = append(create(uri), rows("a"))
