@@ -205,8 +205,21 @@ class Query:
         name, prop = self.rng.choice(choices)
         return f"${name}.{prop}"
 
+    def pair(self) -> list[str]:
+        """Two variables of one node type, when there are two."""
+        persons = [name for name, kind in self.nodes.items() if kind == "Person"]
+        cities = [name for name, kind in self.nodes.items() if kind == "City"]
+        pairs = [found for found in (persons, cities) if len(found) > 1]
+        return self.rng.sample(self.rng.choice(pairs), 2) if pairs else []
+
     def predicate(self) -> str:
         rng = self.rng
+        pair = self.pair()
+        if pair and rng.random() < 0.3:
+            one, two = pair
+            key, other = ("name", "nick") if self.nodes[one] == "Person" else ("code", "label")
+            prop, op = rng.choice([(key, "!="), (key, "!="), (other, "="), (key, "=")])
+            return f"${one}.{prop} {op} ${two}.{prop}"
         kind = rng.random()
         op = rng.choice(["=", "!=", "<", "<=", ">", ">="])
         number = self.property_of(NUMBERS)
@@ -233,6 +246,12 @@ class Query:
         return rng.choice(["1 = 1", "1 = 1", "2 > 1", '"a" = "b"'])
 
     def negation(self, depth: int) -> str:
+        pair = self.pair()
+        if pair and self.rng.random() < 0.4:
+            one, two = pair
+            word = "knows" if self.nodes[one] == "Person" else "near"
+            shown = self.rng.choice([word, word, word, f"<{word}>", word + "{1,2}"])
+            return f"not {{ ${one} {shown} ${two} }}"
         inner = Query(self.rng, dict(self.nodes), dict(self.edges), self.taken + 100 * (depth + 1))
         clauses = [inner.clause(depth + 1) for _ in range(self.rng.randint(1, 2))]
         return f"not {{ {'  '.join(clauses)} }}"

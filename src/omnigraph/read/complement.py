@@ -1,8 +1,9 @@
-"""Counting what a negated traversal leaves: everything, less what the traversal joins.
+"""Counting what a negated traversal or an inequality leaves: everything, less its opposite.
 
-`not { $a knows $c }` asks for pairs that are not joined, so its rows would have to be enumerated. A
-count needs no rows: the matches without the block, less the matches with the traversal instead of
-it, and both are counted by messages. Rows come with a sign, and groups that end at zero are none.
+`not { $a knows $c }` asks for pairs that are not joined, and `$a.name != $c.name` for pairs of
+different nodes, so their rows would have to be enumerated. A count needs no rows: the matches without
+the clause, less the matches with its opposite, and both are counted by messages. Rows come with a
+sign, and groups that end at zero are none.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.read.bindings import Bindings, Carried
-from omnigraph.read.pattern import Negation, Pattern
+from omnigraph.read.pattern import Negation, Pattern, merged
 
 if TYPE_CHECKING:
     from omnigraph.read.solve import Wanted
@@ -22,21 +24,63 @@ if TYPE_CHECKING:
 _MOST = 2
 
 
-def signed(pattern: Pattern, wanted: Wanted) -> Iterator[tuple[int, Pattern]]:
+def signed(pattern: Pattern, wanted: Wanted, catalog: Catalog) -> Iterator[tuple[int, Pattern]]:
     """Patterns whose counts add up, by sign, to that of the pattern."""
     blocks = [one for one in pattern.negations if _is_joined(one) and not one.outer <= wanted.kept]
-    others = tuple(one for one in pattern.negations if one not in blocks[:_MOST])
-    yield from _signed(replace(pattern, negations=others), blocks[:_MOST], 1)
+    blocks = blocks[:_MOST]
+    others = tuple(one for one in pattern.negations if one not in blocks)
+    for sign, one in _without_blocks(replace(pattern, negations=others), blocks, 1):
+        yield from _without_inequality(one, wanted, catalog, sign)
 
 
-def _signed(pattern: Pattern, blocks: list[Negation], sign: int) -> Iterator[tuple[int, Pattern]]:
+def _without_blocks(
+    pattern: Pattern, blocks: list[Negation], sign: int
+) -> Iterator[tuple[int, Pattern]]:
     if not blocks:
         yield sign, pattern
         return
     first, *rest = blocks
-    yield from _signed(pattern, rest, sign)
+    yield from _without_blocks(pattern, rest, sign)
     joined = replace(pattern, traversals=pattern.traversals + first.pattern.traversals)
-    yield from _signed(joined, rest, -sign)
+    yield from _without_blocks(joined, rest, -sign)
+
+
+def _without_inequality(
+    pattern: Pattern, wanted: Wanted, catalog: Catalog, sign: int
+) -> Iterator[tuple[int, Pattern]]:
+    """Different nodes: any nodes, less twice the same."""
+    asked = wanted.kept | {
+        one.arg.var for one in wanted.totals.values() if isinstance(one.arg, ir.PropertyOf)
+    }
+    for join in pattern.joins:
+        pair = _keys_differ(join, pattern, catalog)
+        free = [name for name in pair if name not in asked and name not in pattern.given]
+        if free:
+            old = free[0]
+            new = pair[1] if old == pair[0] else pair[0]
+            rest = replace(pattern, joins=tuple(one for one in pattern.joins if one is not join))
+            yield sign, rest
+            yield -sign, merged(rest, old, new)
+            return
+    yield sign, pattern
+
+
+def _keys_differ(join: ir.Compare, pattern: Pattern, catalog: Catalog) -> tuple[str, ...]:
+    """The variables whose whole keys an inequality compares, if it does."""
+    left, right = join.left, join.right
+    if (
+        join.op != "!="
+        or not isinstance(left, ir.PropertyOf)
+        or not isinstance(right, ir.PropertyOf)
+    ):
+        return ()
+    if left.var not in pattern.nodes or right.var not in pattern.nodes:
+        return ()
+    kind = pattern.nodes[left.var]
+    whole = catalog.nodes[kind].key == (left.property,)
+    if not whole or left.property != right.property or pattern.nodes[right.var] != kind:
+        return ()
+    return left.var, right.var
 
 
 def _is_joined(negation: Negation) -> bool:

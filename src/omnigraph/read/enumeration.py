@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.query import ir
 from omnigraph.read import kernels
 from omnigraph.read.bindings import Bindings, Carried
-from omnigraph.read.links import EdgeLink, Link, pieces
+from omnigraph.read.edge_links import EdgeLink
+from omnigraph.read.links import Link, pieces
 from omnigraph.read.pattern import Negation, Pattern, variables_of
 from omnigraph.read.predicates import Rows as RowSet
 from omnigraph.read.predicates import holds
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from omnigraph.read.bindings import Codes, Counts, Mask, Space
-    from omnigraph.read.solve import World
+    from omnigraph.read.world import World
 
 MAX_ROWS = 1 << 21
 
@@ -99,6 +100,7 @@ class Enumeration:
         pattern: Pattern,
         supports: Mapping[str, Support],
         links: Sequence[Link],
+        joins: Sequence[ir.Compare],
         negations: Sequence[Negation],
         kept: frozenset[str],
         matched: Matched,
@@ -109,7 +111,7 @@ class Enumeration:
         self.kept = kept
         self.matched = matched
         self.links = list(links)
-        self.joins = list(pattern.joins)
+        self.joins = list(joins)
         self.negations = list(negations)
         self.edge_tests = {
             name: pattern.tests[name] for name in pattern.edges if name in pattern.tests
@@ -154,9 +156,9 @@ class Enumeration:
         return [
             link
             for link in self.links
-            if name in link.traversal.ends
-            and link.traversal.left != link.traversal.right
-            and link.traversal.ends - {name} <= self.bound
+            if name in link.span.ends
+            and link.span.left != link.span.right
+            and link.span.ends - {name} <= self.bound
         ]
 
     def _growth(self, name: str) -> float:
@@ -167,7 +169,7 @@ class Enumeration:
 
     def _link_growth(self, link: Link, name: str) -> float:
         support = self.supports[name]
-        origin = _other(link, name)
+        origin = link.span.other(name)
         return link.fan_out(origin) * support.count / max(1, support.size)
 
     # -- steps
@@ -175,7 +177,7 @@ class Enumeration:
     def _extend(self, name: str, links: list[Link]) -> None:
         first, *rest = links
         plain = [
-            link for link in links if isinstance(link, EdgeLink) and link.traversal.edge_var is None
+            link for link in links if isinstance(link, EdgeLink) and link.span.edge_var is None
         ]
         last = not [one for one in self.supports if one not in self.bound and one != name]
         if len(plain) == len(links) == 2:
@@ -184,7 +186,7 @@ class Enumeration:
                 return
             self.steps.append((self._meet(name, plain), _origins(plain, name)))
             return
-        edge = first.traversal.edge_var
+        edge = first.span.edge_var
         if edge is not None:
             self.bound.add(edge)
         self.steps.append((self._expand(name, first), _origins([first], name)))
@@ -196,12 +198,12 @@ class Enumeration:
         needed = set(self.kept)
         needed |= {one for join in self.joins for one in variables_of(join)}
         needed |= {one for negation in self.negations for one in negation.outer}
-        needed |= {one for link in self.links for one in link.traversal.ends}
+        needed |= {one for link in self.links for one in link.span.ends}
         return name not in needed and not self.supports[name].totals
 
     def _settle(self) -> None:
         """Everything that can be decided with what is bound."""
-        for link in [one for one in self.links if one.traversal.ends <= self.bound]:
+        for link in [one for one in self.links if one.span.ends <= self.bound]:
             self.links.remove(link)
             self._close(link)
         for name in [one for one in self.edge_tests if one in self.bound]:
@@ -217,12 +219,12 @@ class Enumeration:
             self.steps.append((self._refuse(negation), negation.outer))
 
     def _close(self, link: Link) -> None:
-        edge = link.traversal.edge_var
+        edge = link.span.edge_var
         if edge is None:
-            self.steps.append((self._check(link), link.traversal.ends))
+            self.steps.append((self._check(link), link.span.ends))
         else:
             self.bound.add(edge)
-            self.steps.append((self._expand_closed(link, edge), link.traversal.ends))
+            self.steps.append((self._expand_closed(link, edge), link.span.ends))
 
     def _scan(self, name: str) -> Step:
         """Every living code of the variable beside every row."""
@@ -256,8 +258,8 @@ class Enumeration:
         return rows.join(weights, {k: entry.at(where) for k, entry in support.totals.items()})
 
     def _expand(self, name: str, link: Link) -> Step:
-        origin = _other(link, name)
-        edge = link.traversal.edge_var
+        origin = link.span.other(name)
+        edge = link.span.edge_var
 
         def step(rows: Rows, limit: int) -> Iterator[Rows]:
             for found in link.expand(origin, rows.codes[origin], limit):
@@ -296,7 +298,7 @@ class Enumeration:
     def _meet(self, name: str, links: Sequence[EdgeLink]) -> Step:
         """The common neighbours of two bound variables."""
         one, two = links
-        left, right = _other(one, name), _other(two, name)
+        left, right = one.span.other(name), two.span.other(name)
 
         def step(rows: Rows, limit: int) -> Iterator[Rows]:
             first, second = one.csr(left), two.csr(right)
@@ -317,7 +319,7 @@ class Enumeration:
     def _count_common(self, name: str, links: Sequence[EdgeLink]) -> Step:
         """How many common neighbours two bound variables have, without listing them."""
         one, two = links
-        left, right = _other(one, name), _other(two, name)
+        left, right = one.span.other(name), two.span.other(name)
         support = self.supports[name]
 
         def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
@@ -331,7 +333,7 @@ class Enumeration:
         return step
 
     def _check(self, link: Link) -> Step:
-        left, right = link.traversal.left, link.traversal.right
+        left, right = link.span.left, link.span.right
 
         def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
             yield rows.at(link.contains(rows.codes[left], rows.codes[right]))
@@ -340,7 +342,7 @@ class Enumeration:
 
     def _expand_closed(self, link: Link, edge: str) -> Step:
         """Every stored edge between two bound variables."""
-        left, right = link.traversal.left, link.traversal.right
+        left, right = link.span.left, link.span.right
 
         def step(rows: Rows, limit: int) -> Iterator[Rows]:
             for found in link.expand(left, rows.codes[left], limit):
@@ -391,8 +393,4 @@ def negation_ready(negation: Negation, bound: set[str]) -> bool:
 
 
 def _origins(links: Sequence[Link], name: str) -> frozenset[str]:
-    return frozenset(_other(link, name) for link in links)
-
-
-def _other(link: Link, name: str) -> str:
-    return link.traversal.right if name == link.traversal.left else link.traversal.left
+    return frozenset(link.span.other(name) for link in links)

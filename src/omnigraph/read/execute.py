@@ -13,7 +13,7 @@ from omnigraph.read.paths import open_world
 from omnigraph.read.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.profile import Profile, timed
 from omnigraph.read.ranking import Ranked, rank
-from omnigraph.read.solve import Wanted, World, living, solve, space_of
+from omnigraph.read.solve import Wanted, living, solve, space_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ class _Run:
         self.profile = profile
         self.pattern = pattern_of(plan.steps)
         with timed(profile, "open"):
-            self.world: World = open_world(view, plan, self.pattern, params)
+            self.world = open_world(view, plan, self.pattern, params)
 
     def answer(self) -> pa.Table:
         return self._grouped() if self.plan.is_aggregate else self._listed()
@@ -86,7 +86,7 @@ class _Run:
         if not only_counts(self.plan):
             yield from solve(self.world, self.pattern, wanted)
             return
-        for sign, pattern in signed(self.pattern, wanted):
+        for sign, pattern in signed(self.pattern, wanted, self.view.catalog):
             for batch in solve(self.world, pattern, wanted):
                 yield batch if sign > 0 else negative(batch)
 

@@ -10,7 +10,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.read.neighbourhood import TooWide, fetch
 from omnigraph.read.pattern import Pattern, pattern_of, variables_of
-from omnigraph.read.world import DenseWorld
+from omnigraph.read.world import World
 
 if TYPE_CHECKING:
     from omnigraph.read.view import View
@@ -32,16 +32,14 @@ def choose_path(view: View, plan: ir.ReadPlan) -> Path:
     return "csr" if _missing_rows(view, pattern) <= _SMALL else "indexed"
 
 
-def open_world(
-    view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]
-) -> DenseWorld:
+def open_world(view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]) -> World:
     """The data a match runs on: the part that look-ups find, or the whole tables."""
     if choose_path(view, plan) == "indexed":
         try:
-            return DenseWorld(fetch(view, pattern, params, _needs(plan, pattern)), params)
+            return World(fetch(view, pattern, params, _needs(plan, pattern)), params)
         except TooWide:
             pass
-    return DenseWorld(view, params)
+    return World(view, params)
 
 
 def _blocks(pattern: Pattern) -> Iterator[Pattern]:

@@ -8,7 +8,7 @@ variable its search starts from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.lang.query import ir
 
@@ -164,6 +164,53 @@ def _traversal(step: ir.Expand, equal: Mapping[str, str]) -> Traversal:
         step.max_hops,
         step.edge_var,
     )
+
+
+def merged(pattern: Pattern, old: str, new: str) -> Pattern:
+    """The pattern with one variable standing for two of one type."""
+
+    def name(one: str) -> str:
+        return new if one == old else one
+
+    tests: dict[str, tuple[ir.Predicate, ...]] = {}
+    for var, predicates in pattern.tests.items():
+        moved = tuple(_renamed(predicate, old, new) for predicate in predicates)
+        tests[name(var)] = (*tests.get(name(var), ()), *moved)
+    joins = []
+    for join in pattern.joins:
+        moved_join = _renamed(join, old, new)
+        assert isinstance(moved_join, ir.Compare)
+        if len(variables_of(moved_join)) == 1:
+            tests[new] = (*tests.get(new, ()), moved_join)
+        else:
+            joins.append(moved_join)
+    return replace(
+        pattern,
+        nodes={var: kind for var, kind in pattern.nodes.items() if var != old},
+        given=frozenset(map(name, pattern.given)),
+        tests=tests,
+        traversals=tuple(
+            replace(one, left=name(one.left), right=name(one.right)) for one in pattern.traversals
+        ),
+        joins=tuple(joins),
+        negations=tuple(
+            Negation(frozenset(map(name, one.outer)), merged(one.pattern, old, new))
+            for one in pattern.negations
+        ),
+    )
+
+
+def _renamed(predicate: ir.Predicate, old: str, new: str) -> ir.Predicate:
+    def operand(one: ir.Operand) -> ir.Operand:
+        if isinstance(one, ir.PropertyOf | ir.NodeId) and one.var == old:
+            return replace(one, var=new)
+        return one
+
+    if isinstance(predicate, ir.Compare):
+        return replace(predicate, left=operand(predicate.left), right=operand(predicate.right))
+    if predicate.field.var != old:
+        return predicate
+    return replace(predicate, field=replace(predicate.field, var=new))
 
 
 def variables_of(predicate: ir.Predicate) -> set[str]:

@@ -8,54 +8,27 @@ enumerated (``enumerate``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
 from omnigraph.read.bindings import Bindings
+from omnigraph.read.edge_links import EdgeLink, both
 from omnigraph.read.enumeration import Enumeration, Rows
-from omnigraph.read.links import EdgeLink, HopLink, Link, Message
+from omnigraph.read.links import Link, Message
 from omnigraph.read.pattern import Negation, Pattern, Traversal, variables_of
 from omnigraph.read.predicates import Rows as RowSet
 from omnigraph.read.predicates import holds
 from omnigraph.read.support import Support, Totals, positions
+from omnigraph.read.value_links import joins_by_value, value_link
 
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Mask, Space
     from omnigraph.read.kernels import Index
+    from omnigraph.read.world import World
 
 SEED = "#seed"
-
-
-class World(Protocol):
-    """Where the data of a match comes from."""
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """Bound parameters, `now()` included."""
-        ...
-
-    @property
-    def sums(self) -> bool:
-        """Whether links can send messages; otherwise everything is enumerated."""
-        ...
-
-    def space(self, kind: str, type_name: str) -> Space:
-        """The space of a node (`node`) or edge (`edge`) type."""
-        ...
-
-    def support(self, type_name: str, tests: Sequence[ir.Predicate]) -> Support:
-        """The nodes that pass the tests."""
-        ...
-
-    def narrow(self, type_name: str, support: Support, tests: Sequence[ir.Predicate]) -> Support:
-        """Those of the listed nodes that pass the tests."""
-        ...
-
-    def link(self, traversal: Traversal, edge_tests: Sequence[ir.Predicate]) -> Link:
-        """A traversal over the data; the tests say which stored edges count."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +130,7 @@ class _Solver:
         self.seed = seed
         self.unit = Support(1)
         self.links: list[Link] = []
+        self.joins, self.equalities = _split(pattern)
         self.supports: dict[str, Support] = {}
         self.must = self._must()
         self.negations: list[Negation] = []
@@ -165,7 +139,7 @@ class _Solver:
         """The variables that cannot be summed away."""
         pattern = self.pattern
         must = set(self.wanted.kept) | set(pattern.given)
-        for join in pattern.joins:
+        for join in self.joins:
             must |= variables_of(join)
         for negation in pattern.negations:
             if len(negation.outer) > 1 or negation.outer & pattern.edges.keys():
@@ -181,9 +155,8 @@ class _Solver:
     def rows(self) -> Iterator[Bindings]:
         if not self._prepare():
             return
-        if self.world.sums:
-            self._sum_away()
-            self._reduce()
+        self._sum_away()
+        self._reduce()
         if self.unit.weights is not None and not self.unit.weights[0]:
             return
         if all(support.count for support in self.supports.values()):
@@ -210,6 +183,8 @@ class _Solver:
                 return False
         for traversal in pattern.traversals:
             self._bind(traversal)
+        spaces = {name: space_of(self.world, pattern, name) for name in pattern.nodes}
+        self.links += [value_link(join, spaces) for join in self.equalities]
         for negation in pattern.negations:
             self._negate(negation)
         return all(support.count for support in self.supports.values())
@@ -280,7 +255,7 @@ class _Solver:
             free = [
                 (self.supports[name].count, name)
                 for name in self.supports
-                if name not in self.must and len(self._links_at(name)) <= 1
+                if name not in self.must and self._is_end(name)
             ]
             if not free:
                 return
@@ -291,29 +266,43 @@ class _Solver:
             if not links:
                 self.unit = self.unit.join(*_whole(support))
                 continue
-            self.links.remove(links[0])
-            self._absorb(links[0], name, support)
+            for link in links:
+                self.links.remove(link)
+            self._absorb(links, name, support)
 
-    def _absorb(self, link: Link, name: str, child: Support) -> None:
-        assert isinstance(link, EdgeLink | HopLink)
-        left, right = link.traversal.left, link.traversal.right
-        parent = right if name == left else left
+    def _is_end(self, name: str) -> bool:
+        """Whether at most one other variable is next to it, by links that send messages."""
+        links = self._links_at(name)
+        if len(links) <= 1:
+            return True
+        plain = all(isinstance(one, EdgeLink) and one.span.edge_var is None for one in links)
+        near = frozenset().union(*(one.span.ends for one in links))
+        return len(links) == len(near) == 2 and plain and not self.supports[name].totals
+
+    def _absorb(self, links: list[Link], name: str, child: Support) -> None:
+        parent = links[0].span.other(name)
         at = self.supports[parent]
-        self.supports[parent] = _joined(at, link.message(parent, at, child)).alive()
+        if len(links) == 1:
+            message = links[0].message(parent, at, child)
+        else:
+            one, two = links
+            assert isinstance(one, EdgeLink)
+            assert isinstance(two, EdgeLink)
+            message = both(one, two, parent, at, child)
+        self.supports[parent] = _joined(at, message).alive()
 
     def _links_at(self, name: str) -> list[Link]:
-        return [link for link in self.links if name in link.traversal.ends]
+        return [link for link in self.links if name in link.span.ends]
 
     def _reduce(self) -> None:
         """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
 
-        Enumeration starts there, so it builds no row that comes to nothing further on. Searches of
-        several steps are left out: they would be run twice.
+        Enumeration starts there, so it builds no row that comes to nothing further on.
         """
-        waiting = [link for link in self.links if isinstance(link, EdgeLink)]
+        waiting = list(self.links)
         roots = sorted(self.supports, key=lambda name: self.supports[name].count)
         seen: set[str] = set()
-        order: list[tuple[EdgeLink, str]] = []
+        order: list[tuple[Link, str]] = []
         for root in roots:
             if root in seen:
                 continue
@@ -321,15 +310,15 @@ class _Solver:
             frontier = [root]
             while frontier:
                 name = frontier.pop(0)
-                for link in [one for one in waiting if name in one.traversal.ends]:
+                for link in [one for one in waiting if name in one.span.ends]:
                     waiting.remove(link)
-                    (other,) = link.traversal.ends - {name} or {name}
+                    (other,) = link.span.ends - {name} or {name}
                     if other not in seen:
                         seen.add(other)
                         frontier.append(other)
                         order.append((link, name))
         for link, parent in reversed(order):
-            (child,) = link.traversal.ends - {parent}
+            (child,) = link.span.ends - {parent}
             at = self.supports[parent]
             self.supports[parent] = link.reached(parent, at, self.supports[child])
 
@@ -343,6 +332,7 @@ class _Solver:
             self.pattern,
             self.supports,
             self.links,
+            self.joins,
             self.negations,
             self.wanted.kept,
             matched,
@@ -353,6 +343,26 @@ class _Solver:
             start = Rows(rows, {**self.seed, SEED: np.arange(rows, dtype=np.int32)})
         for rows_ in enumeration.run(start, self.wanted.batch):
             yield rows_.bindings(self.wanted.kept, self.unit)
+
+
+def _split(pattern: Pattern) -> tuple[list[ir.Compare], list[ir.Compare]]:
+    """The predicates on several variables: those judged row by row, and equalities that join.
+
+    An equality between variables that no traversal connects would otherwise be judged for every
+    pair there is. Where one does, its rows are few already.
+    """
+    component = {name: {name} for name in pattern.nodes}
+    for ends in [one.ends for one in pattern.traversals] + [pattern.given & pattern.nodes.keys()]:
+        whole = set().union(*(component[name] for name in ends))
+        for name in whole:
+            component[name] = whole
+    judged: list[ir.Compare] = []
+    joining: list[ir.Compare] = []
+    for join in pattern.joins:
+        names = variables_of(join)
+        apart = names <= component.keys() and not any(names <= one for one in component.values())
+        (joining if apart and joins_by_value(join) else judged).append(join)
+    return judged, joining
 
 
 def _arguments(aggregate: ir.Aggregate) -> set[str]:

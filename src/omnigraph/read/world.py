@@ -1,4 +1,4 @@
-"""The dense world: whole node types as ordinals, whole edge types as adjacency, all cached."""
+"""What a match runs on: nodes as ordinals and edges as adjacency, of a view or a part of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.read.links import EdgeLink, HopLink
+from omnigraph.read.edge_links import EdgeLink
+from omnigraph.read.hop_links import HopLink
 from omnigraph.read.predicates import Rows, holds, mask_of
 from omnigraph.read.search import text_matches
 from omnigraph.read.support import Support
@@ -25,10 +26,8 @@ _FEW = 16
 _KEYS = (Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE)
 
 
-class DenseWorld:
+class World:
     """Nodes and edges of one view; ``params`` are bound parameters, `now()` included."""
-
-    sums = True
 
     def __init__(self, view: View | Neighbourhood, params: Mapping[str, Any]) -> None:
         self.view = view

@@ -1,0 +1,200 @@
+"""One step along the edges of a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.query import ir
+from omnigraph.read import kernels
+from omnigraph.read.adjacency import Csr, MultiCsr
+from omnigraph.read.links import Expansion, Message, Span, pieces, summed
+from omnigraph.read.pattern import FLIPPED
+from omnigraph.read.support import TOO_MANY, Support, Totals, too_many
+
+if TYPE_CHECKING:
+    from omnigraph.read.bindings import Codes, Floats, Mask
+    from omnigraph.read.kernels import Index
+    from omnigraph.read.pattern import Traversal
+    from omnigraph.read.topology import Topology
+
+# How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.
+_PUSH_COST = 6
+_GATHER_COST = 3
+
+
+class EdgeLink:
+    """One step along edges. With an edge variable, every stored edge counts.
+
+    ``edge_mask`` says which stored edges pass the tests on that variable.
+    """
+
+    def __init__(
+        self, traversal: Traversal, topology: Topology, edge_mask: Mask | None = None
+    ) -> None:
+        self.traversal = traversal
+        self.span = Span(traversal.left, traversal.right, traversal.edge_var)
+        self.topology = topology
+        self.edge_mask = edge_mask
+        self._masked: dict[ir.Direction, MultiCsr] = {}
+
+    def csr(self, origin: str) -> Csr:
+        """Distinct neighbours, from either end."""
+        return self.topology.csr(self._direction(origin))
+
+    def rows(self, origin: str) -> Csr | MultiCsr:
+        """Neighbours as often as they count, from either end."""
+        if self.traversal.edge_var is None:
+            return self.csr(origin)
+        direction = self._direction(origin)
+        if self.edge_mask is None:
+            return self.topology.multi(direction)
+        if direction not in self._masked:
+            self._masked[direction] = _only(self.topology.multi(direction), self.edge_mask)
+        return self._masked[direction]
+
+    def _direction(self, origin: str) -> ir.Direction:
+        forward = origin == self.traversal.left
+        return self.traversal.direction if forward else FLIPPED[self.traversal.direction]
+
+    def fan_out(self, origin: str) -> float:
+        """The mean degree."""
+        rows = self.rows(origin)
+        return len(rows.indices) / max(1, rows.shape[0])
+
+    def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
+        """All neighbours of these codes, in pieces of about `limit` pairs."""
+        rows = self.rows(origin)
+        for part in pieces(rows.degrees[codes], limit):
+            if isinstance(rows, MultiCsr):
+                index, targets, edges = kernels.expand_multi(rows, codes[part])
+                yield Expansion(index + part.start, targets, edges)
+            else:
+                index, targets = kernels.expand(rows, codes[part])
+                yield Expansion(index + part.start, targets)
+
+    def contains(self, left: Codes, right: Codes) -> Mask:
+        """Which of these pairs are joined."""
+        return kernels.contains(self.csr(self.traversal.left), left, right)
+
+    def message(self, parent: str, at: Support, child: Support) -> Message:
+        """The child summed over the neighbours of every code of the parent."""
+        rows = self.rows(parent)
+        if child.is_full:
+            degrees = rows.degrees
+            return Message(None, degrees if at.codes is None else degrees[at.codes], {})
+        back = self.rows(self.span.other(parent))
+        sweep = len(rows.indices)
+        gather = (
+            _GATHER_COST * int(rows.degrees[at.codes].sum()) if at.codes is not None else sweep + 1
+        )
+        push = (
+            _PUSH_COST * int(back.degrees[child.codes].sum())
+            if child.codes is not None
+            else sweep + 1
+        )
+        _refuse_wrap(child, rows)
+        if push <= min(sweep, gather) and child.codes is not None:
+            return _pushed(back, rows, child)
+        if gather < sweep and at.codes is not None:
+            return _gathered(rows, at.codes, child)
+        return _swept(rows, at, child)
+
+    def reached(self, parent: str, at: Support, child: Support) -> Support:
+        """The codes of the parent that have a living neighbour."""
+        rows = self.rows(parent)
+        if child.codes is None and child.weights is None:
+            if at.codes is None:
+                return at.only(rows.degrees > 0)
+            return at.only_listed(rows.degrees[at.codes] > 0)
+        alive = child.alive()
+        back = self.rows(self.span.other(parent))
+        if alive.codes is not None:
+            spread = int(back.degrees[alive.codes].sum())
+            if _PUSH_COST * spread <= len(rows.indices):
+                return at.among(kernels.push_any(back, alive.codes))
+        if at.codes is not None:
+            wanted = int(rows.degrees[at.codes].sum())
+            if _GATHER_COST * wanted < len(rows.indices):
+                index, targets = kernels.expand(rows, at.codes)
+                return at.only_listed(_present(index[child.mask()[targets]], at.count))
+        return at.only(kernels.pull_any(rows, child.mask()))
+
+
+def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
+    """The entries of the stored edges a mask lets through."""
+    import numpy as np
+
+    keep = mask[multi.positions]
+    before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
+    return MultiCsr(before[multi.indptr], multi.indices[keep], multi.positions[keep], multi.shape)
+
+
+def _present(index: Index, count: int) -> Mask:
+    import numpy as np
+
+    found = np.zeros(count, dtype=np.bool_)
+    found[index] = True
+    return found
+
+
+def _refuse_wrap(child: Support, rows: Csr | MultiCsr) -> None:
+    """Refuse sums beyond 64 bits; checked in floats only where they could be that large."""
+    import numpy as np
+
+    if child.weights is None or not len(child.weights) or not len(rows.degrees):
+        return
+    if float(child.weights.max()) * float(rows.degrees.max()) < TOO_MANY:
+        return
+    sums = kernels.pull(rows, child.spread_out(child.weights.astype(np.float64)))
+    if sums.max() >= TOO_MANY:
+        raise too_many()
+
+
+def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
+    """One sweep over all edges, for every code of the parent."""
+    chosen = slice(None) if at.codes is None else at.codes
+    weights = kernels.pull(rows, child.spread_out(child.multiplicities()))[chosen]
+    totals = {}
+    for key, entry in child.totals.items():
+        counts = kernels.pull(rows, child.spread_out(entry.counts))[chosen]
+        sums: Floats | None = None
+        if entry.sums is not None:
+            sums = kernels.pull(rows, child.spread_out(entry.sums))[chosen]
+        best = entry.best
+        if best is not None:
+            pull = kernels.pull_min if entry.want == "min" else kernels.pull_max
+            best = pull(rows, child.spread_out(best, -1))[chosen]
+        totals[key] = Totals(counts, entry.column, sums, best, entry.want)
+    return Message(None, weights, totals)
+
+
+def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Support) -> Message:
+    """Only the edges of the listed codes of the parent."""
+    index, targets = kernels.expand(rows, codes)
+    return summed(index, targets, len(codes), child, None)
+
+
+def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Support) -> Message:
+    """Only the edges of the listed codes of the child."""
+    assert child.codes is not None
+    if any(entry.best is not None for entry in child.totals.values()):
+        targets = kernels.push_any(back, child.codes)
+        message = _gathered(rows, targets, child)
+        return Message(targets, message.weights, message.totals)
+    codes, weights = kernels.push(back, child.codes, child.multiplicities())
+    totals = {}
+    for key, entry in child.totals.items():
+        counts = kernels.push(back, child.codes, entry.counts)[1]
+        sums = None if entry.sums is None else kernels.push(back, child.codes, entry.sums)[1]
+        totals[key] = Totals(counts, entry.column, sums)
+    return Message(codes, weights, totals)
+
+
+def both(one: EdgeLink, two: EdgeLink, parent: str, at: Support, child: Support) -> Message:
+    """The child summed over the neighbours that two links share."""
+    listed = at.listed()
+    weights = None if child.is_full else child.spread_out(child.multiplicities())
+    _refuse_wrap(child, one.csr(parent))
+    counts = kernels.common_count(one.csr(parent), listed, two.csr(parent), listed, weights)
+    return Message(None, counts, {})
