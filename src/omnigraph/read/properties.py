@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WHOLE_COLUMN_ROWS = 2_000_000
 """Up to so many rows a column is read whole and kept when a few of its values are asked for."""
 
+_TAKE_COST = 16
+"""A row taken by its id costs as much as so many that a scan goes over."""
+
 ID = "id"
 
 
@@ -57,20 +60,18 @@ class Properties:
         """A property of these entities: from the column when that is there or cheap to read."""
         import numpy as np
 
-        column: Column | None = self._cache.peek(self._column_key(name))
-        if column is None and not self._is_whole(name, codes):
-            distinct, places = np.unique(codes, return_inverse=True)
-            return self._take(name, distinct).take(places)
-        if column is None:
-            column = self.column(name)
-        return column.array.take(codes)
+        kept = self._cache.peek(self._column_key(name)) is not None
+        if kept or self._is_whole(name, codes):
+            return self.column(name).array.take(codes)
+        distinct, places = np.unique(codes, return_inverse=True)
+        return self._take(name, distinct).take(places)
 
     def _is_whole(self, name: str, codes: Codes) -> bool:
         """Whether to read the whole column for the sake of these values."""
         type_ = self._type(name)
         if type_.is_list or type_.is_vector:
             return False
-        return len(self.row_ids) <= WHOLE_COLUMN_ROWS or len(codes) * 8 > len(self.row_ids)
+        return len(self.row_ids) <= WHOLE_COLUMN_ROWS or len(codes) * _TAKE_COST > len(self.row_ids)
 
     def _column_key(self, name: str) -> Hashable:
         prop = self.pinned.entity.properties.get(name)
