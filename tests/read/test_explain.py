@@ -123,9 +123,28 @@ def test_the_document(graph):
 
 def test_parameters_are_checked_when_they_are_given(graph):
     source = "query q($n: I32) { match { $p: Person $p.age > $n } return { $p } }"
-    assert graph.explain(source).path is None
+    assert graph.explain(source).path == graph.explain(source, params={"n": 1}).path
     with pytest.raises(og.errors.ParamError):
         graph.explain(source, params={"n": "many"})
+
+
+def test_the_path_is_the_one_that_is_tried_first(graph, monkeypatch):
+    source = "query q() { match { $p knows $q } return { $p } }"
+    for mode in ("csr", "indexed"):
+        monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+        explained = graph.explain(source)
+        assert explained.path == explained.to_json()["path"] == mode
+        assert explained.text.splitlines()[-1] == f"path: {mode}"
+
+
+def test_what_is_in_memory_is_told(graph, monkeypatch):
+    source = "query q() { match { $p knows $q } return { $p } }"
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    assert [step.cached for step in graph.explain(source).steps[:2]] == [False, False]
+    graph.query(source)
+    explained = graph.explain(source)
+    assert [step.cached for step in explained.steps[:2]] == [True, True]
+    assert "    edge:Knows: 1 rows, in memory" in explained.text.splitlines()
 
 
 def test_a_mutation_is_refused(graph):

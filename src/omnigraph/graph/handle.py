@@ -30,7 +30,6 @@ from omnigraph.pipeline.progress import ProgressCallback
 from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.sources import Given
 from omnigraph.pipeline.spool import scratch
-from omnigraph.read.explain import Explanation
 from omnigraph.read.profile import Profiled
 from omnigraph.read.results import QueryResult
 from omnigraph.storage.locks import LockManager
@@ -40,6 +39,7 @@ from omnigraph.write.ensure_indices import IndexReport, ensure_indices
 from omnigraph.write.mutate import MutationResult, Request, mutate
 
 if TYPE_CHECKING:
+    from omnigraph.read.explain import Explanation
     from omnigraph.read.view import Reader
 
 Mode = Literal["rw", "r"]

@@ -14,12 +14,12 @@ from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import now_us
 from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.read.explain import Explanation, explain
 from omnigraph.read.profile import Profile, Profiled, timed
 from omnigraph.read.results import QueryResult
 
 if TYPE_CHECKING:
     from omnigraph.graph.handle import Graph
+    from omnigraph.read.explain import Explanation
 
 Given = Mapping[str, Any] | None
 
@@ -59,12 +59,14 @@ def profile_query(
 def explain_query(
     graph: Graph, source: str | Path, name: str | None, params: Given, target: Target
 ) -> Explanation:
-    """Describe a read; parameters may be left out, and then how it would run stays open."""
+    """Describe a read; parameters may be left out, and are checked when they are given."""
+    from omnigraph.read.explain import explain
+
     snapshot, catalog = resolve(graph, target)
     plan = _plan(graph, catalog, source, name)
-    is_open = params is None and not all(spec.type.nullable for spec in plan.params)
-    values = None if is_open else _values(plan, params)
-    return explain(graph.reader.view(snapshot, catalog), plan, target, values)
+    if params is not None:
+        bind(plan.params, params)
+    return explain(graph.reader.view(snapshot, catalog), plan, target)
 
 
 def resolve(graph: Graph, target: Target) -> tuple[Snapshot, Catalog]:

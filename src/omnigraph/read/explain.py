@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.show import show
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.storage.handles import Table
+from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.manifest.snapshot import Target
+from omnigraph.read.paths import Path, choose_path
+from omnigraph.read.view import View
 from omnigraph.storage.indexes import Coverage, IndexKind, IndexState, list_indexes
 from omnigraph.types import PropType, Scalar
 
@@ -25,46 +25,6 @@ ENDS = {
 
 Entity = NodeType | EdgeType
 Use = tuple[Entity, str, IndexKind]
-
-
-class PinnedTable(Protocol):
-    """A table of the snapshot."""
-
-    @property
-    def table(self) -> Table:
-        """The table, opened at its pinned version."""
-        ...
-
-    @property
-    def row_count(self) -> int:
-        """How many rows it has."""
-        ...
-
-
-class TablesView(Protocol):
-    """What an explanation asks of a snapshot opened for reading."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The types of the query."""
-        ...
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The state that would be read."""
-        ...
-
-    def table(self, entity: Entity) -> PinnedTable:
-        """The table of a type."""
-        ...
-
-    def has_nodes(self, type_name: str) -> bool:
-        """Whether the ids of a node type are in memory."""
-        ...
-
-    def has_topology(self, edge_type: str) -> bool:
-        """Whether the adjacency of an edge type is in memory."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +63,23 @@ class ExplainedStep:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The plan of a query on one state of the graph. ``path`` is how it would be executed."""
+    """The plan of a query on one state of the graph.
+
+    ``path`` is what would be tried first: look-ups (`indexed`), or adjacency in memory (`csr`).
+    """
 
     query_name: str
     target: Target
     graph_commit_id: str
     steps: tuple[ExplainedStep, ...]
-    path: str | None
+    path: Path
 
     @property
     def text(self) -> str:
         """All of it, for people."""
         lines = [f"{self.query_name} on {self.target}, commit {self.graph_commit_id}"]
         lines += itertools.chain.from_iterable(step.lines() for step in self.steps)
-        if self.path is not None:
-            lines.append(f"path: {self.path}")
-        return "\n".join(lines)
+        return "\n".join([*lines, f"path: {self.path}"])
 
     def to_json(self) -> dict[str, Any]:
         """All of it, as plain data."""
@@ -137,25 +98,17 @@ class Explanation:
         return self.text
 
 
-def explain(
-    view: TablesView, plan: ir.ReadPlan, target: Target, params: Mapping[str, Any] | None
-) -> Explanation:
-    """Describe a plan on a snapshot; without parameters the path stays open."""
-    explainer = _Explainer(view)
-    steps = tuple(explainer.steps(plan))
-    path = None if params is None else _path(view, plan, params)
+def explain(view: View, plan: ir.ReadPlan, target: Target) -> Explanation:
+    """Describe a plan on a snapshot."""
+    steps = tuple(_Explainer(view).steps(plan))
+    path = choose_path(view, plan)
     return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path)
-
-
-def _path(view: TablesView, plan: ir.ReadPlan, params: Mapping[str, Any]) -> str | None:
-    choose: Any = getattr(import_module("omnigraph.read.execute"), "choose_path", None)
-    return None if choose is None else str(choose(view, plan, params))
 
 
 class _Explainer:
     """Walks a plan, and remembers what its variables are and which indexes the tables have."""
 
-    def __init__(self, view: TablesView) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
         self.entities: dict[str, Entity] = {}
         self.known: dict[str, list[IndexState]] = {}
