@@ -242,6 +242,32 @@ def test_what_a_summed_away_variable_leaves_behind_is_used():
     ]
 
 
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([1e308, 1e308, -1.0], math.inf),
+        ([math.inf, -math.inf, 1.0], math.nan),
+        ([2.0**53 - 3, 1.0, 1.0], 2.0**53 - 1),
+    ],
+)
+@pytest.mark.parametrize("keys", [(), (prop("x", "t"),)])
+def test_sums_follow_the_rules_of_floats(values: list[float], total: float, keys: Any):
+    space = ArrowSpace("abc", {"f": (F64, values), "t": (TEXT, ["k"] * 3)})
+    sums = [ir.Aggregate(name, ir.PropertyOf("x", "f", F64), F64) for name in ("sum", "avg")]
+    columns = tuple(ir.Column(str(at), e, e.type) for at, e in enumerate([*keys, *sums]))
+    plan = ir.ReadPlan("q", (), (), columns, (), order=(ir.SortKey(None, len(keys)),))
+    for weights, times in ((None, 1), (np.array([2, 2, 2], np.int64), 2)):
+        batch = Bindings(3, {"x": codes_of(0, 1, 2)}, weights)
+        [row] = stored(plan, table_of(plan, {"x": space}, {}, [batch]))
+        assert close(row[-2], total * times)
+        assert close(row[-1], total / 3)
+
+
+def test_a_wrapped_weight_is_refused():
+    with pytest.raises(ResourceLimit):
+        table_of(counting(), {"x": ArrowSpace("a", {})}, {}, [weighted([0], [-1])])
+
+
 def test_only_shown_groups_are_named():
     size = 1000
     space = ArrowSpace([str(n) for n in range(size)], {})

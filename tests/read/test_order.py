@@ -289,6 +289,17 @@ def test_all_entities_in_order_are_not_copied():
         ]
 
 
+@pytest.mark.parametrize(("size", "read"), [(8, "all of l"), (9, "1 of l")])
+def test_many_lists_are_read_as_a_column_and_few_are_fetched(size: int, read: str):
+    names = "abcdefghi"[:size]
+    space = ArrowSpace(names, {"l": (TYPES["l"], [[name] for name in names])})
+    plan = listing(prop("x", "l"))
+    collector = Collector(plan, {"x": space}, {})
+    collector.add(batch(4))
+    assert stored(plan, collector.finish()) == [[["e"]]]
+    assert space.read == [read]
+
+
 def test_only_shown_rows_are_fetched():
     space = numbered(1000)
     plan = listing(ir.NodeId("x"), prop("x", "t"), limit=2, by="i")

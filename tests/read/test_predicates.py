@@ -6,13 +6,15 @@ import math
 from typing import Any, get_args
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.lang.query import ir
+from omnigraph.read.columns import Column
 from omnigraph.read.numbers import compare_numbers, sortable, unsortable
-from omnigraph.read.predicates import Rows, holds, mask_of
+from omnigraph.read.predicates import Rows, compared, holds, mask_of
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
 from tests.read.spaces import ArrowSpace, codes_of
@@ -194,6 +196,13 @@ def test_ids_compare_within_a_space_and_across_two(pairs: list[tuple[int, int]])
             assert holds(compare, rows).tolist() == expected
     named = ir.Compare(ir.NodeId("x"), "=", ir.Const("b", PropType(Scalar.STRING)))
     assert mask_of([named], one, {}).tolist() == [False, True, False, False]
+
+
+def test_a_column_alone_can_be_compared():
+    column = Column(PropType(Scalar.U64), pa.array([0, None, 2**64 - 1], pa.uint64()))
+    assert compared(column, ">", -0.5).tolist() == [True, False, True]
+    assert compared(column, ">=", 2**64 - 1).tolist() == [False, False, True]
+    assert compared(column, "!=", None).tolist() == [False, False, False]
 
 
 def test_few_rows_read_few_values():

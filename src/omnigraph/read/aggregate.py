@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.lang.query import ir
 from omnigraph.read.bindings import Bindings, Carried
-from omnigraph.read.grouping import Lines, Measure, Slot, given, merged, neutral, reduced
+from omnigraph.read.grouping import Lines, Measure, Slot, given, merged, neutral, reduced, too_many
 from omnigraph.read.numbers import sortable, unsortable
 from omnigraph.read.predicates import is_worth_all
 from omnigraph.read.selection import best, in_order, nulls_first
@@ -51,6 +51,7 @@ class Aggregator:
             if isinstance(column.expr, ir.Aggregate)
         }
         self._waiting: list[Bindings] = []
+        self._waiting_rows = 0
         self._reduced: list[Lines] = []
         self._columns: dict[tuple[str, str], tuple[Column, bool]] = {}
         self._carried_columns: dict[int, Column] = {}
@@ -60,21 +61,23 @@ class Aggregator:
         batch = _without_absent(batch)
         if batch.rows:
             self._waiting.append(batch)
-        if sum(waiting.rows for waiting in self._waiting) >= _FEW_ROWS:
-            for waiting in self._waiting:
-                self._reduced.append(reduced(self._lines(waiting, few=False)))
-            self._waiting.clear()
+            self._waiting_rows += batch.rows
+        if self._waiting_rows >= _FEW_ROWS:
+            self._flush(few=False)
             if sum(lines.length for lines in self._reduced[1:]) > self._reduced[0].length:
                 self._reduced = [merged(self._reduced)]
+
+    def _flush(self, few: bool) -> None:
+        if self._waiting:
+            self._reduced.append(reduced(self._lines(joined(self._waiting), few)))
+        self._waiting.clear()
+        self._waiting_rows = 0
 
     def finish(self) -> pa.Table:
         """The groups in order, as many as the plan wants."""
         import pyarrow as pa
 
-        few = not self._reduced
-        for waiting in [joined(self._waiting)] if few and self._waiting else self._waiting:
-            self._reduced.append(reduced(self._lines(waiting, few)))
-        self._waiting.clear()
+        self._flush(few=not self._reduced)
         if not self._reduced:
             self._reduced.append(self._no_rows())
         groups = merged(self._reduced)
@@ -147,9 +150,11 @@ class Aggregator:
         present = valid if valid is None or weights is None else np.where(valid, weights, 0)
         measures: dict[Slot, Amounts] = {(at, "count"): present}
         if function in {"sum", "avg"}:
-            numbers = column.numbers.astype(np.float64)
-            amounts = numbers[codes] if by_code else numbers
-            measures[at, "sum"] = amounts if weights is None else amounts * weights
+            amounts = (column.numbers[codes] if by_code else column.numbers).astype(np.float64)
+            if weights is not None:
+                with np.errstate(over="ignore"):
+                    amounts *= weights
+            measures[at, "sum"] = amounts
         elif function in {"min", "max"}:
             values = self._sortables(arg, column, codes if by_code else None)
             measures[at, function] = _or_neutral(values, valid, function)
@@ -160,8 +165,10 @@ class Aggregator:
         import numpy as np
 
         is_number = arg.type.is_numeric
-        values = sortable(column.numbers) if is_number else column.codes.astype(np.int64)
-        return values if codes is None else values[codes]
+        values: npt.NDArray[Any] = column.numbers if is_number else column.codes
+        if codes is not None:
+            values = values[codes]
+        return sortable(values) if is_number else values.astype(np.int64)
 
     # -------------------------------------------------------------- groups to answer
 
@@ -334,8 +341,10 @@ def _without_absent(batch: Bindings) -> Bindings:
     """The batch without rows that stand for none."""
     import numpy as np
 
-    if batch.weights is None or batch.weights.all():
+    if batch.weights is None or not batch.rows or (least := batch.weights.min()) > 0:
         return batch
+    if least < 0:
+        raise too_many()
     kept = np.flatnonzero(batch.weights)
     carried = {
         at: Carried(

@@ -116,6 +116,8 @@ class _Slots:
 
     @classmethod
     def of(cls, keys: Sequence[Codes], length: int) -> _Slots:
+        import numpy as np
+
         if not keys:
             return cls(1, length, None)
         bases = [
@@ -126,7 +128,7 @@ class _Slots:
             return cls._by_sorting(keys, length)
         mixed = _mixed(keys, bases)
         if room <= 2 * length + _EMPTY_SLOTS:
-            return cls(room, length, mixed, keys, bases)
+            return cls(room, length, mixed.astype(np.intp, copy=False), keys, bases)
         return cls._by_hashing(keys, bases, mixed)
 
     @classmethod
@@ -210,7 +212,9 @@ class _Slots:
         import numpy as np
 
         if self.of_line is None:
-            return np.array([amounts.sum(dtype=np.float64)])
+            # Infinities of both signs have no sum: that is NaN, not a fault.
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.array([amounts.sum(dtype=np.float64)])
         sums = np.bincount(self.of_line, weights=amounts, minlength=self.count)
         return sums.astype(np.float64, copy=False)
 

@@ -49,7 +49,7 @@ class Collector:
         self._is_ordered = bool(plan.order) or ranked is not None
         self._keys = [key for sort in plan.order for key in self._sort_keys(sort)]
         self._batches: list[Bindings] = []
-        self._rows = 0
+        self._rows = self._shown = 0
         self._is_pruned = False
         self._prune_at = 0 if plan.limit is None else 2 * plan.limit + _SLACK
 
@@ -58,11 +58,15 @@ class Collector:
         limit = self._plan.limit
         if limit == 0:
             return False
-        self._keep(self._promising(batch))
+        batch = self._promising(batch)
+        if batch.rows:
+            self._batches.append(batch)
+            self._rows += batch.rows
         if limit is None:
             return True
         if not self._is_ordered:
-            return sum(_stands_for(kept, limit) for kept in self._batches) < limit
+            self._shown += _stands_for(batch, limit)
+            return self._shown < limit
         if self._rows > self._prune_at:
             self._prune(limit)
         return True
@@ -84,11 +88,6 @@ class Collector:
         return project(self._plan, self._spaces, self._params, codes, len(at), scores)
 
     # -------------------------------------------------------------- keeping rows
-
-    def _keep(self, batch: Bindings) -> None:
-        if batch.rows:
-            self._batches.append(batch)
-            self._rows += batch.rows
 
     def _promising(self, batch: Bindings) -> Bindings:
         """The rows that count, without those that the rows at hand already keep out."""

@@ -221,8 +221,7 @@ def _values_compared(left: Any, op: ir.CompareOp, right: Any) -> bool:
 
 
 def _bytes(value: Any) -> Any:
-    """Text as the bytes it is compared by. Half a surrogate pair is not refused, it equals nothing
-    stored."""
+    """Text as the bytes it is compared by; half a surrogate pair has some too."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, list):
@@ -242,7 +241,7 @@ def _against_value(column: Column, op: ir.CompareOp, given: _Given) -> Mask:
         case "substring" | "prefix":
             return _texts_with(column, op, value)
         case _:
-            return _compared(column, op, value)
+            return compared(column, op, value)
 
 
 def _value_against(given: _Given, op: ir.CompareOp, column: Column) -> Mask:
@@ -254,10 +253,13 @@ def _value_against(given: _Given, op: ir.CompareOp, column: Column) -> Mask:
         case "substring" | "prefix":
             return _text_pairs(op, value, column.array)
         case _:
-            return _compared(column, MIRRORED[op], value)
+            return compared(column, MIRRORED[op], value)
 
 
-def _compared(column: Column, op: ComparisonOp, value: Any) -> Mask:
+def compared(column: Column, op: ComparisonOp, value: Any) -> Mask:
+    """Which values of a column stand in this relation to a stored value; a null never does."""
+    if value is None:
+        return _where_valid(column, held=False)
     settled = _nothing_stored(op) if _is_unstorable(value) else settle(column.array.type, op, value)
     if isinstance(settled, bool):
         return _where_valid(column, settled)
@@ -340,7 +342,7 @@ def _texts_with(column: Column, op: ir.CompareOp, needle: str) -> Mask:
 def _lists_holding(column: Column, value: Any) -> Mask:
     """Which lists of the column hold the value."""
     items, lengths = _items(column)
-    return _any_of(_compared(items, "=", value), lengths)
+    return _any_of(compared(items, "=", value), lengths)
 
 
 def _items(column: Column) -> tuple[Column, npt.NDArray[np.int64]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from omnigraph.lang.query import ir
+from omnigraph.read.predicates import is_worth_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 # Rows fetched at a time, so that the text of a chunk seldom passes what 32-bit offsets reach.
 _CHUNK = 1 << 22
+# Vectors of so many numbers in all are read as one column; more are fetched row by row.
+_HELD_FLOATS = 1 << 26
 
 
 def project(
@@ -74,7 +77,7 @@ def _fetched(
 ) -> pa.ChunkedArray:
     import pyarrow as pa
 
-    if is_everything and isinstance(expr, ir.PropertyOf) and not expr.type.is_vector:
+    if is_everything and _is_held(expr, space):
         # Exactly what a column holds, so it is not copied.
         array = space.column(expr.property).array
         if array.type == kind:
@@ -86,6 +89,17 @@ def _fetched(
     return pa.chunked_array(chunks, kind)
 
 
+def _is_held(expr: ir.PropertyOf | ir.NodeId, space: Space) -> TypeGuard[ir.PropertyOf]:
+    """Whether this is a property of which a whole column may well be held in memory."""
+    if not isinstance(expr, ir.PropertyOf):
+        return False
+    return expr.type.dim is None or expr.type.dim * space.size <= _HELD_FLOATS
+
+
+def _is_worth_reading(space: Space, expr: ir.PropertyOf, codes: Codes) -> bool:
+    return is_worth_all(len(codes), space.size) and _is_held(expr, space)
+
+
 def _chunks(
     space: Space, expr: ir.PropertyOf | ir.NodeId, codes: Codes, kind: pa.DataType
 ) -> Iterator[pa.Array]:
@@ -93,9 +107,12 @@ def _chunks(
     import pyarrow as pa
 
     try:
-        array = (
-            space.ids(codes) if isinstance(expr, ir.NodeId) else space.values(expr.property, codes)
-        )
+        if isinstance(expr, ir.NodeId):
+            array = space.ids(codes)
+        elif (expr.type.is_list or expr.type.is_vector) and _is_worth_reading(space, expr, codes):
+            array = space.column(expr.property).array.take(pa.array(codes))
+        else:
+            array = space.values(expr.property, codes)
         yield array if array.type == kind else array.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowCapacityError):
         if len(codes) < 2:
