@@ -73,6 +73,12 @@ def test_what_cannot_be_is_refused_before_anything_is_read(graph, options, error
         graph.load_inputs(_unreadable, **options)
 
 
+def test_a_missing_branch_says_how_to_get_one(graph):
+    with pytest.raises(BranchNotFound, match=r"`b`.*from_branch") as caught:
+        graph.load([person("a")], branch=" b ")
+    assert caught.value.details == {"branch": "b"}
+
+
 def _unreadable(inputs):
     inputs._parts.append(lambda _: iter(NotRead()))
 

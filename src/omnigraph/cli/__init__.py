@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; ``argv`` excludes the program name."""
-    from omnigraph.cli.process import run
-
+    try:
+        from omnigraph.cli.process import run
+    except KeyboardInterrupt:  # before anything that says so is there
+        return 130
     return run(list(sys.argv[1:] if argv is None else argv))

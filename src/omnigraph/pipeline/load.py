@@ -21,6 +21,7 @@ from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import (
     BadRequest,
     BranchExists,
+    BranchNotFound,
     Contention,
     ExpectedVersionMismatch,
     OmniGraphError,
@@ -100,6 +101,12 @@ def _write(space: Workspace, work: _Load) -> LoadResult:
 def _refuse_early(space: Workspace, request: LoadRequest) -> None:
     """What can be seen before anything is read, which may take long."""
     there = request.branch in refs.list_refs(space.manifest)
+    if not there and request.from_branch is None:
+        raise BranchNotFound(
+            f"there is no branch `{request.branch}`; make it first, or let the load make it with "
+            "from_branch (--from)",
+            branch=request.branch,
+        )
     base = request.branch if there or request.from_branch is None else request.from_branch
     check_precondition(space.manifest.state(base), request.if_commit)
     if request.rejects is not None:
