@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     Vectors = npt.NDArray[np.float32]
 
 KEPT_BYTES: Final = 512 * 2**20
-"""Vectors of up to so many bytes are kept in memory once they are asked for a second time."""
+"""Vectors of up to so many bytes are read into memory and kept there."""
+
+FAST_BYTES: Final = 96 * 2**20
+"""Comparing up to so many bytes in memory is faster than the index, and exact."""
 
 _FEW_BYTES: Final = 4 * 2**20
 _ROWS_AT_ONCE: Final = 32_768
@@ -42,7 +45,8 @@ class _Measured:
 
         self.vectors = vectors
         self.absent = absent
-        self.squares = np.einsum("ij,ij->i", vectors, vectors)
+        with np.errstate(over="ignore"):
+            self.squares = np.einsum("ij,ij->i", vectors, vectors)
 
     @property
     def nbytes(self) -> int:
@@ -68,16 +72,25 @@ def nearest_nodes(
     if candidates is not None and len(candidates) == 0:
         return nothing
     count = space.size if candidates is None else len(candidates)
+    all_bytes = space.size * target.nbytes
     if not _is_in_memory(view, space, name):
-        if count * target.nbytes <= _FEW_BYTES and candidates is not None:
+        if candidates is not None and count * target.nbytes <= _FEW_BYTES:
             return _taken(space, name, target, candidates, limit)
-        found = _looked_up(view, space, name, target, candidates, limit)
+        is_first = all_bytes > FAST_BYTES or _is_first_question(view, space, name)
+        found = _looked_up(view, space, name, target, candidates, limit) if is_first else None
         if found is not None:
             return found
-        if space.size * target.nbytes > KEPT_BYTES:
+        if all_bytes > KEPT_BYTES:
             return _streamed(space, name, target, candidates, limit)
-    measured = _in_memory(view, space, name)
-    return _among(measured, target, candidates, limit)
+    return _among(_in_memory(view, space, name), target, candidates, limit)
+
+
+def _is_first_question(view: View, space: NodeSpace, name: str) -> bool:
+    """Whether these vectors were not asked for before: a single question loads nothing."""
+    key = ("vectors asked", *_memory_key(space, name)[1:])
+    asked = view.cache.peek(key) is not None
+    view.cache.get(key, lambda: True, lambda _: 64)
+    return not asked
 
 
 # -- vectors in memory
@@ -100,19 +113,14 @@ def _in_memory(view: View, space: NodeSpace, name: str) -> _Measured:
 
 
 def _matrix(array: pa.Array) -> Vectors:
-    """The vectors as rows; a null is zero, and stays to be told apart."""
+    """The vectors as rows; what lies behind a null is anything, so it is made zero."""
     import numpy as np
 
     width = array.type.list_size
     values = array.values.slice(array.offset * width, len(array) * width)
-    if values.null_count:
-        values = values.fill_null(0.0)
-    flat: Vectors = values.to_numpy(zero_copy_only=False)
-    return (
-        np.nan_to_num(flat.reshape(len(array), width), copy=False)
-        if array.null_count
-        else (flat.reshape(len(array), width))
-    )
+    vectors: Vectors = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
+    absent = _absent(array)
+    return vectors if absent is None else np.where(absent[:, None], np.float32(0), vectors)
 
 
 def _absent(array: pa.Array) -> npt.NDArray[np.bool_] | None:
@@ -128,26 +136,30 @@ def _among(
     """The best of the candidates, by rough distances first and exact ones where they could matter."""
     import numpy as np
 
-    if candidates is None:
-        rough = measured.squares - 2 * (measured.vectors @ target)
-        squares = measured.squares
-        absent = measured.absent
-    else:
+    absent = measured.absent
+    if absent is not None and candidates is not None:
+        absent = absent[candidates]
+    # Beyond float32 everything is infinite or not a number, and measured exactly.
+    with np.errstate(over="ignore", invalid="ignore"):
         rough, squares = _rough(measured, target, candidates)
-        absent = None if measured.absent is None else measured.absent[candidates]
-    codes = np.arange(len(rough), dtype=np.int32)
-    if absent is not None:
-        codes = codes[~absent]
-    if limit is not None and len(codes) > limit:
-        codes = codes[_could_be_best(rough[codes], squares[codes], target, limit)]
+        codes = np.arange(len(rough), dtype=np.int32)
+        if absent is not None:
+            codes = codes[~absent]
+        if limit is not None and len(codes) > limit:
+            codes = codes[_could_be_best(rough[codes], squares[codes], target, limit)]
     if candidates is not None:
         codes = candidates[codes]
     return codes, _exact(measured.vectors, codes, target)
 
 
-def _rough(measured: _Measured, target: Vectors, candidates: Codes) -> tuple[Vectors, Vectors]:
+def _rough(
+    measured: _Measured, target: Vectors, candidates: Codes | None
+) -> tuple[Vectors, Vectors]:
+    """Distances less the same constant, off by rounding, and the squared lengths of the vectors."""
     import numpy as np
 
+    if candidates is None:
+        return measured.squares - 2 * (measured.vectors @ target), measured.squares
     squares = measured.squares[candidates]
     if 8 * len(candidates) > len(measured.squares):
         return squares - 2 * (measured.vectors @ target)[candidates], squares
@@ -173,7 +185,6 @@ def _could_be_best(
     bound = np.partition(upper, limit - 1)[limit - 1]
     # Distances are compared as float32, so what rounds to the same is tied.
     bound += np.finfo(np.float32).eps * (abs(bound) + exact @ exact)
-    # Not a number: lengths beyond float32. Then everything is measured exactly.
     near: npt.NDArray[np.bool_] = ~(values - slack > bound)
     return near
 
@@ -186,8 +197,10 @@ def _exact(vectors: Vectors, codes: Codes, target: Vectors) -> Floats:
     wide = target.astype(np.float64)
     for begin in range(0, len(codes), _ROWS_AT_ONCE):
         part = codes[begin : begin + _ROWS_AT_ONCE]
-        apart = vectors[part].astype(np.float64) - wide
+        with np.errstate(invalid="ignore"):
+            apart = vectors[part].astype(np.float64) - wide
         distances[begin : begin + len(part)] = np.einsum("ij,ij->i", apart, apart)
+    distances[np.isnan(distances)] = np.inf
     with np.errstate(over="ignore"):
         return distances.astype(np.float32).astype(np.float64)
 
@@ -221,6 +234,8 @@ def _streamed(
         kept = codes >= 0 if wanted is None else (codes >= 0) & wanted[codes]
         array = batch.column(column)
         rows = np.flatnonzero(kept).astype(np.int32)
+        if not rows.size:
+            continue
         measured = _Measured(_matrix(array), _absent(array))
         places, found = _among(measured, target, rows, limit)
         best = np.concatenate([best, codes[places]])

@@ -48,7 +48,7 @@ def rank(
 ) -> Ranked:
     """Rank the candidates (None: every node of the type) that the ranking does not leave out.
 
-    With a limit at least the best ``limit`` come back, and everything tied with the last of them.
+    With a limit the best ``limit`` come back, and everything tied with the last of them.
     """
     run = _Run(view, view.nodes(node_type.name), params, candidates, embedder)
     match ranking:
@@ -76,7 +76,7 @@ class _Run:
             return _nothing()
         name = ranking.field.property
         codes, distances = nearest_nodes(self.view, self.space, name, query, self.candidates, limit)
-        return _ordered(codes, distances, distances)
+        return _ordered(codes, distances, distances, limit)
 
     def _embedded(self, ranking: ir.Nearest, text: str) -> list[float]:
         place = f"{self.space.type.name}.{ranking.field.property}"
@@ -90,7 +90,7 @@ class _Run:
         if query is None or not analysed(query):
             return _nothing()
         codes, scores = self._relevant(ranking.field.property, query, limit)
-        return _ordered(codes, scores, -scores)
+        return _ordered(codes, scores, -scores, limit)
 
     def _relevant(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
         import numpy as np
@@ -146,8 +146,8 @@ class _Run:
             place[np.searchsorted(codes, arm)] = np.arange(1, len(arm) + 1)
             scores += 1 / (k + place)
             places.append(place)
-        order = np.lexsort((places[1], places[0], -scores))
-        return Ranked(codes[order], scores[order], np.arange(len(codes)))
+        order = np.lexsort((places[1], places[0], -scores))[:limit]
+        return Ranked(codes[order], scores[order], np.arange(len(order)))
 
     def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> Codes:
         if isinstance(arm, ir.Nearest):
@@ -155,10 +155,13 @@ class _Run:
         return self.bm25(arm, None).codes
 
 
-def _ordered(codes: Codes, scores: Floats, key: Floats) -> Ranked:
-    """By the key ascending, then by ordinal, which is the order of the ids."""
+def _ordered(codes: Codes, scores: Floats, key: Floats, limit: int | None) -> Ranked:
+    """By the key ascending, then by ordinal, which is the order of the ids; cut after the limit."""
     import numpy as np
 
+    if limit is not None and len(codes) > limit > 0:
+        best = key <= np.partition(key, limit - 1)[limit - 1]
+        codes, scores, key = codes[best], scores[best], key[best]
     order = np.lexsort((codes, key))
     key = key[order]
     places = np.zeros(len(codes), np.int64)

@@ -36,11 +36,11 @@ class OwnIndex:
 def own_index(view: View, space: NodeSpace, name: str, kind: IndexKind) -> OwnIndex | None:
     """The table's best index of that kind on a property; None when it has none."""
     column = space.stored_name(name)
-    states = [
-        state
-        for state in _indexes(view, space)
-        if state.column == column and state.kind is kind and state.segments
-    ]
+    states = [state for state in _indexes(view, space) if state.column == column]
+    if any(state.kind is None for state in states):
+        # Somebody else's, and Lance may choose it.
+        return None
+    states = [state for state in states if state.kind is kind and state.segments]
     if column is None or not states:
         return None
     best = min(states, key=lambda state: state.unindexed_rows)

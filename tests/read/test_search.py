@@ -1,0 +1,331 @@
+"""Text predicates against the oracle, in every state an index can be in."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import StorageError
+from omnigraph.read import search, text, throwaway
+from omnigraph.read.text import terms_within, texts_with_terms
+from omnigraph.storage import inline_residual
+from omnigraph.storage.full_text import analysed
+from tests.oracle.analysis import analyse, within_edits
+from tests.read.texts import (
+    SCHEMA,
+    WORDS,
+    compact,
+    document,
+    expected,
+    expected_of,
+    found,
+    maintain,
+    random_text,
+    text_predicate,
+    texts_of,
+    view_of,
+)
+
+QUERIES = [
+    "run", "running", "generously", "resume", "résumé", "strasse", "straße", "computes", "happy",
+    "comparison network", "the", "the towers", "wörld hello", "nothing", "", "lodz", "it's", "3 14",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "caché %20#x"))
+
+
+@pytest.fixture
+def rng():
+    return random.Random(8)
+
+
+@pytest.fixture
+def graph(tmp_path, rng):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load([document(f"d{at:03d}", random_text(rng)) for at in range(150)])
+        yield graph
+
+
+def check(graph, branch="main"):
+    """Every query finds what the oracle finds, read by rows and through a throw-away index."""
+    view = view_of(graph, branch)
+    texts = texts_of(view)
+    for query in QUERIES:
+        wanted = expected_of(texts, query, 0)
+        assert found(view, text_predicate("search", query)) == wanted, query
+        assert found(view, text_predicate("match_text", query)) == wanted, query
+        for edits in (1, 2, 3):
+            wanted = expected_of(texts, query, edits)
+            assert found(view, text_predicate("fuzzy", query, edits)) == wanted, (query, edits)
+
+
+@pytest.fixture(params=["read", "throw-away"])
+def without_index(request, monkeypatch):
+    """How rows that no index covers are looked at."""
+    if request.param == "throw-away":
+        monkeypatch.setattr(search, "FEW_ROWS", 0)
+
+
+@pytest.mark.usefixtures("without_index")
+def test_the_index_makes_no_difference(graph, rng):
+    check(graph)
+    graph.ensure_indices()
+    check(graph)
+    graph.load([document(f"e{at:03d}", random_text(rng)) for at in range(40)])
+    check(graph)
+    graph.load([document(f"d{at:03d}", random_text(rng)) for at in range(0, 60, 3)])
+    check(graph)
+    graph.mutate('query q() { delete Doc where ref = "d001" }')
+    graph.mutate('query q() { delete Doc where ref = "e001" }')
+    check(graph)
+    maintain(graph, compact)
+    check(graph)
+    graph.load([document(f"d{at:03d}", random_text(rng)) for at in range(0, 60, 5)])
+    maintain(graph, inline_residual.optimize_indices)
+    check(graph)
+    maintain(graph, compact)
+    graph.ensure_indices()
+    check(graph)
+
+
+def test_changed_text_is_found_by_its_new_words_only(graph):
+    graph.load([document("a", "solar"), document("b", "solar"), document("c", "solar")])
+    graph.ensure_indices()
+    graph.mutate('query q() { update Doc set { body: "wind" } where ref = "a" }')
+    graph.mutate('query q() { delete Doc where ref = "b" }')
+    graph.load([document("d", "solar wind")])
+    for settle in (lambda: None, lambda: maintain(graph, compact), graph.ensure_indices):
+        settle()
+        view = view_of(graph)
+        assert found(view, text_predicate("search", "solar")) == ["c", "d"]
+        assert found(view, text_predicate("fuzzy", "solr", 1)) == ["c", "d"]
+        assert found(view, text_predicate("search", "wind")) == ["a", "d"]
+
+
+def test_a_branch_is_searched_as_it_is(graph):
+    graph.load([document("a", "solar")])
+    graph.ensure_indices()
+    graph.load([document("b", "solar"), document("a", "wind")], branch="dev", from_branch="main")
+    assert found(view_of(graph), text_predicate("search", "solar")) == ["a"]
+    assert found(view_of(graph, "dev"), text_predicate("search", "solar")) == ["b"]
+    check(graph, "dev")
+
+
+@pytest.mark.parametrize("stage", ["none", "whole", "partial"])
+@pytest.mark.usefixtures("without_index")
+def test_corners_of_the_analysis(tmp_path, stage):
+    texts = {
+        "40": "y" * 40, "41": "z" * 41, "cjk": "東京 タワー", "cjk2": "東京都", "empty": "",
+        "fold": "ŒUVRE ﬁn", "mixed": "e-mail@host.org", "null": None, "stop": "the of",
+        "digits": "٣ 3", "upper": "STRASSE",
+    }  # fmt: skip
+    rows = [document(ref, body) for ref, body in texts.items()]
+    with og.init(tmp_path / "c", SCHEMA) as graph:
+        graph.load(rows[:5] if stage == "partial" else rows)
+        if stage != "none":
+            graph.ensure_indices()
+        if stage == "partial":
+            graph.load(rows[5:])
+        view = view_of(graph)
+
+        def hits(query, edits=0):
+            return found(view, text_predicate("fuzzy", query, edits))
+
+        assert hits("y" * 40) == ["40"]
+        assert hits("z" * 41) == []
+        assert hits("y" * 39, 1) == ["40"]
+        assert hits("z" * 40, 1) == []
+        assert hits("東京") == ["cjk"]
+        assert hits("東京", 1) == ["cjk", "cjk2"]
+        assert hits("大京", 1) == ["cjk"]
+        assert hits("oeuvre") == ["fold"]
+        assert hits("mail") == ["mixed"]
+        # Stemming comes before folding, so one is `strasse` and the other `strass`.
+        assert hits("straße") == []
+        assert hits("straße", 1) == ["upper"]
+        assert hits("the of") == hits("") == hits(" \n-") == []
+        assert hits("the of", 2) == []
+        # The query is stemmed before edits are counted.
+        assert hits("strassing", 0) == ["upper"]
+
+
+def test_nothing_asked_is_nothing_found(graph):
+    view = view_of(graph)
+    assert found(view, text_predicate("search", None)) == []
+    assert found(view, text_predicate("fuzzy", "run", -1)) == []
+    predicate = text_predicate("fuzzy", "run")
+    by_default = expected(view, "run", 2)
+    assert found(view, predicate) == by_default
+    assert by_default != expected(view, "run", 1)
+
+
+def test_any_number_of_edits(graph):
+    view = view_of(graph)
+    graph.ensure_indices()
+    indexed = view_of(graph)
+    for edits in (4, 5, 7, 12, 40, 10**6, 2**62):
+        wanted = expected(view, "comparisons generously", edits)
+        assert found(view, text_predicate("fuzzy", "comparisons generously", edits)) == wanted
+        assert found(indexed, text_predicate("fuzzy", "comparisons generously", edits)) == wanted
+
+
+def test_a_large_vocabulary_is_searched_to_its_end(tmp_path):
+    """More terms lie within reach than Lance looks at by default."""
+    rng = random.Random(1)
+    letters = "bcdfghjklm"
+    words = sorted({"".join(rng.choices(letters, k=4)) for _ in range(2000)})
+    with og.init(tmp_path / "v", SCHEMA) as graph:
+        graph.load([document(word, word) for word in words])
+        graph.ensure_indices()
+        for query, edits in (("bcdf", 2), ("mlkj", 3), ("bbbb", 1)):
+            view = view_of(graph)
+            wanted = expected(view, query, edits)
+            assert edits == 1 or len(wanted) > 50
+            assert found(view, text_predicate("fuzzy", query, edits)) == wanted
+
+
+def test_an_index_of_another_analyser_is_not_used(graph):
+    def foreign(table):
+        dataset = table.dataset
+        dataset.create_scalar_index("body", "INVERTED", name="theirs", stem=False)
+        return type(table)(table.ref, dataset)
+
+    maintain(graph, foreign)
+    check(graph)
+
+
+# -- without an index
+
+
+def test_words_are_analysed_like_texts():
+    for line in (" ".join(WORDS), "naïve\u3000café\u00a0x\u2028y", "a\tb\vc", "e\u0301té"):
+        apart = [term for word in line.split() for term in analysed(word)]
+        assert apart == analysed(line)
+
+
+def test_the_oracle_analyses_like_lance(rng):
+    for _ in range(300):
+        line = random_text(rng) or ""
+        assert analysed(line) == analyse(line)
+
+
+def test_distances_are_exact(rng):
+    terms = sorted({"".join(rng.choices("abé", k=rng.randint(0, 7))) for _ in range(300)})
+    for want in ("", "a", "abab", "ébabaé", "東京"):
+        for edits in range(6):
+            near = [term for term in terms if within_edits(want, term, edits)]
+            assert terms_within(terms, [want], edits) == near
+    assert terms_within([], ["a"], 2) == []
+
+
+def test_texts_are_read_in_parts(monkeypatch):
+    monkeypatch.setattr(text, "_ROWS_AT_ONCE", 3)
+    texts = pa.array(["a run", None, "", "runs", "the", "walk", "running man"])
+    assert texts_with_terms(texts, ["run"], 0).tolist() == [
+        True, False, False, True, False, False, True,
+    ]  # fmt: skip
+    assert texts_with_terms(texts[2:5], ["run"], 0).tolist() == [False, True, False]
+
+
+# -- throw-away indexes
+
+
+@pytest.fixture
+def _always_throw_away(monkeypatch):
+    monkeypatch.setattr(search, "FEW_ROWS", 0)
+
+
+def kept():
+    directory = throwaway._directory()
+    return sorted(directory.iterdir()) if directory.exists() else []
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_a_throw_away_index_is_made_once(graph):
+    view = view_of(graph)
+    wanted = expected(view, "run", 0)
+    assert found(view, text_predicate("search", "run")) == wanted
+    (place,) = kept()
+    made = place.stat().st_ino
+    throwaway._open.clear()
+    assert found(view_of(graph), text_predicate("search", "run")) == wanted
+    assert [one.stat().st_ino for one in kept()] == [made]
+    graph.load([document("new", "run")])
+    assert found(view_of(graph), text_predicate("search", "run")) == [*wanted, "new"]
+    assert len(kept()) == 2
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_another_graph_in_the_same_place_has_its_own(tmp_path):
+    for words in ("solar", "wind"):
+        with og.init(tmp_path / "same", SCHEMA) as graph:
+            graph.load([document("a", words)])
+            hits = found(view_of(graph), text_predicate("search", "solar"))
+            assert hits == (["a"] if words == "solar" else [])
+        (tmp_path / "same").rename(tmp_path / f"gone-{words}")
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_a_removed_or_damaged_index_is_made_again(graph):
+    view = view_of(graph)
+    wanted = found(view, text_predicate("search", "run"))
+    (place,) = kept()
+    for file in sorted(place.rglob("*.lance")):
+        file.write_bytes(b"")
+    throwaway._open.clear()
+    other = text_predicate("search", "happy")
+    assert found(view, other) == expected(view, "happy", 0)
+    (place,) = kept()
+    throwaway._remove(place)
+    assert kept() == []
+    assert found(view, text_predicate("search", "run")) == wanted
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_the_longest_unused_indexes_make_room(graph, monkeypatch):
+    views = []
+    for at in range(3):
+        graph.load([document(f"new{at}", "run")])
+        views.append(view_of(graph))
+        found(views[-1], text_predicate("search", "run"))
+    first, *_ = sorted(kept(), key=lambda place: place.stat().st_mtime_ns)
+    assert len(kept()) == 3
+    monkeypatch.setattr(throwaway, "MAX_BYTES", 2.5 * throwaway._bytes_below(first))
+    found(views[0], text_predicate("search", "run"))
+    graph.load([document("new3", "run")])
+    found(view_of(graph), text_predicate("search", "run"))
+    assert len(kept()) == 2
+    assert first in kept()
+    assert found(views[1], text_predicate("search", "run")) == expected(views[1], "run", 0)
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_threads_share_one_index(graph):
+    view = view_of(graph)
+    wanted, answers = expected(view, "run", 0), []
+
+    def ask():
+        answers.append(found(view_of(graph), text_predicate("search", "run")))
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [wanted] * 6
+    assert len(kept()) == 1
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_a_cache_directory_that_cannot_be_written_is_named(graph, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file" / "below"))
+    with pytest.raises(StorageError, match="OMNIGRAPH_CACHE_DIR"):
+        found(view_of(graph), text_predicate("search", "run"))
