@@ -65,6 +65,12 @@ def test_mock_embeddings_are_on_unless_empty_zero_or_false(text, expected, monke
     assert settings.EMBEDDINGS_MOCK.get() is expected
 
 
+def test_numba_is_on_unless_zero_or_false(monkeypatch):
+    assert settings.NUMBA.get() is True
+    monkeypatch.setenv("OMNIGRAPH_NUMBA", "0")
+    assert settings.NUMBA.get() is False
+
+
 @pytest.mark.parametrize("mode", ["auto", "indexed", "csr"])
 def test_traversal_mode(mode, monkeypatch):
     assert settings.TRAVERSAL_MODE.get() == "auto"

@@ -65,12 +65,12 @@ def _number(variable: str, default: int, minimum: int = 0) -> Setting[int]:
     )
 
 
-def _flag(variable: str) -> Setting[bool]:
+def _flag(variable: str, *, default: bool = False) -> Setting[bool]:
     return Setting(
         variable,
         "anything for yes, `0` or `false` for no",
         lambda text: text.lower() not in {"0", "false"},
-        lambda: False,
+        lambda: default,
     )
 
 
@@ -105,6 +105,7 @@ SPARK_THRESHOLD_MB = _number("OMNIGRAPH_SPARK_THRESHOLD_MB", 64)
 CACHE_MB = _number("OMNIGRAPH_CACHE_MB", 2048)
 EMBEDDINGS_MOCK = _flag("OMNIGRAPH_EMBEDDINGS_MOCK")
 DEBUG = _flag("OMNIGRAPH_DEBUG")
+NUMBA = _flag("OMNIGRAPH_NUMBA", default=True)
 
 MUTATION_MAX_ROWS: Setting[int | None] = Setting(
     "OMNIGRAPH_MUTATION_MAX_ROWS",

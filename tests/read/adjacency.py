@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
+
+from omnigraph.read import kernels
 
 
 @dataclass(frozen=True)
@@ -48,3 +51,11 @@ def codes(size, *, most=20):
     if not size:
         return st.just(np.zeros(0, np.int32))
     return st.lists(st.integers(0, size - 1), max_size=most).map(lambda c: np.array(c, np.int32))
+
+
+def only(world, patch):
+    """Have every loop run in NumPy, or compiled."""
+    if world == "numba":
+        pytest.importorskip("numba")
+    for cost in ("IMPORT_COST", "LOOP_COST", "CALL_COST"):
+        patch.setattr(kernels, cost, 0 if world == "numba" else float("inf"))

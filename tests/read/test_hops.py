@@ -8,13 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.lang.query import ir
-from omnigraph.read import hops
+from omnigraph.read import hops, hops_numpy
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import _Run
-from tests.read.adjacency import adjacency, edges
+from tests.read.adjacency import adjacency, edges, only
 
 FAR = 1_000_000
 STEP = ir.Expand("x", "y", "Knows", ir.Direction.OUT, "Person", "Person")
+
+
+@pytest.fixture(scope="module", params=["numpy", "numba"], autouse=True)
+def world(request):
+    with pytest.MonkeyPatch.context() as patch:
+        only(request.param, patch)
+        yield request.param
 
 
 class Case:
@@ -61,7 +68,7 @@ def starts_of(case):
 
 
 def gathered(chunks):
-    return [(i, y) for index, targets in chunks for i, y in zip(index, targets, strict=True)]
+    return sorted((i, y) for index, targets in chunks for i, y in zip(index, targets, strict=True))
 
 
 @given(cases(), st.data(), st.booleans(), st.sampled_from([1, 20, hops.CHUNK]))
@@ -72,9 +79,14 @@ def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
     reached = [case.reached[x] for x in starts]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hops, "CHUNK", chunk)
-        assert gathered(hops.reach(case.csr, starts, **bounds)) == [
-            (i, y) for i, found in enumerate(reached) for y in found
-        ]
+        patch.setattr(hops_numpy, "MARKS", chunk)
+        chunks = list(hops.reach(case.csr, starts, **bounds))
+        assert gathered(chunks) == [(i, y) for i, found in enumerate(reached) for y in found]
+        assert all(len(targets) < chunk + max(case.size, 1) for _, targets in chunks)
+        assert all(
+            (index.dtype, targets.dtype) == (np.int64, np.int32) and np.all(np.diff(index) >= 0)
+            for index, targets in chunks
+        )
         counts = hops.reach_count(case.csr, starts, **bounds)
         assert counts.tolist() == [len(found) for found in reached]
         weights = np.arange(case.size) ** 3 - 50
@@ -83,6 +95,43 @@ def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
         union = hops.reach_any(case.csr, starts, **bounds)
         assert union.tolist() == sorted({y for found in reached for y in found})
         assert union.dtype == np.int32
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(("least", "most"), [(1, 1), (1, 3), (2, 2), (3, 5), (2, FAR)])
+@pytest.mark.parametrize("in_waves", [False, True])
+def test_many_starts_count_what_each_counts_alone(inverse, least, most, in_waves, monkeypatch):
+    compiled = pytest.importorskip("omnigraph.read.hops_numba")
+    monkeypatch.setattr(compiled, "_waves_pay", lambda *_: in_waves)
+    rng = np.random.default_rng(11)
+    size = 300
+    # Sparse enough that distances differ; node 299 has no edge.
+    ends = rng.integers(0, size - 1, (700, 2)).tolist()
+    csr = adjacency([*map(tuple, ends), *((v, v) for v in range(0, 290, 7))], size, size)
+    loops = np.array([v in csr.row(v) for v in range(size)])
+    starts = rng.integers(0, size, 900).astype(np.int32)
+    for weights in (None, rng.choice([0, 1, 1, -5, 2**40], size), loops.astype(np.int64)):
+        bounds = (least, most, loops, inverse, weights)
+        expected = hops_numpy.counted(csr, starts, *bounds)
+        assert expected.any()
+        np.testing.assert_array_equal(compiled.counted(csr, starts, *bounds), expected)
+
+
+def test_waves_span_blocks_of_targets(monkeypatch):
+    compiled = pytest.importorskip("omnigraph.read.hops_numba")
+    monkeypatch.setattr(compiled, "_waves_pay", lambda *_: True)
+    size = 3 << compiled.BLOCK
+    ring = [(v, (v + (1 << compiled.BLOCK)) % size) for v in range(0, size, 64)]
+    a, b = np.array(ring).T
+    indptr = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(a, minlength=size), out=indptr[1:])
+    csr = replace(
+        adjacency([], 0, 0), indptr=indptr, indices=b.astype(np.int32), shape=(size, size)
+    )
+    starts = np.arange(0, size, 16, dtype=np.int32)
+    counts = compiled.counted(csr, starts, 1, 9, np.zeros(size, np.bool_), False, None)
+    # Three blocks make a ring of three nodes; only every fourth start is on one.
+    assert counts.tolist() == [2, 0, 0, 0] * (len(starts) // 4)
 
 
 @given(cases())

@@ -1,7 +1,9 @@
 """Every loop, interpreted and compiled, against the same loop in plain Python."""
 
+import subprocess
+import sys
 from collections import Counter
-from importlib.util import find_spec
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,20 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.read import kernels, kernels_numpy
-from tests.read.adjacency import adjacency, codes, edges
-
-WORLDS = ["kernels_numpy", "kernels"]
-if find_spec("omnigraph.read.kernels_numba") and find_spec("numba"):
-    WORLDS.append("kernels_numba")
+from tests.read.adjacency import adjacency, codes, edges, only
 
 
-@pytest.fixture(scope="module", params=WORLDS)
+@pytest.fixture(scope="module", params=["numpy", "numba"])
 def loops(request):
-    if request.param == "kernels_numba":
-        from omnigraph.read import kernels_numba
-
-        return kernels_numba
-    return {"kernels": kernels, "kernels_numpy": kernels_numpy}[request.param]
+    with pytest.MonkeyPatch.context() as patch:
+        only(request.param, patch)
+        yield kernels
 
 
 few = settings(deadline=None, max_examples=40)
@@ -231,3 +227,95 @@ def test_arrays_may_be_read_only(loops):
     same(loops.push(csr, rows, x)[1], [3], np.int64)
     same(loops.expand(csr, rows)[1], [1, 1], np.int32)
     same(loops.common_count(csr, rows, csr, rows), [1, 1], np.int64)
+
+
+def random_adjacency(rng, rows, columns, count):
+    pairs = zip(rng.integers(0, rows, count), rng.integers(0, columns, count), strict=True)
+    return adjacency(list(pairs), rows, columns)
+
+
+def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
+    compiled = pytest.importorskip("omnigraph.read.compiled")
+    from omnigraph.read import kernels_numba
+
+    monkeypatch.setattr(compiled, "PIECE", 50)
+    monkeypatch.setattr(compiled, "_threads", lambda: 3)
+    rng = np.random.default_rng(7)
+    csr = random_adjacency(rng, 60, 60, 900)
+    x = rng.integers(-(2**62), 2**62, 60)
+    a, b = rng.integers(0, 60, (2, 400)).astype(np.int32)
+
+    def answers(loops):
+        return [
+            loops.pull(csr, x),
+            *loops.push(csr, a, x[a]),
+            *loops.expand(csr, a),
+            loops.contains(csr, a, b),
+            loops.common_count(csr, a, csr, b, x, x > 0),
+            *loops.common_expand(csr, a, csr, b),
+        ]
+
+    expected = answers(kernels_numpy)
+    with ThreadPoolExecutor(6) as pool:
+        for answer in pool.map(answers, [kernels_numba] * 20):
+            for actual, wanted in zip(answer, expected, strict=True):
+                np.testing.assert_array_equal(actual, wanted)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+{before}
+from omnigraph.read import hops, kernels
+from tests.read.adjacency import adjacency
+csr = adjacency([(0, 1), (1, 2), (2, 0)], 3, 3)
+rows = np.arange(3, dtype=np.int32)
+for _ in range({times}):
+    assert kernels.pull(csr, np.array([1, 2, 4])).tolist() == [2, 4, 1]
+    assert hops.reach_count(csr, rows, 1, 2).tolist() == [2, 2, 2]
+print("numba.core" in sys.modules)
+"""
+EAGER = "from omnigraph.read import kernels as k; k.IMPORT_COST = k.LOOP_COST = k.CALL_COST = 0"
+
+
+@pytest.mark.parametrize(
+    ("before", "times", "switch", "imported"),
+    [
+        ("", 50, "", "False"),
+        (EAGER, 1, "", "True"),
+        (EAGER, 1, "0", "False"),
+        ("sys.modules['numba'] = None;" + EAGER, 1, "", "False"),
+    ],
+    ids=["small work", "much work", "switched off", "not installed"],
+)
+def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setenv("OMNIGRAPH_NUMBA", switch)
+    monkeypatch.setenv("PYTHONPATH", ".")
+    script = SCRIPT.format(before=before, times=times)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == (imported, "")
+
+
+def test_work_adds_up_until_it_pays_for_the_import(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(kernels.Twins, "total", 0.0)
+    monkeypatch.setattr(kernels, "IMPORT_COST", 1000)
+    monkeypatch.setattr(kernels, "LOOP_COST", 100)
+    monkeypatch.setattr(kernels, "CALL_COST", 10)
+    from omnigraph.read import kernels_numba
+
+    twins = kernels.Twins("omnigraph.read.kernels_numba")
+    calls = [twins.choose(kernels_numpy.pull, 250) for _ in range(5)]
+    assert calls == [kernels_numpy.pull] * 3 + [kernels_numba.pull] * 2
+    # Imported now, another loop has only itself to pay for; a tiny call never does.
+    assert twins.choose(kernels_numpy.push, 50) is kernels_numpy.push
+    assert twins.choose(kernels_numpy.push, 50) is kernels_numba.push
+    assert twins.choose(kernels_numpy.push, 5) is kernels_numpy.push
+
+
+def test_a_loop_that_cannot_be_kept_on_disk_is_compiled_all_the_same():
+    compiled = pytest.importorskip("omnigraph.read.compiled")
+    # Numba has no place for code that has no file.
+    assert compiled.compiled(eval("lambda x: x + 1"))(1) == 2

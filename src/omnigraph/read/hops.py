@@ -8,13 +8,13 @@ same: a start with a self-loop admits distances from min - 1.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omnigraph.read import kernels
+from omnigraph.read import hops_numpy, kernels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     Index = npt.NDArray[np.int64]
 
-# Pairs of start and node a search holds marks for; bounds the pairs of a chunk.
-CHUNK = 1 << 22
+# Pairs in a chunk, about.
+CHUNK = 1 << 20
+
+_twins = kernels.Twins("omnigraph.read.hops_numba")
 
 
 def reach(
@@ -38,14 +40,17 @@ def reach(
 ) -> Iterator[tuple[Index, Codes]]:
     """The nodes emitted from each start, in chunks of whole starts.
 
-    The first array holds the place in ``starts``; both ascend, the nodes within a start. ``csr`` is
-    the adjacency the search follows; without ``loops`` self-loops are looked up in it.
+    The first array holds the place in ``starts`` and ascends; the nodes of a start come in any order.
+    ``csr`` is the adjacency the search follows; ``loops`` is read off it where it is not at hand.
     """
-    search = _Search(csr, min, max, loops, inverse)
-    step = _starts_at_a_time(csr)
-    for begin in range(0, len(starts), step):
-        index, targets = search.emitted(starts[begin : begin + step])
-        yield index + begin, targets
+    loops = _loops(csr) if loops is None else loops
+    done = 0
+    while done < len(starts):
+        some = starts[done:]
+        search = _twins.choose(hops_numpy.emitted, _cost(csr, some, max))
+        counts, nodes = search(csr, some, min, max, loops, inverse, CHUNK)
+        yield np.repeat(np.arange(done, done + len(counts)), counts), nodes
+        done += len(counts)
 
 
 def reach_count(
@@ -58,13 +63,9 @@ def reach_count(
     weights: Counts | None = None,
 ) -> Counts:
     """How many nodes are emitted from each start, or the sum of their weights."""
-    counts = np.zeros(len(starts), np.int64)
-    for index, targets in reach(csr, starts, min, max, loops, inverse):
-        if weights is None:
-            counts += np.bincount(index, minlength=len(starts))
-        else:
-            np.add.at(counts, index, weights[targets])
-    return counts
+    loops = _loops(csr) if loops is None else loops
+    search = _twins.choose(hops_numpy.counted, _cost(csr, starts, max))
+    return search(csr, starts, min, max, loops, inverse, weights)
 
 
 def reach_any(
@@ -76,103 +77,47 @@ def reach_any(
     inverse: bool = False,
 ) -> Codes:
     """The nodes emitted from at least one start, ascending."""
+    loops = _loops(csr) if loops is None else loops
+    starts = np.unique(starts)
     if min == 1:
-        return _reached_at_all(csr, np.unique(starts), max, loops)
-    found = np.zeros(csr.shape[0], np.bool_)
-    for _, targets in reach(csr, np.unique(starts), min, max, loops, inverse):
-        found[targets] = True
+        found = _reached(csr, starts, max, loops)
+    else:
+        search = _twins.choose(hops_numpy.marked, _cost(csr, starts, max))
+        found = search(csr, starts, min, max, loops, inverse)
     return np.flatnonzero(found).astype(np.int32)
 
 
-def _starts_at_a_time(csr: Adjacency) -> int:
-    size = csr.shape[0]
-    return CHUNK // size if 0 < size <= CHUNK else 1
-
-
-def _looped(csr: Adjacency, loops: Mask | None, nodes: Codes) -> Mask:
-    return kernels.contains(csr, nodes, nodes) if loops is None else loops[nodes]
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """Breadth-first searches side by side: a node of one of them is ``search * size + node``."""
-
-    csr: Adjacency
-    min: int
-    max: int
-    loops: Mask | None
-    inverse: bool
-
-    def emitted(self, starts: Codes) -> tuple[Index, Codes]:
-        size = self.csr.shape[0]
-        visited = np.zeros(len(starts) * size, np.bool_)
-        emitted = np.zeros(len(starts) * size, np.bool_)
-        least = np.full(len(starts), self.min)
-        if self.inverse:
-            least -= _looped(self.csr, self.loops, starts)
-        search, node = np.arange(len(starts)), starts
-        for distance in range(self.max + 1):
-            if not len(node):
-                break
-            keys = search * size + node
-            visited[keys] = True
-            if distance >= self.min:
-                emitted[keys] = True
-            elif distance == self.min - 1:
-                last = least[search] <= distance
-                if not self.inverse:
-                    last = _looped(self.csr, self.loops, node)
-                emitted[keys[last]] = True
-            if distance < self.max:
-                place, targets = kernels.expand(self.csr, node)
-                following = search[place] * size + targets
-                following = np.unique(following[~visited[following]])
-                search, node = _split(following, size)
-        return _split(np.flatnonzero(emitted), size)
-
-
-def _split(keys: Index, size: int) -> tuple[Index, Codes]:
-    if not len(keys):
-        return keys, np.zeros(0, np.int32)
-    search, node = np.divmod(keys, size)
-    return search, node.astype(np.int32)
-
-
-def _reached_at_all(csr: Adjacency, starts: Codes, max: int, loops: Mask | None) -> Codes:
+def _reached(csr: Adjacency, starts: Codes, max: int, loops: Mask) -> Mask:
     """What {1,max} emits from any start: all that one search from all starts together reaches.
 
     Except for the starts themselves: such a node is emitted only by its self-loop or from another
-    start. So every node learns the two nearest starts, and passes on only those.
+    start, so every node has to know two.
     """
-    nearest = np.full(csr.shape[0], -1, np.int32)
-    second = nearest.copy()
-    nearest[starts] = starts
-    node, origin = starts, starts
-    for _ in range(max):
-        if not len(node):
-            break
-        place, targets = kernels.expand(csr, node)
-        origins = origin[place]
-        news = (nearest[targets] != origins) & (second[targets] == -1)
-        node, origin = _distinct_pairs(targets[news], origins[news])
-        first_slot = _first_of_each(node) & (nearest[node] == -1)
-        nearest[node[first_slot]] = origin[first_slot]
-        rest = ~first_slot
-        rest[rest] = _first_of_each(node[rest])
-        second[node[rest]] = origin[rest]
-        kept = first_slot | rest
-        node, origin = node[kept], origin[kept]
-    found = nearest != -1
-    found[starts] = (second[starts] != -1) | _looped(csr, loops, starts)
-    return np.flatnonzero(found).astype(np.int32)
+    search = _twins.choose(hops_numpy.two_nearest, 100 * _followed(csr, len(starts), max))
+    nearest, second = search(csr, starts, max)
+    found: Mask = nearest != -1
+    found[starts] = (second[starts] != -1) | loops[starts]
+    return found
 
 
-def _distinct_pairs(targets: Codes, origins: Codes) -> tuple[Codes, Codes]:
-    keys = np.unique(targets.astype(np.int64) << 32 | origins)
-    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+def _cost(csr: Adjacency, starts: Codes, max: int) -> float:
+    """Nanoseconds that searching from each start takes in NumPy, roughly."""
+    return 100 * len(starts) * _followed(csr, 1, max)
 
 
-def _first_of_each(ordered: Codes) -> Mask:
-    first = np.ones(len(ordered), np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return first
+def _followed(csr: Adjacency, starts: int, max: int) -> float:
+    """How many edges a search from some starts together may follow."""
+    edges, total, frontier = len(csr.indices), 0.0, float(starts)
+    for _ in range(builtins.min(max, 20)):
+        frontier *= edges / (csr.shape[0] or 1)
+        total += frontier
+        if total >= edges:
+            return edges
+    return total
+
+
+def _loops(csr: Adjacency) -> Mask:
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    loops = np.zeros(csr.shape[0], np.bool_)
+    loops[rows[rows == csr.indices]] = True
+    return loops
