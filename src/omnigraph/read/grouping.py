@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import ResourceLimit
+from omnigraph.read.selection import permutation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.integer]
 
 MAX_COUNT = 2**63 - 1
-# Slots beyond the lines there are that may stay empty: clearing them costs less than hashing.
+# Slots beyond the lines there are that may stay empty: clearing them costs less than sorting.
 _EMPTY_SLOTS = 1 << 16
 _EXACT = 2.0**53
 # As many 32-bit halves as a float64 adds up exactly.
@@ -52,6 +53,8 @@ def reduced(lines: Lines) -> Lines:
     """One line per group, in the order of the codes; exactly one where there are no keys."""
     import numpy as np
 
+    if _is_reduced(lines.keys):
+        return _filled(lines)
     slots = _Slots.of(lines.keys, lines.length)
     rows = slots.totals(lines.rows)
     measures: dict[Slot, Amounts] = {}
@@ -91,6 +94,29 @@ def merged(parts: Sequence[Lines]) -> Lines:
     )
 
 
+def _is_reduced(keys: Sequence[Codes]) -> bool:
+    """Whether each line is a group already and they are in order; known only of one key."""
+    if len(keys) != 1:
+        return False
+    [key] = keys
+    return bool((key[1:64] > key[:-1][:63]).all() and (key[1:] > key[:-1]).all())
+
+
+def _filled(lines: Lines) -> Lines:
+    """Lines that are groups, with all their numbers."""
+    import numpy as np
+
+    rows = np.ones(lines.length, np.int64) if lines.rows is None else lines.rows
+    measures: dict[Slot, Amounts] = {}
+    for slot, amounts in lines.measures.items():
+        if amounts is None:
+            measures[slot] = rows
+        else:
+            is_mask = amounts.dtype == np.bool_
+            measures[slot] = amounts.astype(np.int64) if is_mask else amounts
+    return Lines(lines.length, lines.keys, rows, measures)
+
+
 def given(amounts: Amounts) -> npt.NDArray[Any]:
     """The amounts, where a reduction has filled them in."""
     assert amounts is not None, "reduced lines carry all their numbers"
@@ -125,29 +151,20 @@ class _Slots:
         ]
         room = math.prod(base for _, base in bases)
         if room > MAX_COUNT:
-            return cls._by_sorting(keys, length)
+            return cls._without_mixing(keys, length)
         mixed = _mixed(keys, bases)
         if room <= 2 * length + _EMPTY_SLOTS:
             return cls(room, length, mixed.astype(np.intp, copy=False), keys, bases)
-        return cls._by_hashing(keys, bases, mixed)
+        order = permutation(mixed, room)
+        ordered = mixed[order]
+        is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+        slots = np.empty(length, np.intp)
+        slots[order] = np.cumsum(is_first) - 1
+        distinct = ordered[is_first]
+        return cls(len(distinct), length, slots, keys, bases, distinct)
 
     @classmethod
-    def _by_hashing(
-        cls, keys: Sequence[Codes], bases: Sequence[tuple[int, int]], mixed: Integers
-    ) -> _Slots:
-        import numpy as np
-        import pyarrow as pa
-
-        encoded = pa.array(mixed).dictionary_encode()
-        distinct = encoded.dictionary.to_numpy()
-        order = np.argsort(distinct)
-        rank_of = np.empty(len(order), np.int64)
-        rank_of[order] = np.arange(len(order))
-        slots = rank_of[encoded.indices.to_numpy()]
-        return cls(len(order), len(mixed), slots, keys, bases, distinct[order])
-
-    @classmethod
-    def _by_sorting(cls, keys: Sequence[Codes], length: int) -> _Slots:
+    def _without_mixing(cls, keys: Sequence[Codes], length: int) -> _Slots:
         import numpy as np
 
         slots = np.zeros(length, np.int64)
@@ -166,6 +183,8 @@ class _Slots:
         if self.firsts is not None:
             return [key[self.firsts[slots]] for key in self.keys]
         rest = slots if self.mixed is None else self.mixed[slots]
+        if len(self.bases) == 1:
+            return [(rest + self.bases[0][0]).astype(np.int32)]
         codes: list[Codes] = []
         for low, base in reversed(self.bases):
             rest, code = np.divmod(rest, base)

@@ -44,36 +44,49 @@ def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
 
 
 def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
-    """The positions in the order of the keys; what all keys leave tied stays as it is."""
+    """The positions in the order of the keys; what all keys leave tied comes in any order."""
     import numpy as np
 
     values = [key(positions) for key in keys]
-    packed = _packed(values)
+    if not values or not len(positions):
+        return positions
+    packed, room = _packed(values)
     if packed is None:
-        return positions[np.lexsort(values[::-1])] if values else positions
+        return positions[np.lexsort(values[::-1])]
     if (packed[1:] >= packed[:-1]).all():
         return positions
-    return positions[np.argsort(packed, kind="stable")]
+    return positions[permutation(packed, room)]
 
 
-def _packed(keys: Sequence[Integers]) -> Counts | None:
-    """Several keys in one integer, if it is wide enough; None when it is not."""
+def permutation(values: Integers, room: int) -> Counts:
+    """What sorts integers from 0 up to ``room``."""
     import numpy as np
 
-    if not keys or not keys[0].size:
-        return None
+    bits = len(values).bit_length()
+    if room << bits > 2**63:
+        return np.argsort(values)
+    # Sorting plain integers is several times faster than finding their order (NumPy 2).
+    numbered = (values.astype(np.int64) << bits) | np.arange(len(values))
+    numbered.sort()
+    return numbered & ((1 << bits) - 1)
+
+
+def _packed(keys: Sequence[Integers]) -> tuple[Counts | None, int]:
+    """Several keys in one integer from 0 up to a bound; None when it is not wide enough."""
+    import numpy as np
+
     spans = [(int(key.min()), int(key.max())) for key in keys]
     room = 1
     for low, high in spans:
         room *= high - low + 1
     if room > 2**63 - 1:
-        return None
+        return None, room
     packed = np.zeros(keys[0].size, np.int64)
     for key, (low, high) in zip(keys, spans, strict=True):
         packed *= high - low + 1
         packed += key.astype(np.int64, copy=False)
         packed -= low
-    return packed
+    return packed, room
 
 
 def nulls_first(values: Counts, present: Mask | None) -> list[Integers]:
