@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from benchmarks.contest.dataset import Dataset
 
 Row = list[Any]
+PATIENCE = 60  # seconds for one answer of an engine that can be interrupted
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Cypher:
         module = importlib.import_module(self.package)
         self.database = module.Database(str(place))
         self.connection = module.Connection(self.database)
+        self.connection.set_query_timeout(PATIENCE * 1000)
 
     def load(self, data: Dataset, place: Path) -> None:
         """Bulk copies from Parquet."""
