@@ -1,0 +1,183 @@
+"""The Java process beside this one: started silently, found by PySpark, ended for good.
+
+PySpark can start it too, but then everything Java prints lands on the terminal, every setting is
+readable in the process list, a Java that ends at once without an error is waited for forever, and
+Python's fork hooks run in a process full of threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnigraph import settings
+
+START_SECONDS = 180.0
+SHOWN_LINES = 15
+
+
+class GatewayFailure(Exception):
+    """Java did not come up; the text is what it printed last."""
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A Java process of ours, PySpark's connection to it, and the directory that both may fill."""
+
+    process: subprocess.Popen[bytes]
+    connection: Any
+    scratch: Path
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+    def printed(self) -> str:
+        """The last lines Java printed."""
+        return last_lines(self.scratch / "log")
+
+    def end(self) -> None:
+        """End the process and remove what it left; a second call does nothing."""
+        with contextlib.suppress(Exception):
+            self.connection.shutdown()
+        _end(self.process)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def forget(self) -> None:
+        """In a forked child: let go of the parent's process without disturbing it."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                os.close(self.process.stdin.fileno())
+
+
+def start_gateway(
+    conf: Mapping[str, str], environment: Mapping[str, str], scratch: Path
+) -> Gateway:
+    """Start Java with the settings of `conf`, and connect to it."""
+    info = scratch / "connection"
+    command = [*_submit(), *_properties(conf, scratch), "pyspark-shell"]
+    variables = {
+        **os.environ,
+        **environment,
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+    }
+    with _output(scratch / "log") as output:
+        process = subprocess.Popen(  # noqa: S603 - Spark's own script, from its own package
+            command,
+            stdin=subprocess.PIPE,  # Java ends when this closes, so it never outlives us
+            stdout=output,
+            stderr=output,
+            env=variables,
+            start_new_session=True,  # Ctrl-C is for us: we cancel the jobs and end it properly
+        )
+    try:
+        port, secret = _connection_info(process, info, scratch / "log")
+        return Gateway(process, _connect(port, secret), scratch)
+    except BaseException:
+        _end(process)
+        raise
+
+
+def last_lines(log: Path) -> str:
+    """The end of a log, without the stack traces in it."""
+    try:
+        lines = log.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    told = [line for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(told[-SHOWN_LINES:])
+
+
+def make_scratch() -> Path:
+    """A directory for one Java process: its log, its spill files, its warehouse."""
+    return Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
+
+
+def _submit() -> list[str]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    name = "spark-submit.cmd" if sys.platform == "win32" else "spark-submit"
+    return [str(Path(_find_spark_home()) / "bin" / name)]
+
+
+def _properties(conf: Mapping[str, str], scratch: Path) -> list[str]:
+    # In a file that only we can read: settings hold credentials, and a command line is public.
+    path = scratch / "settings.properties"
+    path.touch(mode=0o600)
+    path.write_text("".join(f"{_escaped(k)}={_escaped(v)}\n" for k, v in conf.items()), "ascii")
+    return ["--properties-file", str(path), "--load-spark-defaults"]
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        char if char.isascii() and (char.isalnum() or char in ".-_/") else _units(char)
+        for char in text
+    )
+
+
+def _units(char: str) -> str:
+    data = char.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{unit:04x}" for (unit,) in struct.iter_unpack(">H", data))
+
+
+@contextlib.contextmanager
+def _output(log: Path) -> Iterator[Any]:
+    if settings.DEBUG.get():
+        yield sys.__stderr__ if sys.__stderr__ is not None else subprocess.DEVNULL
+        return
+    with log.open("ab") as stream:
+        yield stream
+
+
+def _connection_info(process: subprocess.Popen[bytes], info: Path, log: Path) -> tuple[int, str]:
+    deadline = time.monotonic() + START_SECONDS
+    # Java writes beside it and renames, so a file that is there is whole.
+    while not info.exists():
+        code = process.poll()
+        if code is not None:
+            raise GatewayFailure(last_lines(log) or f"Java ended with exit status {code}")
+        if time.monotonic() > deadline:
+            raise GatewayFailure(f"Java did not answer within {START_SECONDS:.0f} seconds")
+        time.sleep(0.02)
+    data = info.read_bytes()
+    info.unlink()
+    port, length = struct.unpack(">ii", data[:8])
+    return port, data[8 : 8 + length].decode()
+
+
+def _connect(port: int, secret: str) -> Any:
+    from pyspark import java_gateway
+
+    launch: Any = java_gateway.launch_gateway  # has no annotations
+    handed = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(handed)
+    try:
+        return launch()
+    finally:
+        # Our own children must not take this Java for theirs.
+        for name in handed:
+            os.environ.pop(name, None)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    for stop in (None, process.terminate, process.kill):
+        if stop is not None:
+            stop()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+            return

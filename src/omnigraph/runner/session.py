@@ -1,0 +1,236 @@
+"""The Spark session of this process: started on first need, used by every job, ended at exit.
+
+Spark allows one context for each process. A session that the caller started is used as it is and
+never ended here. Ours runs on the Java process of `gateway`, so nothing of its start-up or of its
+log reaches the terminal (set OMNIGRAPH_DEBUG to see it on the error stream).
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import logging
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph import settings
+from omnigraph.errors import BadRequest
+from omnigraph.runner import gateway, masters
+from omnigraph.runner.gateway import Gateway, GatewayFailure
+from omnigraph.runner.java import java_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["is_running", "java_problem", "running_session", "spark_problem", "spark_session"]
+
+DEFAULT_MASTER = "local[*]"
+
+
+@dataclass(slots=True)
+class _Own:
+    """The session we started, and what was asked for when we did."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    session: SparkSession | None = None
+    gateway: Gateway | None = None
+    asked: tuple[str, tuple[tuple[str, str], ...]] | None = None
+
+
+_own = _Own()
+
+
+def spark_problem() -> str | None:
+    """Why Spark cannot be started here and what to do about it; None when it can. Cheap."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "Spark is not installed; install it with `pip install 'omnigraph[spark]'`"
+    return java_problem()
+
+
+def is_running() -> bool:
+    """Whether this process has a live Spark session, ours or the caller's. Starts nothing."""
+    return running_session() is not None
+
+
+def running_session() -> SparkSession | None:
+    """The live session of this process, ours or the caller's; starts nothing."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    session = SparkSession._instantiatedSession  # noqa: SLF001 - the public way asks Java
+    return session if session is not None and _answers(session) else None
+
+
+def spark_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of this process; started on first need.
+
+    Without `master`, a session that is running is used as it is, and a new one goes to
+    OMNIGRAPH_SPARK_MASTER or to all cores of this machine. `conf` is Spark's own settings.
+    """
+    wanted = _checked_conf(conf)
+    with _own.lock:
+        running = running_session()
+        if running is not None:
+            _check_fits(running, master, wanted)
+            return running
+        chosen = (master or settings.SPARK_MASTER.get() or DEFAULT_MASTER).strip()
+        masters.check(chosen)
+        problem = spark_problem()
+        if problem is not None:
+            raise BadRequest(f"{problem}; `engine=local` works without", master=chosen)
+        masters.check_reachable(chosen)
+        return _start(chosen, wanted)
+
+
+def stop_session() -> None:
+    """End our session and its Java, if there is one; a caller's own session is left alone."""
+    with _own.lock:
+        session, java = _own.session, _own.gateway
+        _own.session = _own.gateway = _own.asked = None
+        if session is not None and _answers(session):
+            session.stop()
+        if java is not None:
+            java.end()
+            _forget_connection(java.connection)
+
+
+def _start(master: str, conf: dict[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    # Spark repeats errors of SQL texts here as JSON; they reach the caller as exceptions.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    java = _java_for(master, conf)
+    spark_conf = SparkConf(loadDefaults=True, _jvm=java.connection.jvm)
+    for key, value in _all_settings(master, conf, java.scratch).items():
+        spark_conf.set(key, value)
+    previous = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = masters.worker_python(master, conf)
+    try:
+        context = SparkContext(conf=spark_conf, gateway=java.connection)
+        session = SparkSession(context)
+    except Exception as error:
+        told = java.printed()
+        stop_session()
+        raise BadRequest(_start_failure(master, error, told), master=master) from error
+    finally:
+        if previous is None:
+            os.environ.pop("PYSPARK_PYTHON", None)
+        else:
+            os.environ["PYSPARK_PYTHON"] = previous
+    _own.session = session
+    return session
+
+
+def _java_for(master: str, conf: dict[str, str]) -> Gateway:
+    """The Java of a session that was stopped, when it was started for the same; or a new one."""
+    from pyspark import SparkContext
+
+    asked = (master, tuple(sorted(conf.items())))
+    kept = _own.gateway
+    if kept is not None and kept.alive and _own.asked == asked:
+        return kept
+    stop_session()
+    _forget_connection(SparkContext._gateway)  # noqa: SLF001 - a caller's, whose session is gone
+    scratch = gateway.make_scratch()
+    try:
+        java = gateway.start_gateway(
+            _all_settings(master, conf, scratch), masters.environment(master, conf), scratch
+        )
+    except (GatewayFailure, OSError) as failure:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise BadRequest(_start_failure(master, failure, str(failure)), master=master) from failure
+    _own.gateway, _own.asked = java, asked
+    return java
+
+
+def _all_settings(master: str, conf: dict[str, str], scratch: Path) -> dict[str, str]:
+    return {**masters.defaults(master, scratch), **conf, "spark.master": master}
+
+
+def _start_failure(master: str, error: BaseException, told: str) -> str:
+    reason = _first_line(str(getattr(error, "java_exception", None) or error))
+    shown = f"\nJava's last words:\n{told}" if told and told != str(error) else ""
+    return (
+        f'Spark did not start on "{master}": {reason}; check the master and the settings, or use '
+        f"`engine=local`{shown}"
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+def _checked_conf(conf: Mapping[str, str] | None) -> dict[str, str]:
+    wanted = {str(key): str(value) for key, value in (conf or {}).items()}
+    for key in wanted:
+        if not key.startswith("spark."):
+            raise BadRequest(
+                f'"{key}" is not a Spark setting; their names start with `spark.`', setting=key
+            )
+    return wanted
+
+
+def _check_fits(session: SparkSession, master: str | None, conf: dict[str, str]) -> None:
+    """A process has one Spark: asking for another one than the running one is an error."""
+    running = session.sparkContext.master
+    if master is not None and master.strip() != running:
+        raise BadRequest(
+            f'this process runs Spark on "{running}", and "{master}" was asked for; stop the '
+            f"running session first (`session.stop()`), or leave out the master",
+            master=master,
+            running=running,
+        )
+    for key, value in conf.items():
+        now = session.conf.get(key, None)
+        if now != value:
+            raise BadRequest(
+                f'the running Spark session has {key} = {now!r}, and "{value}" was asked for; '
+                f"stop it first (`session.stop()`), or leave out the setting",
+                setting=key,
+                running=now,
+            )
+
+
+def _answers(session: SparkSession) -> bool:
+    """Whether a session can still be used: not stopped, and its Java lives."""
+    try:
+        java = session.sparkContext._jsc  # noqa: SLF001 - the only sign of a stopped session
+        return java is not None and not java.sc().isStopped()
+    except Exception:  # noqa: BLE001 - py4j raises what it likes about a Java that is gone
+        return False
+
+
+def _forget_connection(connection: Any) -> None:
+    """Make PySpark start anew: it keeps its connection for good, even to a Java that is gone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if connection is None or SparkContext._gateway is not connection:  # noqa: SLF001
+        return
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001
+    SparkSession._activeSession = None  # noqa: SLF001
+
+
+def _after_fork() -> None:
+    """A forked child shares the parent's connection but not its threads: it starts its own."""
+    _own.lock = threading.RLock()
+    if _own.gateway is not None:
+        _own.gateway.forget()
+        _forget_connection(_own.gateway.connection)
+    _own.session = _own.gateway = _own.asked = None
+
+
+atexit.register(stop_session)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
