@@ -144,6 +144,15 @@ class TestAgreement:
         with pytest.raises(AssertionError):
             self.agree(limited, self.GOOD[:1])
 
+    def test_only_an_index_that_lacks_rows_excuses_another_order_by_words(self):
+        source = 'query q() { match { $i: Item } return { $i.name as name } order { bm25($i.name, "a") } }'
+        plan = compile_query(self.CATALOG, source)
+        good, swapped = list(self.GOOD), list(self.GOOD[::-1])
+        agree(plan, swapped, good, is_degraded=True)
+        for wrong, is_degraded in ((swapped, False), (good[:1], True)):
+            with pytest.raises(Failed):
+                agree(plan, wrong, good, is_degraded=is_degraded)
+
     def test_an_engine_that_answers_otherwise_fails_the_case(self, monkeypatch):
         answer = omnigraph.Graph.query
 
