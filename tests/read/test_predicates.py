@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from omnigraph.lang.query import ir
 from omnigraph.read.columns import Column
+from omnigraph.read.conditions import compared
 from omnigraph.read.numbers import compare_numbers, sortable, unsortable
-from omnigraph.read.predicates import Rows, compared, holds, mask_of
+from omnigraph.read.predicates import Rows, holds, mask_of
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
 from tests.read.spaces import ArrowSpace, codes_of
@@ -203,6 +204,19 @@ def test_a_column_alone_can_be_compared():
     assert compared(column, ">", -0.5).tolist() == [True, False, True]
     assert compared(column, ">=", 2**64 - 1).tolist() == [False, False, True]
     assert compared(column, "!=", None).tolist() == [False, False, False]
+
+
+@pytest.mark.parametrize("op", SCALAR_OPS)
+def test_many_rows_of_two_text_columns_compare_by_joint_ranks(op: str):
+    lefts, rights = ["b", None, "é", ""], ["🙂", "b", None, "a"]
+    kind = PropType(Scalar.STRING, nullable=True)
+    one, other = (ArrowSpace("1234", {"p": (kind, texts)}) for texts in (lefts, rights))
+    xs, ys = (grid.ravel() for grid in np.indices((4, 4), np.int32))
+    compare = ir.Compare(ir.PropertyOf("x", "p", kind), op, ir.PropertyOf("y", "p", kind))
+    rows = Rows({"x": one, "y": other}, {"x": xs, "y": ys}, {}, 16)
+    expected = [satisfied(compare, a, b) for a in lefts for b in rights]
+    assert holds(compare, rows).tolist() == expected
+    assert one.columns["p"].has_codes
 
 
 def test_few_rows_read_few_values():

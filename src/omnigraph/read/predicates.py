@@ -6,7 +6,6 @@ satisfies anything. Text predicates (`search` and its kin) are not here: they ne
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.lang.query import ir
+from omnigraph.read.conditions import (
+    ARROW,
+    among,
+    any_of,
+    as_mask,
+    compared,
+    items_of,
+    lists_holding,
+    texts_with,
+)
 from omnigraph.read.numbers import MIRRORED, OPERATORS, compare_numbers
-from omnigraph.storage.pushdown import ComparisonOp, settle
+from omnigraph.storage.pushdown import ComparisonOp
 from omnigraph.types import PropType, Scalar, round_f32
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -32,15 +40,6 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "member": operator.contains,
     "substring": operator.contains,
     "prefix": bytes.startswith,
-}
-# Equality and order of Arrow text are those of its bytes.
-_ARROW: dict[ComparisonOp, str] = {
-    "=": "equal",
-    "!=": "not_equal",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
 }
 _TEXT = PropType(Scalar.STRING)
 
@@ -237,9 +236,9 @@ def _against_value(column: Column, op: ir.CompareOp, given: _Given) -> Mask:
     value = given.beside(column)
     match op:
         case "member":
-            return _lists_holding(column, value)
+            return lists_holding(column, value)
         case "substring" | "prefix":
-            return _texts_with(column, op, value)
+            return texts_with(column, op, value)
         case _:
             return compared(column, op, value)
 
@@ -249,143 +248,11 @@ def _value_against(given: _Given, op: ir.CompareOp, column: Column) -> Mask:
     value = given.beside(column)
     match op:
         case "member":
-            return _among(column, value)
+            return among(column, value)
         case "substring" | "prefix":
             return _text_pairs(op, value, column.array)
         case _:
             return compared(column, MIRRORED[op], value)
-
-
-def compared(column: Column, op: ComparisonOp, value: Any) -> Mask:
-    """Which values of a column stand in this relation to a stored value; a null never does."""
-    if value is None:
-        return _where_valid(column, held=False)
-    settled = _nothing_stored(op) if _is_unstorable(value) else settle(column.array.type, op, value)
-    if isinstance(settled, bool):
-        return _where_valid(column, settled)
-    op, value = settled
-    if isinstance(value, str):
-        return _texts_compared(column, op, value)
-    held: Mask = OPERATORS[op](column.numbers, value)
-    return held if column.valid is None else held & column.valid
-
-
-def _nothing_stored(op: ComparisonOp) -> bool:
-    return op == "!="
-
-
-def _is_unstorable(value: Any) -> bool:
-    """Whether this is a text with half a surrogate pair, which no stored text holds."""
-    if not isinstance(value, str) or value.isascii():
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _where_valid(column: Column, held: bool) -> Mask:
-    import numpy as np
-
-    if held and column.valid is not None:
-        return column.valid.copy()
-    return np.full(len(column), held, np.bool_)
-
-
-def _texts_compared(column: Column, op: ComparisonOp, value: str) -> Mask:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if column.has_codes:
-        return _ranks_compared(column, op, value)
-    return _mask(pc.call_function(_ARROW[op], [column.array, pa.scalar(value, column.array.type)]))
-
-
-def _ranks_compared(column: Column, op: ComparisonOp, value: str) -> Mask:
-    """Text by its rank: the value is looked up in the dictionary, the rest compares integers."""
-    codes, dictionary = column.codes, column.dictionary
-    wanted = value.encode()
-    place = bisect.bisect_left(
-        range(len(dictionary)), wanted, key=lambda at: dictionary[at].as_py().encode()
-    )
-    if place == len(dictionary) or dictionary[place].as_py() != value:
-        if op in {"=", "!="}:
-            return _where_valid(column, op == "!=")
-        # The value lies just before the one at its place.
-        op = "<" if op in {"<", "<="} else ">="
-    held: Mask = OPERATORS[op](codes, place)
-    return held if op in {"=", ">", ">="} or column.valid is None else held & column.valid
-
-
-def _mask(array: pa.BooleanArray) -> Mask:
-    mask: Mask = array.fill_null(False).to_numpy(zero_copy_only=False)
-    return mask
-
-
-def _texts_with(column: Column, op: ir.CompareOp, needle: str) -> Mask:
-    """Which texts hold the needle, or start with it; each distinct text is looked at once."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    if _is_unstorable(needle):
-        return _where_valid(column, held=False)
-    function = pc.match_substring if op == "substring" else pc.starts_with
-    if column.has_codes and 2 * len(column.dictionary) <= len(column):
-        # One place more, at the end: where a null (-1) looks its verdict up.
-        verdicts = np.append(_mask(function(column.dictionary, needle)), False)
-        held: Mask = verdicts[column.codes]
-        return held
-    return _mask(function(column.array, needle))
-
-
-def _lists_holding(column: Column, value: Any) -> Mask:
-    """Which lists of the column hold the value."""
-    items, lengths = _items(column)
-    return _any_of(compared(items, "=", value), lengths)
-
-
-def _items(column: Column) -> tuple[Column, npt.NDArray[np.int64]]:
-    """The items of all lists one after another, and how many each list has; a null has none."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    from omnigraph.read.columns import Column
-
-    lengths = pc.list_value_length(column.array).fill_null(0).to_numpy(zero_copy_only=False)
-    return Column(column.type.element, column.array.flatten()), lengths.astype(np.int64)
-
-
-def _any_of(hits: Mask, lengths: npt.NDArray[np.int64]) -> Mask:
-    """Whether any of the hits of each stretch is one."""
-    import numpy as np
-
-    seen = np.concatenate([[0], np.cumsum(hits)])
-    ends = np.cumsum(lengths)
-    held: Mask = seen[ends] > seen[ends - lengths]
-    return held
-
-
-def _among(column: Column, values: list[Any]) -> Mask:
-    """Which values of the column are among the given ones."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.array.type
-    exact = [
-        settled[1]
-        for item in values
-        if item is not None
-        and not _is_unstorable(item)
-        and isinstance(settled := settle(kind, "=", item), tuple)
-    ]
-    if not exact:
-        return _where_valid(column, held=False)
-    if isinstance(exact[0], str):
-        return _mask(pc.is_in(column.array, value_set=pa.array(exact, kind)))
-    held = np.isin(column.numbers, np.array(exact, column.numbers.dtype))
-    return held if column.valid is None else held & column.valid
 
 
 # ------------------------------------------------------------------ two columns
@@ -419,18 +286,46 @@ def _text_rows_compared(left: _Read, op: ComparisonOp, right: _Read) -> Mask:
         lefts, rights = left.ranks, right.ranks
         held: Mask = OPERATORS[op](lefts, rights)
         return held & (lefts >= 0) & (rights >= 0)
+    if left.codes is not None and right.codes is not None and _is_worth_ranking(left, right):
+        lefts, rights = _joint_ranks(left.column, right.column)
+        lefts, rights = lefts[left.codes], rights[right.codes]
+        held = OPERATORS[op](lefts, rights)
+        return held & (lefts >= 0) & (rights >= 0)
     texts = [side.by_row().array.cast(pa.large_string()) for side in (left, right)]
-    return _mask(pc.call_function(_ARROW[op], texts))
+    return as_mask(pc.call_function(ARROW[op], texts))
+
+
+def _is_worth_ranking(left: _Read, right: _Read) -> bool:
+    assert left.codes is not None
+    return len(left.codes) >= 2 * (len(left.column) + len(right.column))
+
+
+def _joint_ranks(left: Column, right: Column) -> tuple[Codes, Codes]:
+    """Codes of two text columns that compare with each other; null is -1."""
+    import numpy as np
+    import pyarrow as pa
+
+    from omnigraph.read.columns import Column
+
+    texts = [column.dictionary.cast(pa.large_string()) for column in (left, right)]
+    ranks = Column(_TEXT, pa.concat_arrays(texts)).codes
+    middle = len(texts[0])
+    # One place more, at the end: where a null (-1) looks its rank up.
+    nothing = np.array([-1], np.int32)
+    return (
+        np.concatenate([ranks[:middle], nothing])[left.codes],
+        np.concatenate([ranks[middle:], nothing])[right.codes],
+    )
 
 
 def _rows_holding(left: _Read, right: _Read) -> Mask:
     """Rows whose list on the left holds the value on the right."""
     import numpy as np
 
-    items, lengths = _items(left.by_row())
+    items, lengths = items_of(left.by_row())
     rows = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     wanted = _Read(right.column, rows if right.codes is None else right.codes[rows])
-    return _any_of(_rows_compared(_Read(items, None), "=", wanted), lengths)
+    return any_of(_rows_compared(_Read(items, None), "=", wanted), lengths)
 
 
 def _text_pairs(op: ir.CompareOp, texts: pa.Array | str, needles: pa.Array) -> Mask:
