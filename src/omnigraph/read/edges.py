@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from omnigraph.lang.query.ir import Direction
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CHUNK_ROWS = 4_000_000
+_MANY_ROWS = 100_000
 
 
 class Ends(NamedTuple):
@@ -78,12 +80,14 @@ class Ends(NamedTuple):
 
 
 def ends_of(rows: pa.Table, sources: NodeSpace, targets: NodeSpace) -> Ends:
-    """The ends of edge rows, looked up among the nodes."""
-    return Ends(
-        sources.ordinals_of(rows.column("src")),
-        targets.ordinals_of(rows.column("dst")),
-        rows.column("_rowid").to_numpy(),
-    )
+    """The ends of edge rows, looked up among the nodes; of many rows both ends at once."""
+    row_ids = rows.column("_rowid").to_numpy()
+    if rows.num_rows < _MANY_ROWS:
+        src, dst = sources.ordinals_of(rows.column("src")), targets.ordinals_of(rows.column("dst"))
+        return Ends(src, dst, row_ids)
+    with ThreadPoolExecutor(1) as beside:
+        looked_up = beside.submit(targets.ordinals_of, rows.column("dst"))
+        return Ends(sources.ordinals_of(rows.column("src")), looked_up.result(), row_ids)
 
 
 class EdgeList:
