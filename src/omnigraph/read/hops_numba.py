@@ -149,7 +149,7 @@ def counted(
     if _waves_pay(csr, len(starts), most, each):
         waves = -(-len(starts) // WAVE)
         effort = np.arange(waves + 1) * len(csr.indices)
-        in_pieces(_wave, effort, *_blocked(*_arrays(csr)), csr.shape[0], *arguments[2:])
+        in_pieces(_waves, effort, *_blocked(*_arrays(csr)), csr.shape[0], *arguments[2:])
     else:
         effort = np.arange(len(starts) - probes + 1) * each
         in_pieces(_count_after, effort, probes, *arguments, followed)
@@ -220,8 +220,7 @@ def _blocked(indptr: Index, indices: Targets) -> tuple[Targets, Targets]:
     return sources, targets
 
 
-@compiled
-def _wave(
+def _waves(
     first: int,
     last: int,
     sources: Targets,
@@ -236,38 +235,30 @@ def _wave(
     counts: Counts,
 ) -> None:
     """Search from ``WAVE`` starts at a time: each has a bit in the words of every node."""
-    visited = np.empty((size, WORDS), np.uint64)
-    now, then = np.empty((size, WORDS), np.uint64), np.empty((size, WORDS), np.uint64)
-    active = np.empty(size, np.bool_)
-    # The starts that emit at all distances, and those that emit at distance `least - 1`.
-    all_bits, late = np.full(WORDS, ~np.uint64(0)), np.empty(WORDS, np.uint64)
+    visited, now, then = (np.empty((size, WORDS), np.uint64) for _ in range(3))
     for wave in range(first, last):
         some = starts[wave * WAVE : (wave + 1) * WAVE]
+        place, bits = (
+            np.arange(len(some)) >> 6,
+            np.uint64(1) << np.arange(len(some), dtype=np.uint64) % 64,
+        )
+        now.fill(0)
+        then.fill(0)
+        np.bitwise_or.at(now, (some, place), bits)
+        visited[:] = now
+        active = np.zeros(size, np.bool_)
+        active[some] = True
+        # The starts that emit at distance `least - 1`; from there on all do.
+        emitting = np.zeros(WORDS, np.uint64)
+        chosen = loops[some] | (not inverse)
+        np.bitwise_or.at(emitting, place[chosen], bits[chosen])
         totals = np.zeros(WAVE, np.int64)
-        visited[:] = 0
-        now[:] = 0
-        then[:] = 0
-        late[:] = 0
-        active[:] = False
-        for i in range(len(some)):
-            bit = np.uint64(1) << np.uint64(i & 63)
-            now[some[i], i >> 6] |= bit
-            visited[some[i], i >> 6] |= bit
-            active[some[i]] = True
-            if not inverse or loops[some[i]]:
-                late[i >> 6] |= bit
         for distance in range(most + 1):
+            if distance == least:
+                emitting.fill(~np.uint64(0))
             if distance >= least - 1:
                 only_loops = distance < least and not inverse
-                _tally(
-                    now,
-                    active,
-                    late if distance < least else all_bits,
-                    loops,
-                    only_loops,
-                    weights,
-                    totals,
-                )
+                _tally(now, active, emitting, loops, only_loops, weights, totals)
             if distance == most or not _advance(sources, targets, visited, now, then, active):
                 break
             now, then = then, now
@@ -302,13 +293,13 @@ def _advance(
 def _tally(
     now: Words,
     active: Mask,
-    counted: Words,
+    emitting: Words,
     loops: Mask,
     only_loops: bool,
     weights: Counts | None,
     totals: Counts,
 ) -> None:
-    """Add to the total of each start in ``counted`` what the nodes with its bit are worth."""
+    """Add to the total of each start in ``emitting`` what the nodes with its bit are worth."""
     lanes = np.zeros((WORDS, 8), np.uint64)
     held = 0
     for v in range(len(active)):
@@ -316,7 +307,7 @@ def _tally(
             continue
         worth = np.int64(1 if weights is None else weights[v])
         for j in range(WORDS):
-            word = now[v, j] & counted[j]
+            word = now[v, j] & emitting[j]
             if worth == 1:
                 # Bit k of all eight bytes at once, each into a byte of its own.
                 for k in range(8):
@@ -341,9 +332,10 @@ def _tally_bits(word: np.uint64, worth: np.int64, totals: Counts) -> None:
 
 @compiled
 def _unload(lanes: Words, totals: Counts) -> None:
-    for j in range(WORDS):
-        for k in range(8):
-            for byte in range(8):
+    # Bounds the compiler does not know: unrolled, this takes it seconds.
+    for j in range(lanes.shape[0]):
+        for k in range(lanes.shape[1]):
+            for byte in range(lanes.shape[1]):
                 count = (lanes[j, k] >> np.uint64(8 * byte)) & np.uint64(255)
                 totals[64 * j + 8 * byte + k] += np.int64(count)
             lanes[j, k] = 0

@@ -1,7 +1,7 @@
 """The loops over adjacency that reading is made of.
 
-Each is there twice: in NumPy, and compiled by Numba where that is installed. Importing Numba takes half
-a second and a compiled loop some milliseconds to load, so both happen only after NumPy has worked
+Each is there twice: in NumPy, and compiled by Numba where that is installed. Importing Numba takes most
+of a second and a compiled loop some milliseconds to load, so both happen only after NumPy has worked
 about as long: a small question never pays for them.
 """
 
@@ -29,7 +29,7 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 # Nanoseconds of work in NumPy: what justifies importing Numba, what loading one more loop, and
 # what a call into compiled code takes anyway.
-IMPORT_COST, LOOP_COST, CALL_COST = 500_000_000, 30_000_000, 50_000
+IMPORT_COST, LOOP_COST, CALL_COST = 800_000_000, 30_000_000, 50_000
 
 
 class Adjacency(Protocol):
