@@ -232,6 +232,9 @@ def test_texts_are_read_in_parts(monkeypatch):
         True, False, False, True, False, False, True,
     ]  # fmt: skip
     assert texts_with_terms(texts[2:5], ["run"], 0).tolist() == [False, True, False]
+    assert texts_with_terms(texts[:0], ["run"], 0).tolist() == []
+    assert texts_with_terms(pa.array([None, ""], pa.string()), ["run"], 9).tolist() == [False] * 2
+    assert texts_with_terms(pa.array(["x-run a-b-c", "b"]), ["b"], 0).tolist() == [True, True]
 
 
 # -- throw-away indexes

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.columns import one_array
-from omnigraph.read.text import FEW_ROWS, own_index, texts_with_terms
+from omnigraph.read.text import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
 from omnigraph.read.throwaway import COLUMN, with_throwaway
 from omnigraph.storage.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
 from omnigraph.storage.indexes import IndexKind
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from omnigraph.read.bindings import Codes
     from omnigraph.read.nodes import NodeSpace
     from omnigraph.read.view import View
@@ -74,17 +77,29 @@ def _looked_up(
             space, name, lambda table: text_hits(table, COLUMN, query, edits=edits)
         )
         return np.sort(ordinals.astype(np.int32))
+    key = ("terms", space.pinned.identity, space.stored_name(name))
     if own is None:
-        return _all_read(space, name, terms, edits)
-    table, partly = space.pinned.table, bool(own.tail)
-    hits, _ = text_hits(table, own.column, query, edits=edits, indexed_only=partly)
-    found = [hits]
+        held = view.cache.get(key, lambda: Terms(space.column(name).array), _nbytes)
+        return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
+    partly = bool(own.tail)
+    found = [text_hits(space.pinned.table, own.column, query, edits=edits, indexed_only=partly)[0]]
     if partly:
-        tail = table.read([own.column], with_row_id=True, fragment_ids=own.tail)
-        held = texts_with_terms(one_array(tail.column(own.column)), terms, edits)
-        found.append(tail.column("_rowid").to_numpy()[held])
+        row_ids, tail = view.cache.get(
+            key, lambda: _tail(space, own), lambda made: made[0].nbytes + made[1].nbytes
+        )
+        found.append(row_ids[tail.holding(terms, edits)])
     codes = space.ordinals_of_row_ids(np.concatenate(found))
     return np.unique(codes[codes >= 0])
+
+
+def _nbytes(terms: Terms) -> int:
+    return terms.nbytes
+
+
+def _tail(space: NodeSpace, own: OwnIndex) -> tuple[npt.NDArray[np.uint64], Terms]:
+    """The row ids and terms of the rows that the table's index does not answer for."""
+    rows = space.pinned.table.read([own.column], with_row_id=True, fragment_ids=own.tail)
+    return rows.column("_rowid").to_numpy(), Terms(one_array(rows.column(own.column)))
 
 
 def _all_read(space: NodeSpace, name: str, terms: Sequence[str], edits: int) -> Codes:

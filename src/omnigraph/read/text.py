@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.storage.full_text import analysed
 from omnigraph.storage.indexes import IndexKind, IndexState, list_indexes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.read.view import View
 
 FEW_ROWS: Final = 4096
-"""So many rows are read and analysed for one search rather than indexed."""
+"""So many rows that no index covers are read and analysed rather than indexed on disk."""
 
 _ROWS_AT_ONCE: Final = 65_536
 
@@ -57,40 +57,56 @@ def _indexes(view: View, space: NodeSpace) -> list[IndexState]:
     )
 
 
-def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
-    """Which texts hold a term within so many edits of a wanted one.
+class Terms:
+    """The terms of some texts: an inverted index in memory, for a few thousand texts.
 
     Terms never cross white space, so each distinct word between it is analysed once.
     """
+
+    def __init__(self, texts: pa.Array) -> None:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        self.size = len(texts)
+        lists = pc.utf8_split_whitespace(texts)
+        words = lists.flatten().dictionary_encode()
+        held = [analysed(word) for word in words.dictionary.to_pylist()]
+        self.terms = sorted({term for terms in held for term in terms})
+        number = {term: at for at, term in enumerate(self.terms)}
+        numbers = np.array([number[term] for terms in held for term in terms], np.int32)
+        counts = np.array([len(terms) for terms in held], np.int64)
+        starts = np.cumsum(counts) - counts
+        word = words.indices.to_numpy()
+        times = counts[word]
+        ends = np.cumsum(times)
+        within = np.arange(times.sum()) - np.repeat(ends - times, times)
+        self._numbers = numbers[np.repeat(starts[word], times) + within]
+        self._rows = np.repeat(pc.list_parent_indices(lists).to_numpy(), times)
+
+    def holding(self, wanted: Sequence[str], edits: int) -> Mask:
+        """Which texts hold a term within so many edits of a wanted one."""
+        import numpy as np
+
+        near = np.isin(self.terms, terms_within(self.terms, wanted, edits))
+        found = np.zeros(self.size, np.bool_)
+        found[self._rows[near[self._numbers]]] = True
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes it takes, roughly."""
+        return int(self._numbers.nbytes + self._rows.nbytes) + 80 * len(self.terms)
+
+
+def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
+    """Which texts hold a term within so many edits of a wanted one, however many texts there are."""
     import numpy as np
 
-    known: dict[str, bool] = {}
-    found = np.zeros(len(texts), np.bool_)
-    for begin in range(0, len(texts), _ROWS_AT_ONCE):
-        part = texts.slice(begin, _ROWS_AT_ONCE)
-        rows, words, dictionary = _words(part)
-        unknown = [word for word in dictionary if word not in known]
-        known.update(zip(unknown, _words_with_terms(unknown, wanted, edits), strict=True))
-        hits = np.array([known[word] for word in dictionary], np.bool_)
-        found[begin + rows[hits[words]]] = True
-    return found
-
-
-def _words(texts: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], list[str]]:
-    """For every word the row it stands in and its place in the list of distinct words."""
-    import pyarrow.compute as pc
-
-    lists = pc.utf8_split_whitespace(texts)
-    encoded = lists.flatten().dictionary_encode()
-    rows = pc.list_parent_indices(lists).to_numpy()
-    return rows, encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
-
-
-def _words_with_terms(words: Sequence[str], wanted: Sequence[str], edits: int) -> list[bool]:
-    terms = [analysed(word) for word in words]
-    distinct = sorted({term for held in terms for term in held})
-    near = set(terms_within(distinct, wanted, edits))
-    return [any(term in near for term in held) for held in terms]
+    parts = [
+        Terms(texts.slice(begin, _ROWS_AT_ONCE)).holding(wanted, edits)
+        for begin in range(0, len(texts), _ROWS_AT_ONCE)
+    ]
+    return np.concatenate([np.zeros(0, np.bool_), *parts])
 
 
 def terms_within(terms: Sequence[str], wanted: Sequence[str], edits: int) -> list[str]:
