@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, ResourceLimit
 from omnigraph.graph import Graph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
@@ -106,3 +106,24 @@ def test_small_batches_change_nothing(tmp_path, monkeypatch, seed):
         fill(graph, plain)
         for text, plan in queries(rng, QUERIES):
             check(graph, plain, text, plan)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_counts_beyond_64_bits_are_refused(tmp_path, joined):
+    """A hundred persons who all know each other: 100^9 rows can be counted, 100^10 cannot."""
+    names = [f"p{at:03d}" for at in range(100)]
+    people = [{"type": "Person", "data": {"name": name}} for name in names]
+    pairs = [{"edge": "Knows", "from": one, "to": two} for one in names for two in names]
+
+    def count(variables: int) -> str:
+        nodes = "  ".join(f"$p{at}: Person" for at in range(variables))
+        steps = "  ".join(f"$p{at} knows $p{at + 1}" for at in range(variables - 1))
+        return (
+            f"query q() {{ match {{ {steps if joined else nodes} }} return {{ count($p1) as n }} }}"
+        )
+
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        graph.load([*people, *pairs])
+        assert graph.query(count(9)).rows == [{"n": 100**9}]
+        with pytest.raises(ResourceLimit, match="I64"):
+            graph.query(count(10))

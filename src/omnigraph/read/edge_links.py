@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.query import ir
 from omnigraph.read import kernels
 from omnigraph.read.adjacency import Csr, MultiCsr
+from omnigraph.read.grouping import too_many
 from omnigraph.read.links import Expansion, Message, Span, pieces, summed
 from omnigraph.read.pattern import FLIPPED
-from omnigraph.read.support import TOO_MANY, Support, Totals, too_many
+from omnigraph.read.support import TOO_MANY, Support, Totals
 
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Floats, Mask

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from omnigraph.errors import ResourceLimit
+from omnigraph.read.grouping import too_many
 
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Counts, Floats, Mask
@@ -197,8 +197,3 @@ def positions(within: Codes, codes: Codes) -> Codes:
     at = np.searchsorted(within, codes)
     at[at == len(within)] = 0
     return np.where(within[at] == codes, at, -1).astype(np.int32)
-
-
-def too_many() -> ResourceLimit:
-    """The refusal of a count beyond 64 bits."""
-    return ResourceLimit("the match has more rows than a 64-bit count can hold; narrow the match")
