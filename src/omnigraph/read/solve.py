@@ -253,14 +253,15 @@ class _Solver:
     def _sum_away(self) -> None:
         while True:
             free = [
-                (self.supports[name].count, name)
+                (self.supports[name].is_full, self.supports[name].count, name)
                 for name in self.supports
                 if name not in self.must and self._is_end(name)
             ]
             if not free:
                 return
-            # The largest first: what is left at the end is the smallest.
-            _, name = max(free)
+            # Full ones first, whose messages are degrees; then the largest: what is left at the end
+            # is the smallest.
+            _, _, name = max(free)
             support = self.supports.pop(name)
             links = self._links_at(name)
             if not links:
