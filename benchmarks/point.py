@@ -194,7 +194,8 @@ class Writer:
             [sys.executable, "-c", WRITER, str(place), INSERT], stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
-        self._process.stdout.readline()
+        if self._process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"the writer ended with status {self._process.wait()}")
 
     def stop(self) -> int:
         """End it, and say how many commits it made."""

@@ -30,7 +30,7 @@ class Player:
     """One engine in one process."""
 
     def __init__(self, name: str, dataset: Path, place: Path, peers: Path | None) -> None:
-        paths = [str(ROOT), str(peers) if peers else ""]
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), str(peers) if peers else ""]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self.name = name
         self._process = subprocess.Popen(  # noqa: S603
