@@ -106,9 +106,8 @@ def documents(count: int) -> tuple[pa.Table, list[Judged]]:
     """Documents on topics that share words with one neighbour and direction with another."""
     random = np.random.default_rng(2)
     topics = 50
-    words = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("ano", "eku", "ilo", "omi", "uta", "yra")]
     # Topics 2k and 2k + 1 use the same words; topics 2k + 1 and 2k + 2 point the same way.
-    vocabulary = [words[topic // 2 * 2 : topic // 2 * 2 + 6] for topic in range(topics)]
+    vocabulary = [[f"word{topic // 2}x{at}" for at in range(12)] for topic in range(topics)]
     groups = random.normal(size=(topics // 2 + 1, DIMENSION)).astype(np.float32)
     centres = np.stack([groups[(topic + 1) // 2] for topic in range(topics)])
     centres += random.normal(size=centres.shape, scale=0.12).astype(np.float32)

@@ -372,7 +372,7 @@ def fused(arms, k) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("k", [1, 60])
-@pytest.mark.parametrize("limit", [1, 3, 25])
+@pytest.mark.parametrize("limit", [1, 3, 200])
 def test_fusion(graph, rng, k, limit):
     view = view_of(graph)
     vectors = [[rng.choice([0.0, 0.5]) for _ in range(8)] for _ in range(2)]

@@ -91,7 +91,7 @@ def test_the_vector_index_finds_the_nearest_rows(ref):
 def test_large_vector_tables_get_several_partitions(ref, monkeypatch):
     from omnigraph.storage import indexes
 
-    monkeypatch.setattr(indexes, "_ROWS_PER_PARTITION", 100)
+    monkeypatch.setattr(indexes, "ROWS_PER_PARTITION", 100)
     points = np.random.default_rng(7).normal(size=(400, 2)).astype("float32").tolist()
     table = commit_staged(stage_create_index(vectors(ref, points), "v", IndexKind.VECTOR))
     assert table.dataset.stats.index_stats("v_vector_idx")["indices"][0]["num_partitions"] == 4

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.read.columns import Column
 from omnigraph.read.text import own_index
-from omnigraph.storage.indexes import IndexKind
+from omnigraph.storage.indexes import ROWS_PER_PARTITION, IndexKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -277,7 +277,7 @@ def _looked_up(
             "q": target,
             "k": count,
             "refine_factor": _REFINE,
-            "minimum_nprobes": 4,
+            "nprobes": 4 + space.size // (10 * ROWS_PER_PARTITION),
         },
         disable_scoring_autoprojection=True,
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.read.view import View
 
 _SPARE: Final = 16
+_FEW_PLACES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +139,44 @@ class _Run:
                 k=k,
             )
         arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
-        codes = np.unique(np.concatenate(arms))
-        scores = np.zeros(len(codes), np.float64)
-        places = []
-        for arm in arms:
-            place = np.full(len(codes), np.inf)
-            place[np.searchsorted(codes, arm)] = np.arange(1, len(arm) + 1)
-            scores += 1 / (k + place)
-            places.append(place)
+        # Who is beyond the limit in every arm scores less than the best of one arm alone.
+        codes = np.unique(np.concatenate([_ordered(*arm, arm[1], limit).codes for arm in arms]))
+        places = [_places(*arm, codes) for arm in arms]
+        scores = 1 / (k + places[0]) + 1 / (k + places[1])
         order = np.lexsort((places[1], places[0], -scores))[:limit]
         return Ranked(codes[order], scores[order], np.arange(len(order)))
 
-    def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> Codes:
+    def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> tuple[Codes, Floats]:
+        """Everything an arm contributes, with a key that is smaller for the better."""
+        import numpy as np
+
         if isinstance(arm, ir.Nearest):
-            return self.nearest(arm, limit).codes[:limit]
-        return self.bm25(arm, None).codes
+            best = self.nearest(arm, limit).codes[:limit]
+            return best, np.arange(len(best), dtype=np.float64)
+        query = given(arm.query, self.params)
+        if query is None or not analysed(query):
+            return _nothing().codes, _nothing().scores
+        codes, scores = self._relevant(arm.field.property, query, None)
+        return codes, -scores
+
+
+def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
+    """The places, from 1, that entities have among the codes; infinite for those not among them."""
+    import numpy as np
+
+    places = np.full(len(wanted), np.inf)
+    among = np.flatnonzero(np.isin(codes, wanted))
+    at = np.searchsorted(wanted, codes[among])
+    if len(among) > _FEW_PLACES:
+        order = np.lexsort((codes, key))
+        place = np.empty(len(codes))
+        place[order] = np.arange(1, len(codes) + 1)
+        places[at] = place[among]
+        return places
+    for one, hit in zip(at.tolist(), among.tolist(), strict=True):
+        tied = (key == key[hit]) & (codes < codes[hit])
+        places[one] = 1 + np.count_nonzero(key < key[hit]) + np.count_nonzero(tied)
+    return places
 
 
 def _ordered(codes: Codes, scores: Floats, key: Floats, limit: int | None) -> Ranked:

@@ -15,7 +15,7 @@ from omnigraph.storage.transactions import Operation
 
 # Small enough that building stays near linear in rows (HNSW is slower per row the larger its
 # graph), large enough that a search touches few of them.
-_ROWS_PER_PARTITION = 8_192
+ROWS_PER_PARTITION = 8_192
 
 TEXT_ANALYSIS: Final[Mapping[str, Any]] = {
     "base_tokenizer": "simple",
@@ -174,7 +174,7 @@ def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> d
         case IndexKind.VECTOR:
             chosen = set(fragment_ids)
             rows = sum(item.num_rows for item in table.fragments() if item.id in chosen)
-            return {"metric": "L2", "num_partitions": max(1, rows // _ROWS_PER_PARTITION)}
+            return {"metric": "L2", "num_partitions": max(1, rows // ROWS_PER_PARTITION)}
 
 
 def stage_index_segments(
