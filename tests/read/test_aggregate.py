@@ -263,9 +263,25 @@ def test_sums_follow_the_rules_of_floats(values: list[float], total: float, keys
         assert close(row[-1], total / 3)
 
 
-def test_a_wrapped_weight_is_refused():
-    with pytest.raises(ResourceLimit):
-        table_of(counting(), {"x": ArrowSpace("a", {})}, {}, [weighted([0], [-1])])
+@pytest.mark.parametrize("keys", [(), (ir.NodeId("x"),)])
+def test_rows_are_taken_off_exactly(keys: Any):
+    """Floats would lose the difference of such numbers."""
+    batches = [weighted([0, 1], [2**60, 7]), weighted([0, 1], [5 - 2**60, -7])]
+    plan = counting(*keys)
+    rows = stored(plan, table_of(plan, {"x": ArrowSpace("ab", {})}, {}, batches))
+    assert rows == ([["a", 5]] if keys else [[5]])
+
+
+def test_rows_may_be_taken_off_before_they_come(monkeypatch):
+    """Neither a group that is at zero for now nor its counts are forgotten."""
+    monkeypatch.setattr(aggregate, "_FEW_ROWS", 1)
+    count = ir.Aggregate("count", prop("x", "t"), PropType(Scalar.I64))
+    columns = (ir.Column("k", prop("x", "i"), I64), ir.Column("n", count, count.type))
+    plan = ir.ReadPlan("q", (), (), columns, ())
+    space = ArrowSpace("ab", {"i": (I64, [1, 1]), "t": (TEXT, ["z", None])})
+    steps = ([0], [1]), ([1], [-1]), ([0, 1], [4, 1])
+    batches = [weighted(codes, weights) for codes, weights in steps]
+    assert stored(plan, table_of(plan, {"x": space}, {}, batches)) == [[1, 5]]
 
 
 def test_only_shown_groups_are_named():

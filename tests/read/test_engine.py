@@ -108,19 +108,41 @@ def test_small_batches_change_nothing(tmp_path, monkeypatch, seed):
             check(graph, plain, text, plan)
 
 
-@pytest.mark.parametrize("joined", [False, True])
-def test_counts_beyond_64_bits_are_refused(tmp_path, joined):
+def _beside(at: int) -> str:
+    return f"$p{at}: Person"
+
+
+def _known(at: int) -> str:
+    return f"$p{at - 1} knows $p{at}" if at else "$p0: Person"
+
+
+SHAPES = {
+    "apart": lambda count: [_beside(at) for at in range(count)],
+    "along edges": lambda count: [_known(at) for at in range(count)],
+    "by hops": lambda count: [
+        *[_known(at) for at in range(count - 1)],
+        f"$p{count - 1} knows{{1,2}} $p0",
+    ],
+    "by value": lambda count: [
+        *[_known(at) for at in range(count - 1)],
+        _beside(count - 1),
+        f"$p{count - 1}.nick = $p0.nick",
+    ],
+    "there and back": lambda count: [*[_known(at) for at in range(count)], "$p1 knows $p0"],
+    "around": lambda count: [*[_known(at) for at in range(count)], "$p2 knows $p0"],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_counts_beyond_64_bits_are_refused(tmp_path, shape):
     """A hundred persons who all know each other: 100^9 rows can be counted, 100^10 cannot."""
     names = [f"p{at:03d}" for at in range(100)]
-    people = [{"type": "Person", "data": {"name": name}} for name in names]
+    people = [{"type": "Person", "data": {"name": name, "nick": "z"}} for name in names]
     pairs = [{"edge": "Knows", "from": one, "to": two} for one in names for two in names]
 
     def count(variables: int) -> str:
-        nodes = "  ".join(f"$p{at}: Person" for at in range(variables))
-        steps = "  ".join(f"$p{at} knows $p{at + 1}" for at in range(variables - 1))
-        return (
-            f"query q() {{ match {{ {steps if joined else nodes} }} return {{ count($p1) as n }} }}"
-        )
+        clauses = "  ".join(SHAPES[shape](variables))
+        return f"query q() {{ match {{ {clauses} }} return {{ count($p0) as n }} }}"
 
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
         graph.load([*people, *pairs])

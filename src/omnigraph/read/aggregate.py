@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.lang.query import ir
 from omnigraph.read.bindings import Bindings, Carried
-from omnigraph.read.grouping import Lines, Measure, Slot, given, merged, neutral, reduced, too_many
+from omnigraph.read.grouping import Lines, Measure, Slot, given, merged, neutral, reduced
 from omnigraph.read.numbers import sortable, unsortable
 from omnigraph.read.predicates import is_worth_all
 from omnigraph.read.selection import best, in_order, nulls_first
@@ -341,10 +341,8 @@ def _without_absent(batch: Bindings) -> Bindings:
     """The batch without rows that stand for none."""
     import numpy as np
 
-    if batch.weights is None or not batch.rows or (least := batch.weights.min()) > 0:
+    if batch.weights is None or batch.weights.all():
         return batch
-    if least < 0:
-        raise too_many()
     kept = np.flatnonzero(batch.weights)
     carried = {
         at: Carried(

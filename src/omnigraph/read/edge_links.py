@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.query import ir
 from omnigraph.read import kernels
 from omnigraph.read.adjacency import Csr, MultiCsr
-from omnigraph.read.grouping import too_many
 from omnigraph.read.links import Expansion, Message, Span, pieces, summed
 from omnigraph.read.pattern import FLIPPED
-from omnigraph.read.support import TOO_MANY, Support, Totals
+from omnigraph.read.support import Support, Totals, refuse_wrap
 
 if TYPE_CHECKING:
-    from omnigraph.read.bindings import Codes, Floats, Mask
+    from omnigraph.read.bindings import Codes, Counts, Floats, Mask
     from omnigraph.read.kernels import Index
     from omnigraph.read.pattern import Traversal
     from omnigraph.read.topology import Topology
@@ -94,7 +93,7 @@ class EdgeLink:
             if child.codes is not None
             else sweep + 1
         )
-        _refuse_wrap(child, rows)
+        refuse_wrap(child.weights, lambda part: kernels.pull(rows, child.spread_out(part)))
         if push <= min(sweep, gather) and child.codes is not None:
             return _pushed(back, rows, child)
         if gather < sweep and at.codes is not None:
@@ -137,19 +136,6 @@ def _present(index: Index, count: int) -> Mask:
     found = np.zeros(count, dtype=np.bool_)
     found[index] = True
     return found
-
-
-def _refuse_wrap(child: Support, rows: Csr | MultiCsr) -> None:
-    """Refuse sums beyond 64 bits; checked in floats only where they could be that large."""
-    import numpy as np
-
-    if child.weights is None or not len(child.weights) or not len(rows.degrees):
-        return
-    if float(child.weights.max()) * float(rows.degrees.max()) < TOO_MANY:
-        return
-    sums = kernels.pull(rows, child.spread_out(child.weights.astype(np.float64)))
-    if sums.max() >= TOO_MANY:
-        raise too_many()
 
 
 def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
@@ -195,7 +181,11 @@ def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Support) -> Messa
 def both(one: EdgeLink, two: EdgeLink, parent: str, at: Support, child: Support) -> Message:
     """The child summed over the neighbours that two links share."""
     listed = at.listed()
-    weights = None if child.is_full else child.spread_out(child.multiplicities())
-    _refuse_wrap(child, one.csr(parent))
-    counts = kernels.common_count(one.csr(parent), listed, two.csr(parent), listed, weights)
+    first, second = one.csr(parent), two.csr(parent)
+
+    def count(weights: Counts | None) -> Counts:
+        return kernels.common_count(first, listed, second, listed, weights)
+
+    refuse_wrap(child.weights, lambda part: count(child.spread_out(part)))
+    counts = count(None if child.is_full else child.spread_out(child.multiplicities()))
     return Message(None, counts, {})

@@ -19,7 +19,7 @@ from omnigraph.read.links import Link, pieces
 from omnigraph.read.pattern import Negation, Pattern, variables_of
 from omnigraph.read.predicates import Rows as RowSet
 from omnigraph.read.predicates import holds
-from omnigraph.read.support import Support, Totals, positions
+from omnigraph.read.support import Support, Totals, positions, refuse_wrap
 
 if TYPE_CHECKING:
     import numpy as np
@@ -323,10 +323,15 @@ class Enumeration:
         support = self.supports[name]
 
         def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
+            first, second = one.csr(left), two.csr(right)
+            a, b = rows.codes[left], rows.codes[right]
+
+            def count(weights: Counts | None) -> Counts:
+                return kernels.common_count(first, a, second, b, weights)
+
+            refuse_wrap(support.weights, lambda part: count(support.spread_out(part)))
             weights = None if support.is_full else support.spread_out(support.multiplicities())
-            counts = kernels.common_count(
-                one.csr(left), rows.codes[left], two.csr(right), rows.codes[right], weights
-            )
+            counts = count(weights)
             keep = counts > 0
             yield rows.at(keep).join(counts[keep], {})
 

@@ -38,9 +38,9 @@ Slot = tuple[int, Measure]
 class Lines:
     """Per line its group, a code per key column (-1 is null), and what it adds to it.
 
-    ``rows`` is how many rows it stands for; None: each for one. A measure belongs to an output
-    column: an int64 count (a mask: one where true; None: as many as rows), a float64 sum, or an
-    extreme as a sortable integer.
+    ``rows`` is how many rows it stands for (None: each for one), less than none where rows are taken
+    off (``complement``). A measure belongs to an output column: an int64 count (a mask: one where
+    true; None: as many as rows), a float64 sum, or an extreme as a sortable integer.
     """
 
     length: int
@@ -68,7 +68,9 @@ def reduced(lines: Lines) -> Lines:
                 measures[slot] = slots.extremes(given(amounts), function)
     if not lines.keys:
         return Lines(1, [], rows, measures)
-    taken = np.flatnonzero(rows)
+    # Rows taken off may come before those they are taken off from.
+    counts = [given(measures[slot]) != 0 for slot in measures if slot[1] == "count"]
+    taken = np.flatnonzero(np.logical_or.reduce([rows != 0, *counts]))
     if len(taken) < slots.count:
         rows = rows[taken]
         measures = {slot: given(amounts)[taken] for slot, amounts in measures.items()}
@@ -203,6 +205,9 @@ class _Slots:
             if self.of_line is None:
                 return np.array([np.count_nonzero(amounts)], np.int64)
             return np.bincount(self.of_line[amounts], minlength=self.count)
+        if amounts.min(initial=0) < 0:
+            # Each sign by itself: together, neither would show how large the other is.
+            return self.totals(np.maximum(amounts, 0)) - self.totals(np.maximum(-amounts, 0))
         if amounts.sum(dtype=np.float64) < _EXACT:
             return self.sums(amounts).astype(np.int64)
         return self._large_totals(amounts)
@@ -211,8 +216,6 @@ class _Slots:
         """Counts beyond what a float64 holds, by halves of 32 bits."""
         import numpy as np
 
-        if amounts.min(initial=0) < 0:
-            raise too_many()
         high, low = np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
         for start in range(0, self.length, _HALVES):
             part = slice(start, start + _HALVES)

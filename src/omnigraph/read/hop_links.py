@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from omnigraph.read import hops, kernels
 from omnigraph.read.links import Expansion, Message, Span, added, summed
 from omnigraph.read.pattern import FLIPPED
-from omnigraph.read.support import Support, positions
+from omnigraph.read.support import Support, positions, refuse_wrap
 
 if TYPE_CHECKING:
     from omnigraph.read.adjacency import Csr
-    from omnigraph.read.bindings import Codes, Mask
+    from omnigraph.read.bindings import Codes, Counts, Mask
     from omnigraph.read.kernels import Index
     from omnigraph.read.pattern import Traversal
     from omnigraph.read.topology import Topology
@@ -81,15 +81,11 @@ class HopLink:
 
         if not self._connects:
             return Message(None, np.zeros(at.count, dtype=np.int64), {})
+        refuse_wrap(child.weights, lambda part: self._sums(parent, at, child.spread_out(part)))
         same_type = self.traversal.left_type == self.traversal.right_type
         if same_type and not child.totals and at.count <= child.count:
-            csr, loops, inverse = self._search(parent)
             weights = None if child.is_full else child.spread_out(child.multiplicities())
-            low, high = self.traversal.min_hops, self.traversal.max_hops
-            starts = at.listed()
-            return Message(
-                None, hops.reach_count(csr, starts, low, high, loops, inverse, weights), {}
-            )
+            return Message(None, self._sums(parent, at, weights), {})
         if at.count <= child.count:
             return self._merged(at, child, self._pairs(parent, at.listed()))
         other = self.span.other(parent)
@@ -99,6 +95,16 @@ class HopLink:
             for index, targets in self._pairs(other, sources)
         )
         return self._merged(at, child, ((row[row >= 0], code[row >= 0]) for row, code in back))
+
+    def _sums(self, parent: str, at: Support, weights: Counts | None) -> Counts:
+        """The weights of all that every code of the parent reaches, added up."""
+        csr, loops, inverse = self._search(parent)
+        # Between different types the second step would leave the matrix.
+        same_type = self.traversal.left_type == self.traversal.right_type
+        if not same_type and weights is not None:
+            return kernels.pull(csr, weights)[at.listed()]
+        low, high = self.traversal.min_hops, self.traversal.max_hops
+        return hops.reach_count(csr, at.listed(), low, high, loops, inverse, weights)
 
     def _merged(self, at: Support, child: Support, pairs: Iterator[tuple[Index, Codes]]) -> Message:
         import numpy as np

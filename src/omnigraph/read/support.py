@@ -7,7 +7,7 @@ without ``codes`` every code is listed, in order. A weight of zero means dead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -186,6 +186,18 @@ def times(left: Counts, right: Counts) -> Counts:
         if bound >= TOO_MANY and (left.astype(np.float64) * right >= TOO_MANY).any():
             raise too_many()
     return left * right
+
+
+def refuse_wrap(weights: Counts | None, add: Callable[[Counts], Counts]) -> None:
+    """Refuse weights of which a sum passes 64 bits; ``add`` makes the sums.
+
+    Halves of 32 bits cannot wrap. They are added up only where all weights together are too many.
+    """
+    if weights is None or float(weights.sum(dtype=float)) < TOO_MANY:
+        return
+    high, low = add(weights >> 32), add(weights & 0xFFFFFFFF)
+    if (high + (low >> 32) >= 2**31).any():
+        raise too_many()
 
 
 def positions(within: Codes, codes: Codes) -> Codes:

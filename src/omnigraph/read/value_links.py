@@ -7,17 +7,18 @@ rows are asked for; a message goes by way of the values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.query import ir
 from omnigraph.read import kernels
 from omnigraph.read.adjacency import Csr, csr_of
 from omnigraph.read.links import Expansion, Message, Span, pieces, summed
+from omnigraph.read.support import Support, refuse_wrap
 
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Mask, Space
     from omnigraph.read.columns import Column
-    from omnigraph.read.support import Support
 
 
 def joins_by_value(join: ir.Compare) -> bool:
@@ -100,7 +101,13 @@ class ValueLink:
         listed = child.listed()
         keys = self._key(name, listed)
         known = keys < self.values
-        return summed(keys[known].astype(np.int64), listed[known], self.values + 1, child, None)
+        index, targets = keys[known].astype(np.int64), listed[known]
+
+        def sums(one: Support) -> Message:
+            return summed(index, targets, self.values + 1, one, None)
+
+        refuse_wrap(child.weights, lambda part: sums(replace(child, weights=part)).weights)
+        return sums(child)
 
     def reached(self, parent: str, at: Support, child: Support) -> Support:
         """The codes of the parent whose value a living code of the child has."""
