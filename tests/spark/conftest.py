@@ -1,4 +1,4 @@
-"""One Spark session for all tests: it takes seconds to start and Spark allows only one."""
+"""What the Spark tests share: Spark allows one session for each process, and starts for seconds."""
 
 from __future__ import annotations
 
@@ -6,12 +6,31 @@ import pytest
 
 from omnigraph.runner.session import spark_problem, spark_session, stop_session
 
+# Compiling less is faster where every job is small.
+QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
 
 @pytest.fixture(scope="session")
-def spark():
-    """The shared session on two cores; tests must not stop it."""
+def _spark_here():
+    """Spark can run; without Java, `./dev` says how to get one where it could not install it."""
     problem = spark_problem()
     if problem is not None:
         pytest.skip(problem)
-    yield spark_session("local[2]")
+
+
+@pytest.fixture(scope="session")
+def spark(_spark_here):
+    """The session of this process, on two cores; tests must not stop it."""
+    yield spark_session("local[2]", QUICK_START)
     stop_session()
+
+
+@pytest.fixture(scope="session")
+def cluster(_spark_here, tmp_path_factory):
+    """A real cluster with two executors of one core; drivers run in processes of their own."""
+    from tests.spark.cluster import standalone_cluster
+
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+    left = [process.pid for process in running.processes if process.poll() is None]
+    assert left + running.executor_pids() == []

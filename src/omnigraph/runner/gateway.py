@@ -23,6 +23,7 @@ from typing import Any
 from omnigraph import settings
 
 START_SECONDS = 180.0
+END_SECONDS = 10.0
 SHOWN_LINES = 15
 
 
@@ -47,18 +48,19 @@ class Gateway:
         """The last lines Java printed."""
         return last_lines(self.scratch / "log")
 
-    def end(self) -> None:
-        """End the process and remove what it left; a second call does nothing."""
+    def end(self, seconds: float = END_SECONDS) -> None:
+        """End the process and remove what it left; it may take `seconds` to go by itself."""
         with contextlib.suppress(Exception):
             self.connection.shutdown()
-        _end(self.process)
+        _end(self.process, seconds)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's process without disturbing it."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
-                os.close(self.process.stdin.fileno())
+                self.process.stdin.close()
+        self.process.returncode = 0  # not ours to wait for
 
 
 def start_gateway(
@@ -171,7 +173,7 @@ def _connect(port: int, secret: str) -> Any:
             os.environ.pop(name, None)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], seconds: float = END_SECONDS) -> None:
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
@@ -179,5 +181,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if stop is not None:
             stop()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(seconds)
             return

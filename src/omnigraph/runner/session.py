@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,16 +22,24 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph import settings
 from omnigraph.errors import BadRequest
-from omnigraph.runner import gateway, masters
+from omnigraph.runner import archive, gateway, masters
 from omnigraph.runner.gateway import Gateway, GatewayFailure
 from omnigraph.runner.java import java_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["is_running", "java_problem", "running_session", "spark_problem", "spark_session"]
+__all__ = [
+    "is_running",
+    "java_problem",
+    "running_session",
+    "spark_problem",
+    "spark_session",
+    "stop_session",
+]
 
 DEFAULT_MASTER = "local[*]"
+EXECUTOR_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -44,6 +53,8 @@ class _Own:
 
 
 _own = _Own()
+# Of the parent process, kept from being collected.
+_inherited: list[Any] = []
 
 
 def spark_problem() -> str | None:
@@ -89,15 +100,19 @@ def spark_session(master: str | None = None, conf: Mapping[str, str] | None = No
         return _start(chosen, wanted)
 
 
-def stop_session() -> None:
-    """End our session and its Java, if there is one; a caller's own session is left alone."""
+def stop_session(seconds: float = gateway.END_SECONDS) -> None:
+    """End our session and its Java, if there is one; a caller's own session is left alone.
+
+    Java has `seconds` to end by itself before it is ended.
+    """
     with _own.lock:
         session, java = _own.session, _own.gateway
         _own.session = _own.gateway = _own.asked = None
         if session is not None and _answers(session):
             session.stop()
-        if java is not None:
-            java.end()
+        # A session that the caller started after ours runs on the same Java.
+        if java is not None and running_session() is None:
+            java.end(seconds)
             _forget_connection(java.connection)
 
 
@@ -116,9 +131,12 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
     try:
         context = SparkContext(conf=spark_conf, gateway=java.connection)
         session = SparkSession(context)
+        _wait_for_executor(session)
     except Exception as error:
         told = java.printed()
         stop_session()
+        if isinstance(error, BadRequest):
+            raise
         raise BadRequest(_start_failure(master, error, told), master=master) from error
     finally:
         if previous is None:
@@ -127,6 +145,24 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
             os.environ["PYSPARK_PYTHON"] = previous
     _own.session = session
     return session
+
+
+def _wait_for_executor(session: SparkSession) -> None:
+    """Refuse a cluster that gives us nothing: jobs would wait for it without a word, forever."""
+    context = session.sparkContext
+    on_demand = str(session.conf.get("spark.dynamicAllocation.enabled", "false")) == "true"
+    if on_demand or not str(context.master).startswith("spark://"):
+        return
+    deadline = time.monotonic() + EXECUTOR_SECONDS
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:  # noqa: SLF001 - one is the driver
+        if time.monotonic() > deadline:
+            raise BadRequest(
+                f'the Spark master "{context.master}" gave no executor within '
+                f"{EXECUTOR_SECONDS:.0f} seconds; start workers, free some of their cores and "
+                f"memory, or ask for less (spark.executor.memory, spark.cores.max)",
+                master=context.master,
+            )
+        time.sleep(0.1)
 
 
 def _java_for(master: str, conf: dict[str, str]) -> Gateway:
@@ -142,7 +178,9 @@ def _java_for(master: str, conf: dict[str, str]) -> Gateway:
     scratch = gateway.make_scratch()
     try:
         java = gateway.start_gateway(
-            _all_settings(master, conf, scratch), masters.environment(master, conf), scratch
+            archive.with_archive(_all_settings(master, conf, scratch)),
+            masters.environment(master, conf),
+            scratch,
         )
     except (GatewayFailure, OSError) as failure:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -223,14 +261,29 @@ def _forget_connection(connection: Any) -> None:
 
 
 def _after_fork() -> None:
-    """A forked child shares the parent's connection but not its threads: it starts its own."""
+    """A forked child shares the parent's connection: one word on it would garble the parent's."""
     _own.lock = threading.RLock()
+    if "pyspark" in sys.modules:
+        from py4j.finalizer import ThreadSafeFinalizer
+        from pyspark import SparkContext
+
+        # What the parent holds in Java is not for the child's garbage collection to release.
+        ThreadSafeFinalizer.finalizers = {}
+        connection = SparkContext._gateway  # noqa: SLF001
+        _inherited.extend((connection, SparkContext._active_spark_context, _own.session))  # noqa: SLF001
+        _forget_connection(connection)
     if _own.gateway is not None:
         _own.gateway.forget()
-        _forget_connection(_own.gateway.connection)
     _own.session = _own.gateway = _own.asked = None
 
 
-atexit.register(stop_session)
+def _at_exit() -> None:
+    asked = _own.asked
+    stop_session()
+    if asked is not None:
+        archive.build_later(dict(asked[1]))
+
+
+atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

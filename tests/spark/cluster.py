@@ -1,0 +1,211 @@
+"""A standalone Spark cluster on this machine: one master and its workers, started for a test.
+
+Everything comes from the pip package and listens on the loopback address only. Processes are ended
+by their ids. `with standalone_cluster(path) as cluster:` leaves logs in `path`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+START_SECONDS = 180
+DRIVER_SECONDS = 300
+
+
+@dataclass
+class Cluster:
+    """A running cluster; `master` is what to give to Spark."""
+
+    directory: Path
+    web: str = ""
+    master: str = ""
+    processes: list[subprocess.Popen] = field(default_factory=list)
+
+    def state(self):
+        """What the master tells about itself, its workers and applications."""
+        # The machine's proxy is not for the loopback address.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self.web}/json/", timeout=10) as answer:
+            return json.load(answer)
+
+    def start_driver(self, program, *arguments, **variables):
+        """A driver of this cluster: a Python program in a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "OMNIGRAPH_SPARK_MASTER": self.master,
+                "OMNIGRAPH_SPARK_ARCHIVE": "0",
+                **variables,
+            },
+        )
+
+    def run_driver(self, program, *arguments, **variables):
+        """Run a driver to its end and return what it printed; its failure is ours."""
+        process = self.start_driver(program, *arguments, **variables)
+        try:
+            printed, complaints = process.communicate(timeout=DRIVER_SECONDS)
+        finally:
+            process.kill()
+        assert process.returncode == 0, f"{complaints}\n{self.logs()}"
+        return printed
+
+    def logs(self):
+        """The end of every log, for a failure's message."""
+        return "\n".join(
+            f"--- {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-30:])
+            for log in sorted(self.directory.glob("*.log"))
+        )
+
+    def executor_pids(self):
+        """The Java processes that run executors of this cluster's workers."""
+        return sorted(
+            pid
+            for worker in self.processes[1:]
+            for pid in _descendants(worker.pid)
+            if b"CoarseGrainedExecutorBackend" in _command_line(pid)
+        )
+
+
+@contextlib.contextmanager
+def standalone_cluster(directory: Path, workers: int = 2, cores: int = 1, memory: str = "1g"):
+    """A master and its registered workers; all gone on leaving."""
+    directory.mkdir(parents=True, exist_ok=True)
+    cluster = Cluster(directory)
+    try:
+        _start_master(cluster)
+        for number in range(workers):
+            _start_worker(cluster, number, cores, memory)
+        _wait(cluster, "workers to register", lambda: len(_alive_workers(cluster)) == workers)
+        yield cluster
+    finally:
+        _stop(cluster)
+
+
+def _start_master(cluster):
+    log = cluster.directory / "master.log"
+    # Port 0: the operating system chooses free ones, and the log says which.
+    _start(
+        cluster,
+        log,
+        "org.apache.spark.deploy.master.Master",
+        *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+    )
+    found = {}
+
+    def told():
+        for line in log.read_text("utf-8", "replace").splitlines():
+            if "Starting Spark master at" in line:
+                found["master"] = line.split(" at ")[-1].strip()
+            if "'MasterUI' on port" in line:
+                found["port"] = line.rsplit("port", 1)[1].strip(" .")
+        return {"master", "port"} <= found.keys()
+
+    _wait(cluster, "the master to start", told)
+    cluster.master = found["master"]
+    cluster.web = f"http://127.0.0.1:{found['port']}"
+
+
+def _start_worker(cluster, number, cores, memory):
+    work = cluster.directory / f"worker-{number}"
+    _start(
+        cluster,
+        cluster.directory / f"worker-{number}.log",
+        "org.apache.spark.deploy.worker.Worker",
+        *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+        *("--cores", str(cores), "--memory", memory, "--work-dir", str(work)),
+        cluster.master,
+    )
+
+
+def _start(cluster, log, *command):
+    import pyspark
+
+    script = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    variables = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(cluster.directory / "local"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [script, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            env=variables,
+            start_new_session=True,
+        )
+    cluster.processes.append(process)
+
+
+def _alive_workers(cluster):
+    try:
+        return [worker for worker in cluster.state()["workers"] if worker["state"] == "ALIVE"]
+    except (urllib.error.URLError, TimeoutError):
+        return []
+
+
+def _wait(cluster, what, done):
+    deadline = time.monotonic() + START_SECONDS
+    while not done():
+        ended = [process for process in cluster.processes if process.poll() is not None]
+        if ended or time.monotonic() > deadline:
+            raise RuntimeError(f"waited in vain for {what}\n{cluster.logs()}")
+        time.sleep(0.1)
+
+
+def _stop(cluster):
+    # Workers first, with their executors: a master that goes first makes them try to reconnect.
+    for process in reversed(cluster.processes):
+        children = _descendants(process.pid)
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pid in children:
+            if str(cluster.directory).encode() in _command_line(pid) + _working_directory(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid):
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                found += [child, *_descendants(child)]
+    return found
+
+
+def _command_line(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _working_directory(pid):
+    try:
+        return os.fsencode(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return b""
