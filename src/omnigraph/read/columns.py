@@ -27,6 +27,7 @@ class Column:
         self._valid: Mask | None = None
         self._numbers: npt.NDArray[Any] | None = None
         self._ranked: tuple[Codes, pa.Array] | None = None
+        self._compared = False
 
     def __len__(self) -> int:
         return len(self.array)
@@ -64,6 +65,14 @@ class Column:
     def has_codes(self) -> bool:
         """Whether ``codes`` and ``dictionary`` are there already."""
         return self._ranked is not None
+
+    def is_worth_codes(self) -> bool:
+        """Whether a comparison of text had better go by codes: from the second one on.
+
+        To make them costs some tens of comparisons, and then each is one of integers.
+        """
+        again, self._compared = self._compared, True
+        return again or self.has_codes
 
     @property
     def nbytes(self) -> int:

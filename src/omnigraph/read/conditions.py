@@ -67,7 +67,7 @@ def _texts_compared(column: Column, op: ComparisonOp, value: str) -> Mask:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if column.has_codes:
+    if column.is_worth_codes():
         return _ranks_compared(column, op, value)
     return as_mask(pc.call_function(ARROW[op], [column.array, pa.scalar(value, column.array.type)]))
 
