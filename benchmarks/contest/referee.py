@@ -89,6 +89,7 @@ class Score:
 
     load: float = 0.0
     warm: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
     cold: dict[str, float] = field(default_factory=dict)
     peak: int = 0
     faults: dict[str, str] = field(default_factory=dict)
@@ -174,9 +175,11 @@ class Contest:
                     seconds, _ = player.ask(question)
                     taken[player.name].append(seconds)
                     spent[player.name] += seconds
-        for name, samples in taken.items():
+        for name, counted in taken.items():
             # Of what takes very long the first run is enough.
-            self.scores[name].warm[question.name] = statistics.median(samples or [spent[name]])
+            samples = counted or [spent[name]]
+            self.scores[name].warm[question.name] = statistics.median(samples)
+            self.scores[name].best[question.name] = min(samples)
 
     def _cold(self, name: str) -> None:
         """Import, open and the first question, each in a process that did nothing before."""
