@@ -12,7 +12,7 @@ from omnigraph.read.order import Collector
 from omnigraph.read.paths import open_world
 from omnigraph.read.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.profile import Profile, timed
-from omnigraph.read.ranking import Ranked, rank
+from omnigraph.read.ranking import Ranked, checked_k, rank
 from omnigraph.read.solve import Wanted, living, solve, space_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class _Run:
     def _listed(self) -> pa.Table:
         plan = self.plan
         spaces = self._spaces()
+        if isinstance(plan.ranking, ir.Rrf):
+            checked_k(plan.ranking, self.params)
         if plan.limit == 0:
             return Collector(plan, spaces, self.params, None).finish()
         ranked = None if plan.ranking is None else self._ranked(plan.ranking, plan.limit)

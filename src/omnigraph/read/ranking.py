@@ -131,13 +131,7 @@ class _Run:
     def fused(self, ranking: ir.Rrf, limit: int | None) -> Ranked:
         import numpy as np
 
-        k = given(ranking.k, self.params)
-        if k is None or k <= 0:
-            shown = "null" if k is None else k
-            raise BadRequest(
-                f"runtime error: rrf needs a positive k and got {shown}; pass a whole number above 0",
-                k=k,
-            )
+        k = checked_k(ranking, self.params)
         arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
         # Who is beyond the limit in every arm scores less than the best of one arm alone.
         codes = np.unique(np.concatenate([_ordered(*arm, arm[1], limit).codes for arm in arms]))
@@ -177,6 +171,18 @@ def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
         tied = (key == key[hit]) & (codes < codes[hit])
         places[one] = 1 + np.count_nonzero(key < key[hit]) + np.count_nonzero(tied)
     return places
+
+
+def checked_k(ranking: ir.Rrf, params: Mapping[str, Any]) -> int:
+    """The constant of a fusion; a parameter may be one that it cannot be."""
+    k: int | None = given(ranking.k, params)
+    if k is None or k <= 0:
+        shown = "null" if k is None else k
+        raise BadRequest(
+            f"runtime error: rrf needs a positive k and got {shown}; pass a whole number above 0",
+            k=k,
+        )
+    return k
 
 
 def _ordered(codes: Codes, scores: Floats, key: Floats, limit: int | None) -> Ranked:
