@@ -140,7 +140,7 @@ def test_dev_refuses_an_unknown_command():
 def test_the_benchmarks_named_by_dev_help_exist():
     usage = re.search(r"benchmark NAME \(([^)]*)\)", (ROOT / "dev").read_text("utf-8"))
     assert usage is not None
-    named = set(usage.group(1).split(", "))
+    named = set(re.split(r",\s+", usage.group(1)))
     assert named == {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
 
 
