@@ -21,9 +21,9 @@ Path = Literal["indexed", "csr"]
 _SMALL = 20_000
 
 
-def choose_path(view: View, plan: ir.ReadPlan) -> Path:
+def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> Path:
     """The way to try first; look-ups give up when they find too much."""
-    pattern = pattern_of(plan.steps)
+    pattern = pattern or pattern_of(plan.steps)
     if plan.ranking is not None or any(_searches(one) for one in _blocks(pattern)):
         return "csr"
     mode = settings.TRAVERSAL_MODE.get()
@@ -34,7 +34,7 @@ def choose_path(view: View, plan: ir.ReadPlan) -> Path:
 
 def open_world(view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]) -> World:
     """The data a match runs on: the part that look-ups find, or the whole tables."""
-    if choose_path(view, plan) == "indexed":
+    if choose_path(view, plan, pattern) == "indexed":
         try:
             return World(fetch(view, pattern, params, _needs(plan, pattern)), params)
         except TooWide:

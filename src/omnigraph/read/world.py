@@ -18,7 +18,9 @@ from omnigraph.types import Scalar, key_text
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Space
     from omnigraph.read.neighbourhood import Neighbourhood
+    from omnigraph.read.nodes import NodeSpace
     from omnigraph.read.pattern import Traversal
+    from omnigraph.read.topology import Topology
 
 # Below this part of all codes, tests look at the listed codes only.
 _FEW = 16
@@ -32,18 +34,32 @@ class World:
     def __init__(self, view: View | Neighbourhood, params: Mapping[str, Any]) -> None:
         self.view = view
         self.params = params
+        self._nodes: dict[str, NodeSpace] = {}
+        self._topologies: dict[str, Topology] = {}
+
+    def nodes(self, type_name: str) -> NodeSpace:
+        """The nodes of a type, the same object for the whole match."""
+        if type_name not in self._nodes:
+            self._nodes[type_name] = self.view.nodes(type_name)
+        return self._nodes[type_name]
+
+    def topology(self, edge_type: str) -> Topology:
+        """The stored edges of a type, the same object for the whole match."""
+        if edge_type not in self._topologies:
+            self._topologies[edge_type] = self.view.topology(edge_type)
+        return self._topologies[edge_type]
 
     def space(self, kind: str, type_name: str) -> Space:
         """The space of a node or edge type."""
         if kind == "node":
-            return self.view.nodes(type_name)
-        return self.view.topology(type_name).edges
+            return self.nodes(type_name)
+        return self.topology(type_name).edges
 
     def support(self, type_name: str, tests: Sequence[ir.Predicate]) -> Support:
         """The nodes that pass the tests; a test of the whole key is a look-up."""
         import numpy as np
 
-        space = self.view.nodes(type_name)
+        space = self.nodes(type_name)
         everything = Support(space.size)
         for test in tests:
             wanted = key_of(space.type, test, self.params)
@@ -56,7 +72,7 @@ class World:
 
     def narrow(self, type_name: str, support: Support, tests: Sequence[ir.Predicate]) -> Support:
         """Those of the listed nodes that pass the tests; text comes last, it costs most."""
-        space = self.view.nodes(type_name)
+        space = self.nodes(type_name)
         compares = [test for test in tests if isinstance(test, ir.Compare)]
         if compares and support.count:
             if support.codes is not None and support.count * _FEW <= support.size:
@@ -73,7 +89,7 @@ class World:
 
     def link(self, traversal: Traversal, edge_tests: Sequence[ir.Predicate]) -> EdgeLink | HopLink:
         """A traversal over the adjacency of its edge type."""
-        topology = self.view.topology(traversal.edge_type)
+        topology = self.topology(traversal.edge_type)
         if not traversal.is_single_hop:
             return HopLink(traversal, topology)
         compares = [test for test in edge_tests if isinstance(test, ir.Compare)]
