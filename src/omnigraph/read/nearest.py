@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 512 * 2**20
 """Vectors of up to so many bytes are read into memory and kept there."""
 
-FAST_BYTES: Final = 96 * 2**20
-"""Comparing up to so many bytes in memory is faster than the index, and exact."""
+FAST_BYTES: Final = 12 * 2**20
+"""Comparing up to so many bytes in memory is as fast as the index on a busy machine, and exact."""
 
 _FEW_BYTES: Final = 4 * 2**20
 _ROWS_AT_ONCE: Final = 32_768
 _SPARE: Final = 8
+_FEW_NEAR: Final = 256
 _MOST_LOOKED_UP: Final = 2_048
 _REFINE: Final = 5
 
@@ -73,15 +74,15 @@ def nearest_nodes(
         return nothing
     count = space.size if candidates is None else len(candidates)
     all_bytes = space.size * target.nbytes
-    if not _is_in_memory(view, space, name):
-        if candidates is not None and count * target.nbytes <= _FEW_BYTES:
-            return _taken(space, name, target, candidates, limit)
-        is_first = all_bytes > FAST_BYTES or _is_first_question(view, space, name)
-        found = _looked_up(view, space, name, target, candidates, limit) if is_first else None
+    in_memory = _is_in_memory(view, space, name)
+    if not in_memory and candidates is not None and count * target.nbytes <= _FEW_BYTES:
+        return _taken(space, name, target, candidates, limit)
+    if all_bytes > FAST_BYTES or (not in_memory and _is_first_question(view, space, name)):
+        found = _looked_up(view, space, name, target, candidates, limit)
         if found is not None:
             return found
-        if all_bytes > KEPT_BYTES:
-            return _streamed(space, name, target, candidates, limit)
+    if not in_memory and all_bytes > KEPT_BYTES:
+        return _streamed(space, name, target, candidates, limit)
     return _among(_in_memory(view, space, name), target, candidates, limit)
 
 
@@ -172,20 +173,25 @@ def _rough(
 
 def _could_be_best(
     rough: Vectors, squares: Vectors, target: Vectors, limit: int
-) -> npt.NDArray[np.bool_]:
-    """Which ones can be among the best ``limit`` when every rough distance may be off a little."""
+) -> npt.NDArray[np.intp]:
+    """The positions that can be among the best ``limit`` when rough distances are off a little."""
     import numpy as np
 
     exact = target.astype(np.float64)
-    unit = (len(target) + 4) * np.finfo(np.float32).eps
-    # The error of a dot product is bounded by that of the product of both lengths.
-    slack = unit * (np.sqrt(squares.astype(np.float64)) + np.sqrt(exact @ exact)) ** 2
-    values = rough.astype(np.float64)
-    upper = values + slack
-    bound = np.partition(upper, limit - 1)[limit - 1]
-    # Distances are compared as float32, so what rounds to the same is tied.
-    bound += np.finfo(np.float32).eps * (abs(bound) + exact @ exact)
-    near: npt.NDArray[np.bool_] = ~(values - slack > bound)
+    length = np.sqrt(exact @ exact)
+    unit = (len(target) + 8) * np.finfo(np.float32).eps
+    # The error of a dot product is bounded by the product of both lengths. One bound for all is
+    # coarse, and cheap; where it keeps too many, each gets its own.
+    slack = unit * (np.sqrt(float(squares.max())) + length) ** 2
+    bound = float(np.partition(rough, limit - 1)[limit - 1]) + 2 * slack
+    near = np.flatnonzero(~(rough > bound))
+    if len(near) > limit + _FEW_NEAR:
+        own = unit * (np.sqrt(squares[near].astype(np.float64)) + length) ** 2
+        values = rough[near].astype(np.float64)
+        # Distances are compared as float32, so what rounds to the same is tied.
+        upper = np.partition(values + own, limit - 1)[limit - 1]
+        upper += np.finfo(np.float32).eps * (abs(upper) + length**2)
+        near = near[~(values - own > upper)]
     return near
 
 
