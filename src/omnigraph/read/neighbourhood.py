@@ -8,7 +8,7 @@ same. A process that asks one selective question never numbers a whole table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
@@ -19,7 +19,7 @@ from omnigraph.read.edges import EdgeList, Ends
 from omnigraph.read.nodes import NodeIds, NodeSpace
 from omnigraph.read.pattern import Pattern, Traversal
 from omnigraph.read.pinned import Pinned
-from omnigraph.read.properties import Properties
+from omnigraph.read.properties import Properties, stored_name
 from omnigraph.read.topology import EdgeSpace, Topology
 from omnigraph.read.world import key_of
 from omnigraph.storage.tables import Condition, Coverage, IndexKind, coverage, filter_expression
@@ -50,6 +50,8 @@ class Neighbourhood:
         """The properties the query looks at, by node type."""
         self.ids: dict[str, set[str]] = {}
         self.found: dict[str, dict[int, tuple[str, str]]] = {}
+        self.rows: dict[str, list[pa.Table]] = {}
+        """Node rows that were read on the way, with their properties in need."""
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
 
@@ -58,9 +60,13 @@ class Neighbourhood:
         if type_name not in self._nodes:
             node = self.catalog.nodes[type_name]
             ids = sorted(self.ids.get(type_name, ()), key=str.encode)
-            wanted = sorted(self.needs.get(type_name, ()))
-            self._nodes[type_name] = _FoundNodes(node, self.view.table(node), ids, wanted)
+            self._nodes[type_name] = _FoundNodes(node, self.view.table(node), ids, self)
         return self._nodes[type_name]
+
+    def wanted(self, pinned: Pinned) -> list[str]:
+        """The columns to read of a node table: the id and what the query looks at."""
+        names = [stored_name(pinned, name) for name in self.needs.get(pinned.entity.name, ())]
+        return sorted({"id", *(name for name in names if name is not None)})
 
     def topology(self, edge_type_name: str) -> Topology:
         """The edges of a type that were found."""
@@ -86,53 +92,62 @@ class Neighbourhood:
 class _FoundNodes(NodeSpace):
     """Some nodes of a type; the properties a query needs are read with one look-up."""
 
-    def __init__(
-        self, type: NodeType, pinned: Pinned, ids: list[str], wanted: Sequence[str]
-    ) -> None:
+    def __init__(self, type: NodeType, pinned: Pinned, ids: list[str], part: Neighbourhood) -> None:
         import numpy as np
         import pyarrow as pa
 
         numbers = np.arange(len(ids), dtype=np.uint64)
         super().__init__(type, pinned, NodeIds(pa.array(ids, pa.string()), numbers), ByteCache(0))
-        self._properties = _LookedUp(self, wanted)
+        self._properties = _LookedUp(self, part)
 
 
 class _LookedUp(Properties):
-    """Properties of nodes by id: all that the query needs in one read."""
+    """Properties of nodes by id: what was read on the way, and the rest in one read."""
 
-    def __init__(self, space: NodeSpace, wanted: Sequence[str]) -> None:
+    def __init__(self, space: NodeSpace, part: Neighbourhood) -> None:
         super().__init__(space.pinned, ByteCache(0), None, space.row_ids, space.ordinals_of_row_ids)
-        self._space = space
-        self._wanted = wanted
+        self._ids = space.id_array
+        self._part = part
         self._columns: dict[str, Column] = {}
+        self._rows: pa.Table | None = None
 
     def column(self, name: str) -> Column:
         """A property of the nodes that were found."""
         if name not in self._columns:
-            wanted = {*self._wanted, name} - self._columns.keys()
-            self._columns.update(self._look_up(sorted(wanted)))
+            self._columns[name] = self._column(name)
         return self._columns[name]
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these nodes, repeats included."""
         return self.column(name).array.take(codes)
 
-    def _look_up(self, names: Sequence[str]) -> Iterator[tuple[str, Column]]:
+    def _column(self, name: str) -> Column:
+        import pyarrow as pa
+
+        type_ = self._type(name)
+        stored = stored_name(self.pinned, name)
+        if stored is None:
+            return Column(type_, pa.nulls(len(self._ids), type_.arrow_type()))
+        if self._rows is None:
+            self._rows = self._look_up()
+        assert stored in self._rows.column_names, "the plan said which properties it needs"
+        return Column(type_, one_array(self._rows.column(stored)).cast(type_.arrow_type()))
+
+    def _look_up(self) -> pa.Table:
+        """A row for each id, in their order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        stored = {name: self._stored_name(name) for name in names}
-        columns = sorted({"id", *(one for one in stored.values() if one is not None)})
-        ids = self._space.id_array
-        rows = read_where(self.pinned, columns, Condition("id", "in", ids.to_pylist()))
-        places = pc.index_in(ids, value_set=one_array(rows.column("id")))
-        for name, column in stored.items():
-            type_ = self._type(name)
-            if column is None:
-                yield name, Column(type_, pa.nulls(len(ids), type_.arrow_type()))
-            else:
-                values = one_array(rows.column(column)).take(places)
-                yield name, Column(type_, values.cast(type_.arrow_type()))
+        columns = self._part.wanted(self.pinned)
+        known = [rows.select(columns) for rows in self._part.rows.get(self.pinned.entity.name, ())]
+        ids = pa.chunked_array([one_array(rows.column("id")) for rows in known], pa.string())
+        missing = self._ids.filter(pc.invert(pc.is_in(self._ids, value_set=one_array(ids))))
+        if len(missing) or not known:
+            known.append(
+                read_where(self.pinned, columns, Condition("id", "in", missing.to_pylist()))
+            )
+        rows = pa.concat_tables(known)
+        return rows.take(pc.index_in(self._ids, value_set=one_array(rows.column("id"))))
 
 
 class _FoundEdges(EdgeSpace):
@@ -233,7 +248,7 @@ class _Fetch:
                 return self._ids(node, Condition("id", "=", key))
         pinned = self.view.table(node)
         if pinned.row_count <= FEW_ROWS:
-            return set(pinned.table.read(["id"]).column("id").to_pylist())
+            return self._kept(pinned, pinned.table.read(self.part.wanted(pinned)))
         for test in tests:
             condition = self._equality(node, test)
             if condition is not None:
@@ -252,17 +267,22 @@ class _Fetch:
         if not isinstance(left, ir.PropertyOf) or not isinstance(right, ir.Const | ir.ParamRef):
             return None
         value = right.value if isinstance(right, ir.Const) else self.params[right.name]
-        table = self.view.table(node).table
-        column = left.property
-        if value is None or column not in table.schema.names or left.type.scalar.is_float:
+        pinned = self.view.table(node)
+        column = stored_name(pinned, left.property)
+        if value is None or column is None or left.type.scalar.is_float:
             return None
-        if coverage(table, column, IndexKind.BTREE) is not Coverage.INDEXED:
+        if coverage(pinned.table, column, IndexKind.BTREE) is not Coverage.INDEXED:
             return None
         return Condition(column, "=", value)
 
     def _ids(self, node: NodeType, condition: Condition) -> set[str]:
         pinned = self.view.table(node)
-        rows = read_where(pinned, ["id"], condition, limit=MAX_FRONTIER + 1)
+        wanted = self.part.wanted(pinned)
+        return self._kept(pinned, read_where(pinned, wanted, condition, limit=MAX_FRONTIER + 1))
+
+    def _kept(self, pinned: Pinned, rows: pa.Table) -> set[str]:
+        """The ids of rows, which are kept for when their properties are asked for."""
+        self.part.rows.setdefault(pinned.entity.name, []).append(rows)
         return set(rows.column("id").to_pylist())
 
     # -- where to go

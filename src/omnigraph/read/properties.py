@@ -80,7 +80,7 @@ class Properties:
 
     def stored_name(self, name: str) -> str | None:
         """What the column of a property is called at this version; None when there is none."""
-        return self._stored_name(name)
+        return stored_name(self.pinned, name)
 
     def _type(self, name: str) -> PropType:
         if name in self.pinned.entity.implicit_columns:
@@ -92,7 +92,7 @@ class Properties:
         import pyarrow as pa
 
         type_ = self._type(name)
-        stored = self._stored_name(name)
+        stored = stored_name(self.pinned, name)
         if stored is None:
             return Column(type_, pa.nulls(len(self.row_ids), type_.arrow_type()))
         rows = self.pinned.table.read([stored], with_row_id=True)
@@ -110,7 +110,7 @@ class Properties:
         import pyarrow as pa
 
         type_ = self._type(name)
-        stored = self._stored_name(name)
+        stored = stored_name(self.pinned, name)
         if stored is None:
             return pa.nulls(len(codes), type_.arrow_type())
         if len(codes) == 0:
@@ -118,19 +118,20 @@ class Properties:
         taken = self.pinned.table.take(self.row_ids[codes].tolist(), [stored])
         return _cast(one_array(taken.column(stored)), type_)
 
-    def _stored_name(self, name: str) -> str | None:
-        """What the column is called at this version: properties are renamed and names reused."""
-        schema = self.pinned.table.schema
-        prop = self.pinned.entity.properties.get(name)
-        if prop is not None:
-            wanted = str(prop.property_id).encode()
-            for field in schema:
-                if _property_id(field) == wanted:
-                    found: str = field.name
-                    return found
-        if name in schema.names and _property_id(schema.field(name)) is None:
-            return name
-        return None
+
+def stored_name(pinned: Pinned, name: str) -> str | None:
+    """What a column is called at this version: properties are renamed and names used again."""
+    schema = pinned.table.schema
+    prop = pinned.entity.properties.get(name)
+    if prop is not None:
+        wanted = str(prop.property_id).encode()
+        for field in schema:
+            if _property_id(field) == wanted:
+                found: str = field.name
+                return found
+    if name in schema.names and _property_id(schema.field(name)) is None:
+        return name
+    return None
 
 
 def _property_id(field: pa.Field) -> bytes | None:

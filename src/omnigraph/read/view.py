@@ -62,6 +62,8 @@ class View:
         }
         self._pinned: dict[str, Pinned] = {}
         self._lock = threading.Lock()
+        self.spent = 0.0
+        """Seconds that look-ups on this snapshot have cost so far (``paths``)."""
 
     @property
     def cache(self) -> ByteCache:
