@@ -35,7 +35,7 @@ from omnigraph.read.results import QueryResult
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.uris import Root
-from omnigraph.write.ensure_indices import IndexReport, ensure_indices
+from omnigraph.write.ensure_indices import IndexReport
 from omnigraph.write.mutate import MutationResult, Request, mutate
 
 if TYPE_CHECKING:
@@ -314,11 +314,23 @@ class Graph:
         )
         return mutate(self.space, catalog, request)
 
-    def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
-        """Build every declared index that is missing on a table with rows."""
+    def ensure_indices(
+        self,
+        branch: str = MAIN,
+        actor: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+    ) -> IndexReport:
+        """Build every declared index that is missing on a table with rows.
+
+        On ``engine="spark"`` executors build the parts; ``auto`` does so for large tables when a
+        session is running or a master is configured.
+        """
+        from omnigraph.pipeline.jobs import ensure_indices_on
+
         self.ensure_writable()
         who = actor if actor is not None else self.actor
-        return ensure_indices(self.space, self.schema.catalog, trimmed(branch), who)
+        catalog = self.schema.catalog
+        return ensure_indices_on(engine, self.space, catalog, trimmed(branch), who)
 
     def status(self) -> dict[str, Any]:
         """Branches, head, and for each table of `main` its versions, fragments and indexes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from omnigraph.storage.handles import Table
@@ -139,10 +139,11 @@ def stage_create_index(table: Table, column: str, kind: IndexKind) -> Staged:
 def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequence[int]) -> Any:
     """Build the part of an index that covers these fragments (``lance.Index``, can be pickled).
 
-    Parts for different fragments of one version can be built in different processes.
+    Parts for different fragments of one version can be built in different processes. Vector
+    fragments without a value raise ``NothingToIndex``; ``stage_index_segments`` takes them along.
     """
     with lance_errors(f"building the {kind} index on {column} of {table.ref}"):
-        if kind is IndexKind.VECTOR and not table.dataset.count_rows(_has_value(column)):
+        if kind is IndexKind.VECTOR and not _any_value(table, column, fragment_ids):
             raise NothingToIndex(
                 f"no row of {table.ref} has a {column} yet, so no vector index can be built",
                 table=table.ref.dataset_uri,
@@ -158,10 +159,13 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
         )
 
 
-def _has_value(column: str) -> str:
+def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
     from omnigraph.storage.literals import quoted_name
 
-    return f"{quoted_name(column)} IS NOT NULL"
+    has_value = f"{quoted_name(column)} IS NOT NULL"
+    return any(
+        table.dataset.get_fragment(number).count_rows(has_value) > 0 for number in fragment_ids
+    )
 
 
 def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> dict[str, Any]:
@@ -178,10 +182,21 @@ def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> d
 
 
 def stage_index_segments(
-    table: Table, column: str, kind: IndexKind, segments: Sequence[Any]
+    table: Table,
+    column: str,
+    kind: IndexKind,
+    segments: Sequence[Any],
+    without_values: Sequence[int] = (),
 ) -> Staged:
-    """Stage an index made of parts from ``build_segment``, in place of our last one of that name."""
+    """Stage an index made of parts from ``build_segment``, in place of our last one of that name.
+
+    The parts may come from an older version of the table with the same fragments.
+    ``without_values`` are fragments in which no row has anything to index: the first part covers
+    them too, because a search has nothing to look for there.
+    """
     new = list(segments)
+    if without_values:
+        new[0] = replace(new[0], fragment_ids={*new[0].fragment_ids, *without_values})
     with lance_errors(f"building the {kind} index on {column} of {table.ref}"):
         if kind is IndexKind.INVERTED:
             # Unmerged, the parts lack files that every search opens.

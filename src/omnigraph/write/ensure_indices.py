@@ -1,11 +1,12 @@
 """Index builds: what a type declares, what is missing, and one commit that builds it.
 
-The same functions serve `ensure_indices` and a load that builds inside its own commit.
+The same functions serve `ensure_indices` and a load that builds inside its own commit. Where the
+parts of an index are built (here, or by executors) is the caller's choice: a ``Builds``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +18,15 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, declared_indexes
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage.handles import Table, open_table
-from omnigraph.storage.indexes import Coverage, IndexKind, coverage, stage_create_index
+from omnigraph.storage.indexes import (
+    Coverage,
+    IndexKind,
+    build_segment,
+    coverage,
+    stage_index_segments,
+)
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.table_errors import NothingToIndex
@@ -27,6 +34,29 @@ from omnigraph.storage.table_errors import NothingToIndex
 KINDS = {"btree": IndexKind.BTREE, "fts": IndexKind.INVERTED, "vector": IndexKind.VECTOR}
 
 Wanted = tuple[str, IndexKind]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The built parts of one index, and the fragments that have nothing to index."""
+
+    segments: Sequence[Any]
+    without_values: Sequence[int] = ()
+
+
+Build = Callable[[Table, str, IndexKind], Parts]
+Builds = Callable[[Sequence[Wanted]], Build]
+"""Given all indexes a table is to get, how to build each: so that they can be built at once."""
+
+
+def build_here(_wanted: Sequence[Wanted]) -> Build:
+    """Each index as one part, in this process, when its turn comes."""
+
+    def build(table: Table, column: str, kind: IndexKind) -> Parts:
+        numbers = [fragment.id for fragment in table.fragments()]
+        return Parts([build_segment(table, column, kind, numbers)])
+
+    return build
 
 
 @dataclass
@@ -37,6 +67,8 @@ class IndexReport:
     pending: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str, str]] = field(default_factory=list)
     commit: GraphCommit | None = None
+    engine: str = "local"
+    """`spark` when an index was built by executors."""
 
     def to_json(self) -> dict[str, Any]:
         """The public form."""
@@ -46,6 +78,7 @@ class IndexReport:
             "failed": [
                 {"table_key": key, "property": name, "error": why} for key, name, why in self.failed
             ],
+            "engine": self.engine,
             "commit": None if self.commit is None else self.commit.to_json(),
         }
 
@@ -68,17 +101,24 @@ def missing_indexes(
 
 
 def index_steps(
-    entity: NodeType | EdgeType, wanted: list[Wanted], report: IndexReport
+    entity: NodeType | EdgeType,
+    wanted: Sequence[Wanted],
+    report: IndexReport,
+    builds: Builds = build_here,
 ) -> Iterator[StagedStep]:
     """Best-effort steps that build indexes on the table as they find it."""
+    build = builds(wanted)
     for name, kind in wanted:
-        yield StagedStep(_builder(entity, name, kind, report), best_effort=True)
+        yield StagedStep(_staging(entity, name, kind, report, build), best_effort=True)
 
 
-def _builder(entity: NodeType | EdgeType, name: str, kind: IndexKind, report: IndexReport) -> Any:
+def _staging(
+    entity: NodeType | EdgeType, name: str, kind: IndexKind, report: IndexReport, build: Build
+) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
         try:
-            staged = stage_create_index(table, name, kind)
+            parts = build(table, name, kind)
+            staged = stage_index_segments(table, name, kind, parts.segments, parts.without_values)
         except NothingToIndex:
             report.pending.append((entity.table_key, name))
             return None
@@ -92,31 +132,43 @@ def _builder(entity: NodeType | EdgeType, name: str, kind: IndexKind, report: In
 
 
 def ensure_indices(
-    space: Workspace, catalog: Catalog, branch: str, actor_id: str | None = None
+    space: Workspace,
+    catalog: Catalog,
+    branch: str,
+    actor_id: str | None = None,
+    builds_for: Callable[[TableState], Builds] = lambda _pin: build_here,
 ) -> IndexReport:
     """Build every missing index of every table that has rows, in one commit."""
     heal(space)
     report = IndexReport()
-    tables = space.manifest.state(branch).head.tables
     changes = []
-    for key, pin in tables.items():
-        entity = catalog.entity(key)
-        if pin.row_count == 0:
-            continue
-        table = open_table(space.pinned(pin))
-        todo = []
-        for name, kind in missing_indexes(entity, table):
-            if kind is IndexKind.VECTOR and not _has_values(table, name):
-                report.pending.append((entity.table_key, name))
-            else:
-                todo.append((name, kind))
+    for pin in space.manifest.state(branch).head.tables.values():
+        entity = catalog.entity(pin.table_key)
+        todo = _buildable(space, entity, pin, report)
         if todo:
-            changes.append(TableChange(pin, tuple(index_steps(entity, todo, report))))
+            steps = index_steps(entity, todo, report, builds_for(pin))
+            changes.append(TableChange(pin, tuple(steps)))
     if changes:
         intent = Intent(new_commit_id(), "ensure_indices", now_us(), actor_id)
         write = Write("ensure_indices", branch, intent, tuple(changes))
         report.commit = commit(space, write)
     return report
+
+
+def _buildable(
+    space: Workspace, entity: NodeType | EdgeType, pin: TableState, report: IndexReport
+) -> list[Wanted]:
+    """The missing indexes of a table; those without anything to build on are reported."""
+    if pin.row_count == 0:
+        return []
+    table = open_table(space.pinned(pin))
+    todo = []
+    for name, kind in missing_indexes(entity, table):
+        if kind is IndexKind.VECTOR and not _has_values(table, name):
+            report.pending.append((entity.table_key, name))
+        else:
+            todo.append((name, kind))
+    return todo
 
 
 def _has_values(table: Table, column: str) -> bool:

@@ -1,0 +1,348 @@
+"""Index builds and compactions by executors: the answers of before, whole indexes, one commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph import failpoints
+from omnigraph.errors import BadRequest, StorageError
+from omnigraph.pipeline import jobs
+from omnigraph.storage.handles import open_table
+from omnigraph.storage.indexes import Coverage, list_indexes
+from tests.stored import read_back
+
+SCHEMA = """
+node Doc {
+  ref: String @key
+  year: I32? @index
+  body: String? @index
+  place: Vector(4)? @index
+}
+edge Cites: Doc -> Doc { since: Date? @index }
+"""
+QUERIES = """
+query by_year($y: I32) {
+  match { $d: Doc  $d.year = $y }
+  return { $d.ref as ref }
+  order { ref }
+}
+query by_words($q: String) {
+  match { $d: Doc  search($d.body, $q) }
+  return { $d.ref as ref }
+  order { ref }
+}
+query near($at: Vector(4)) {
+  match { $d: Doc }
+  return { $d.ref as ref }
+  order { nearest($d.place, $at) }
+  limit 5
+}
+query cited($ref: String) {
+  match { $a: Doc { ref: $ref }  $a cites{1,2} $b }
+  return { $b.ref as ref }
+  order { ref }
+}
+"""
+WORDS = ["solar", "wind", "running", "runs", "towers", "networks", "résumé", "happy"]
+DOCS = {"id": "BTREE", "year": "BTREE", "body": "INVERTED", "place": "IVF_HNSW_SQ"}
+CITES = {"id": "BTREE", "src": "BTREE", "dst": "BTREE", "since": "BTREE"}
+PARTS = 3
+DOCS_IN_PART = 120
+
+
+def doc(rng, number, *, placed=True):
+    place = [round(rng.uniform(-1, 1), 3) for _ in range(4)]
+    return {
+        "type": "Doc",
+        "data": {
+            "ref": f"d{number:04d}",
+            "year": 1990 + rng.randrange(30),
+            "body": " ".join(rng.choices(WORDS, k=4)),
+            "place": place if placed else None,
+        },
+    }
+
+
+def cite(rng, known):
+    ends = {"from": f"d{rng.randrange(known):04d}", "to": f"d{rng.randrange(known):04d}"}
+    return {"edge": "Cites", **ends, "data": {"since": "2024-05-01"}}
+
+
+def fill(graph, rng, parts=PARTS, **options):
+    """Every load adds a fragment to each table."""
+    for part in range(parts):
+        first = part * DOCS_IN_PART
+        records = [doc(rng, first + number) for number in range(DOCS_IN_PART)]
+        records += [cite(rng, first + DOCS_IN_PART) for _ in range(200)]
+        graph.load(records, mode="append", **options)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    monkeypatch.setattr(jobs, "ROWS_PER_PART", 1)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        fill(graph, random.Random(6))
+        yield graph
+
+
+def table_of(graph, table_key="node:Doc", branch="main"):
+    return open_table(graph.space.pinned(graph.snapshot(branch=branch).tables[table_key]))
+
+
+def answers(graph, branch="main"):
+    """What a few questions are answered, through each kind of index."""
+    asked = [("by_year", {"y": year}) for year in (1990, 2003, 2019, 1950)]
+    asked += [("by_words", {"q": words}) for words in ("run", "tower resume", "nothing")]
+    asked += [("near", {"at": [0.5, x, -x, 0.0]}) for x in (0.0, 0.3, 0.9)]
+    asked += [("cited", {"ref": ref}) for ref in ("d0000", "d0200")]
+    return [graph.query(QUERIES, name, given, branch=branch).rows for name, given in asked]
+
+
+def row_ids(table):
+    rows = table.read(["id"], with_row_id=True)
+    return dict(zip(rows["id"].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
+
+
+def check_whole(table, wanted):
+    """Lance's own statistics say that each index answers for every row."""
+    kinds = {state.column: state for state in list_indexes(table)}
+    assert {column: state.kind for column, state in kinds.items()} == wanted
+    for state in kinds.values():
+        facts = table.dataset.stats.index_stats(state.name)
+        assert (facts["num_unindexed_fragments"], facts["num_unindexed_rows"]) == (0, 0), state
+        assert facts["num_indexed_rows"] == table.count_rows(), state
+    return {column: state.segments for column, state in kinds.items()}
+
+
+# ------------------------------------------------------------------ indexes
+
+
+def test_executors_build_whole_indexes_and_answers_stay(spark, graph):
+    before, content, commits = answers(graph), read_back(graph), len(graph.commits.list())
+    assert len(table_of(graph).fragments()) == PARTS
+    report = graph.ensure_indices(engine="spark", actor="ada")
+    assert (report.engine, report.pending, report.failed) == ("spark", [], [])
+    assert len(graph.commits.list()) == commits + 1
+    assert (report.commit.operation, report.commit.actor_id) == ("ensure_indices", "ada")
+    segments = check_whole(table_of(graph), DOCS)
+    # Two cores, two groups of fragments; full text is merged, or searches lack files they open.
+    assert segments == {"id": 2, "year": 2, "body": 1, "place": 2}
+    check_whole(table_of(graph, "edge:Cites"), CITES)
+    assert answers(graph) == before
+    assert read_back(graph) == content
+    assert graph.ensure_indices(engine="spark").commit is None
+
+
+def test_what_executors_and_this_process_build_answers_alike(spark, graph):
+    graph.branches.create("other")
+    graph.ensure_indices(engine="spark")
+    graph.ensure_indices(branch="other", engine="local")
+    assert answers(graph, "other") == answers(graph)
+
+
+def test_rows_written_after_a_build_are_found_and_optimised_in(spark, graph):
+    graph.ensure_indices(engine="spark")
+    rng = random.Random(7)
+    graph.load([doc(rng, number) for number in range(100, 140)])
+    graph.mutate('query q() { delete Doc where ref = "d0001" }')
+    states = {state.column: state.coverage for state in list_indexes(table_of(graph))}
+    assert set(states.values()) == {Coverage.DEGRADED}
+    fresh = answers(graph)
+    for state in list_indexes(table_of(graph)):
+        assert state.unindexed_rows == 40
+    with og.open(graph.uri) as again:
+        assert answers(again) == fresh
+
+
+def test_on_a_branch_main_is_left_alone(spark, graph):
+    fill_more = random.Random(8)
+    graph.load([doc(fill_more, 900 + n) for n in range(50)], branch="dev", from_branch="main")
+    before = answers(graph, "dev")
+    report = graph.ensure_indices(branch="dev", engine="spark")
+    assert report.failed == []
+    check_whole(table_of(graph, branch="dev"), DOCS)
+    # This one had no fork yet.
+    check_whole(table_of(graph, "edge:Cites", branch="dev"), CITES)
+    assert answers(graph, "dev") == before
+    assert list_indexes(table_of(graph)) == list_indexes(table_of(graph, "edge:Cites")) == []
+
+
+def test_fragments_without_a_vector_do_not_stop_the_others(spark, tmp_path):
+    rng = random.Random(9)
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load([doc(rng, n, placed=False) for n in range(60)], mode="append")
+        assert graph.ensure_indices(engine="spark").pending == [("node:Doc", "place")]
+        graph.load([doc(rng, n) for n in range(60, 90)], mode="append")
+        before = answers(graph)
+        report = graph.ensure_indices(engine="spark")
+        assert (report.built, report.failed) == ([("node:Doc", "place")], [])
+        assert answers(graph) == before
+        place = table_of(graph).dataset.stats.index_stats("place_vector_idx")
+        assert place["num_unindexed_fragments"] == 0
+
+
+@pytest.fixture
+def hidden_file(graph):
+    """A data file of the documents, out of sight until `hidden_file()` brings it back."""
+    table = table_of(graph)
+    (name,) = (f"{file.path}" for file in table.fragments()[1].files)
+    (path,) = Path(table.ref.dataset_uri).rglob(name)
+    away = path.with_suffix(".away")
+    path.rename(away)
+    return lambda: away.rename(path)
+
+
+def test_failing_tasks_leave_the_graph_as_it_was(spark, graph, hidden_file, monkeypatch):
+    from omnigraph.write import ensure_indices
+
+    # The driver looks for vectors before it starts, and would notice.
+    monkeypatch.setattr(ensure_indices, "_has_values", lambda *_: True)
+    before = graph.snapshot().tables
+    report = graph.ensure_indices(engine="spark")
+    assert {(key, name) for key, name, _ in report.failed} == {("node:Doc", n) for n in DOCS}
+    assert graph.snapshot().tables["node:Doc"] == before["node:Doc"]
+    check_whole(table_of(graph, "edge:Cites"), CITES)
+    hidden_file()
+    assert graph.ensure_indices(engine="spark").failed == []
+    check_whole(table_of(graph), DOCS)
+
+
+@pytest.mark.parametrize("moment", ["after_table_commit", "after_phase_b_before_phase_c"])
+def test_an_interrupted_build_is_recovered(spark, graph, moment):
+    before = answers(graph)
+    with (
+        failpoints.arm(f"ensure_indices.{moment}", RuntimeError("stop"), times=1),
+        pytest.raises(RuntimeError),
+    ):
+        graph.ensure_indices(engine="spark")
+    with og.open(graph.uri) as reopened:
+        reopened.ensure_indices(engine="spark")
+        check_whole(table_of(reopened), DOCS)
+        assert answers(reopened) == before
+
+
+# ------------------------------------------------------------------ the choice of an engine
+
+
+def test_auto_takes_spark_for_large_tables_only(spark, graph, monkeypatch):
+    monkeypatch.setattr(jobs, "LARGE_TABLE_ROWS", PARTS * DOCS_IN_PART + 1)
+    assert graph.snapshot().tables["edge:Cites"].row_count > PARTS * DOCS_IN_PART
+    assert graph.ensure_indices().engine == "spark"
+    # The documents were built here, in one part.
+    assert set(check_whole(table_of(graph), DOCS).values()) == {1}
+    assert set(check_whole(table_of(graph, "edge:Cites"), CITES).values()) == {2}
+
+
+def test_local_is_local_and_auto_leaves_small_tables_here(spark, graph):
+    graph.branches.create("other")
+    assert graph.ensure_indices().engine == "local"
+    assert graph.ensure_indices(branch="other", engine="local").engine == "local"
+
+
+def test_an_unknown_engine_is_refused(graph):
+    with pytest.raises(BadRequest, match="duckdb"):
+        graph.ensure_indices(engine="duckdb")
+
+
+# ------------------------------------------------------------------ compaction
+
+
+@pytest.mark.parametrize("branch", ["main", "dev"])
+def test_compaction_keeps_rows_ids_indexes_and_answers(spark, graph, branch):
+    graph.branches.create("dev")
+    graph.ensure_indices(branch=branch, engine="spark")
+    graph.mutate('query q() { delete Doc where ref = "d0130" }', branch=branch)
+    before, content = answers(graph, branch), read_back(graph, branch)
+    ids = row_ids(table_of(graph, branch=branch))
+    untouched = graph.snapshot(branch="dev" if branch == "main" else "main").tables
+    report = jobs.compact_on("spark", graph.space, branch, "omnigraph:maintenance")
+    # Of three fragments, the two that the same part of every index covers.
+    assert report.removed == {"node:Doc": 2, "edge:Cites": 2}
+    assert report.added == {"node:Doc": 1, "edge:Cites": 1}
+    assert report.commit.operation == "optimize"
+    table = table_of(graph, branch=branch)
+    assert [fragment.num_deletions for fragment in table.fragments()] == [0, 0]
+    assert row_ids(table) == ids
+    check_whole(table, DOCS)
+    check_whole(table_of(graph, "edge:Cites", branch), CITES)
+    assert answers(graph, branch) == before
+    assert read_back(graph, branch) == content
+    assert graph.snapshot(branch="dev" if branch == "main" else "main").tables == untouched
+    assert jobs.compact_on("spark", graph.space, branch).commit is None
+
+
+def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_file):
+    before, ids = graph.snapshot().tables, row_ids(table_of(graph, "edge:Cites"))
+    report = jobs.compact_on("spark", graph.space, "main")
+    assert report.failed.keys() == {"node:Doc"}
+    assert report.added == {"edge:Cites": 1}
+    assert row_ids(table_of(graph, "edge:Cites")) == ids
+    head = graph.snapshot()
+    assert jobs.compact_on("spark", graph.space, "main").commit is None
+    assert graph.snapshot() == head
+    assert head.tables["node:Doc"] == before["node:Doc"]
+    assert graph.store.list("__recovery") == []
+    hidden_file()
+    assert jobs.compact_on("spark", graph.space, "main").removed == {"node:Doc": PARTS}
+
+
+# ------------------------------------------------------------------ tasks
+
+
+def test_outcomes_come_in_the_order_of_their_items(spark, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_MAINTENANCE_CONCURRENCY", "3")
+    outcomes = jobs.run_tasks(spark, str, range(10), weight=lambda item: item % 4)
+    assert [outcome.get() for outcome in outcomes] == [str(item) for item in range(10)]
+    assert jobs.run_tasks(spark, str, []) == []
+
+
+def test_a_task_that_dies_is_an_error_of_ours_and_the_session_goes_on(spark):
+    with pytest.raises(StorageError):
+        jobs.run_tasks(spark, os._exit, [3])
+    assert [outcome.get() for outcome in jobs.run_tasks(spark, str, [1])] == ["1"]
+
+
+def test_groups_are_neighbours_with_about_as_many_rows(monkeypatch):
+    fragments = [(0, 5), (1, 90), (4, 40), (7, 50), (8, 0)]
+    assert jobs._groups(fragments, 1) == [((0, 1, 4, 7, 8), 185)]
+    assert jobs._groups(fragments, 2) == [((0, 1), 95), ((4, 7, 8), 90)]
+    assert jobs._groups([(4, 7)], 8) == [((4,), 7)]
+    monkeypatch.setattr(jobs, "ROWS_PER_PART", 100)
+    assert len(jobs._groups(fragments, 2)) == 1
+
+
+# ------------------------------------------------------------------ a real cluster
+
+ON_THE_CLUSTER = """
+import json, sys
+import omnigraph as og
+from omnigraph.pipeline import jobs
+
+jobs.ROWS_PER_PART = 1
+with og.open(sys.argv[1]) as graph:
+    report = graph.ensure_indices(engine="spark")
+    compacted = jobs.compact_on("spark", graph.space, "main")
+    print(json.dumps([report.to_json(), compacted.removed]))
+"""
+
+
+def test_jobs_run_on_a_real_cluster(graph, cluster):
+    before = answers(graph)
+    printed = cluster.run_driver(ON_THE_CLUSTER, graph.uri)
+    report, removed = json.loads(printed)
+    assert (report["engine"], report["failed"]) == ("spark", [])
+    assert {name for key, name in report["built"] if key == "node:Doc"} == set(DOCS)
+    assert removed == {"node:Doc": 2, "edge:Cites": 2}
+    check_whole(table_of(graph), DOCS)
+    check_whole(table_of(graph, "edge:Cites"), CITES)
+    assert answers(graph) == before
