@@ -50,8 +50,9 @@ class Gateway:
 
     def end(self, seconds: float = END_SECONDS) -> None:
         """End the process and remove what it left; it may take `seconds` to go by itself."""
-        with contextlib.suppress(Exception):
-            self.connection.shutdown()
+        if self.alive:
+            with contextlib.suppress(Exception):
+                self.connection.shutdown()
         _end(self.process, seconds)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
@@ -86,7 +87,9 @@ def start_gateway(
         )
     try:
         port, secret = _connection_info(process, info, scratch / "log")
-        return Gateway(process, _connect(port, secret), scratch)
+        connection = _connect(port, secret)
+        connection.proc = process  # where PySpark keeps it too
+        return Gateway(process, connection, scratch)
     except BaseException:
         _end(process)
         raise

@@ -107,11 +107,12 @@ def stop_session(seconds: float = gateway.END_SECONDS) -> None:
     """
     with _own.lock:
         session, java = _own.session, _own.gateway
-        _own.session = _own.gateway = _own.asked = None
+        _own.session = None
         if session is not None and _answers(session):
             session.stop()
         # A session that the caller started after ours runs on the same Java.
         if java is not None and running_session() is None:
+            _own.gateway = _own.asked = None
             java.end(seconds)
             _forget_connection(java.connection)
 
@@ -239,8 +240,12 @@ def _check_fits(session: SparkSession, master: str | None, conf: dict[str, str])
 
 def _answers(session: SparkSession) -> bool:
     """Whether a session can still be used: not stopped, and its Java lives."""
+    context = session.sparkContext
+    process = getattr(context._gateway, "proc", None)  # noqa: SLF001
+    if process is not None and process.poll() is not None:
+        return False  # without asking: py4j would complain on the terminal
     try:
-        java = session.sparkContext._jsc  # noqa: SLF001 - the only sign of a stopped session
+        java = context._jsc  # noqa: SLF001 - the only sign of a stopped session
         return java is not None and not java.sc().isStopped()
     except Exception:  # noqa: BLE001 - py4j raises what it likes about a Java that is gone
         return False
