@@ -7,7 +7,7 @@ variables are there. Batches are cut before they grow, so memory stays bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from omnigraph.lang.query import ir
 from omnigraph.read import kernels
 from omnigraph.read.bindings import Bindings, Carried
 from omnigraph.read.edge_links import EdgeLink
-from omnigraph.read.links import Link, pieces
+from omnigraph.read.links import Link, LinkSet, pieces
 from omnigraph.read.pattern import Negation, Pattern, variables_of
 from omnigraph.read.predicates import Rows as RowSet
 from omnigraph.read.predicates import holds
@@ -99,7 +99,7 @@ class Enumeration:
         world: World,
         pattern: Pattern,
         supports: Mapping[str, Support],
-        links: Sequence[Link],
+        links: Iterable[Link],
         joins: Sequence[ir.Compare],
         negations: Sequence[Negation],
         kept: frozenset[str],
@@ -110,7 +110,7 @@ class Enumeration:
         self.supports = supports
         self.kept = kept
         self.matched = matched
-        self.links = list(links)
+        self.links = LinkSet(links)
         self.joins = list(joins)
         self.negations = list(negations)
         self.edge_tests = {
@@ -134,7 +134,7 @@ class Enumeration:
         for _, reads in reversed(self.steps):
             self.needed.insert(0, needed)
             needed = needed | reads
-        yield from self._run(0, start, MAX_ROWS if batch is None else batch)
+        yield from self._run(start, MAX_ROWS if batch is None else batch)
 
     # -- choosing the order
 
@@ -155,10 +155,8 @@ class Enumeration:
         """The traversals from what is bound to this variable."""
         return [
             link
-            for link in self.links
-            if name in link.span.ends
-            and link.span.left != link.span.right
-            and link.span.ends - {name} <= self.bound
+            for link in self.links.at(name)
+            if link.span.left != link.span.right and link.span.other(name) in self.bound
         ]
 
     def _growth(self, name: str) -> float:
@@ -380,16 +378,29 @@ class Enumeration:
 
     # -- running
 
-    def _run(self, at: int, rows: Rows, limit: int) -> Iterator[Rows]:
-        if not rows.count:
+    def _run(self, start: Rows, limit: int) -> Iterator[Rows]:
+        """Step by step, depth first. A match may have more steps than calls may nest."""
+        if not self.steps and start.count:
+            yield start
+        if not self.steps or not start.count:
             return
-        if at == len(self.steps):
-            yield rows
-            return
-        step, _ = self.steps[at]
-        for grown in step(rows, limit):
-            yield from self._run(at + 1, grown.only(self.needed[at]), limit)
-            limit = min(MAX_ROWS, limit * 4)
+        open_steps = [self.steps[0][0](start, limit)]
+        limits = [limit]
+        while open_steps:
+            at = len(open_steps) - 1
+            grown = next(open_steps[at], None)
+            if grown is None:
+                open_steps.pop()
+                limits.pop()
+                continue
+            limit = limits[at]
+            limits[at] = min(MAX_ROWS, limit * 4)
+            rows = grown.only(self.needed[at])
+            if rows.count and at + 1 == len(self.steps):
+                yield rows
+            elif rows.count:
+                open_steps.append(self.steps[at + 1][0](rows, limit))
+                limits.append(limit)
 
 
 def negation_ready(negation: Negation, bound: set[str]) -> bool:

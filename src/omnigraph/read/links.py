@@ -8,8 +8,8 @@ away. ``edge_links`` are one step along edges, ``hop_links`` searches of several
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from omnigraph.read.support import Support, Totals, positions
@@ -28,11 +28,11 @@ class Span:
     left: str
     right: str
     edge_var: str | None = None
+    ends: frozenset[str] = field(init=False, compare=False)
+    """Both variables."""
 
-    @property
-    def ends(self) -> frozenset[str]:
-        """Both variables."""
-        return frozenset((self.left, self.right))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", frozenset((self.left, self.right)))
 
     def other(self, name: str) -> str:
         """The variable at the other end."""
@@ -82,6 +82,35 @@ class Link(Protocol):
     def reached(self, parent: str, at: Support, child: Support) -> Support:
         """The codes of the parent that have a living neighbour; more where that costs too much."""
         ...
+
+
+class LinkSet:
+    """The links of a match that are still to be used, by the variables they join."""
+
+    def __init__(self, links: Iterable[Link] = ()) -> None:
+        self._links: dict[Link, None] = {}
+        self._at: dict[str, dict[Link, None]] = {}
+        for link in links:
+            self.add(link)
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(list(self._links))
+
+    def at(self, name: str) -> list[Link]:
+        """Those that join a variable."""
+        return list(self._at.get(name, ()))
+
+    def add(self, link: Link) -> None:
+        """One more."""
+        self._links[link] = None
+        for name in link.span.ends:
+            self._at.setdefault(name, {})[link] = None
+
+    def remove(self, link: Link) -> None:
+        """One less."""
+        del self._links[link]
+        for name in link.span.ends:
+            del self._at[name][link]
 
 
 def pieces(sizes: Counts, limit: int) -> Iterator[slice]:

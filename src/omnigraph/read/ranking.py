@@ -99,6 +99,8 @@ class _Run:
         if self.space.stored_name(name) is None or limit == 0:
             return np.empty(0, np.int32), np.empty(0, np.float64)
         chosen = None
+        if limit is not None and limit >= self.space.size:
+            limit = None
         if self.candidates is not None:
             limit, chosen = None, np.zeros(self.space.size, np.bool_)
             chosen[self.candidates] = True

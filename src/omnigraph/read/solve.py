@@ -3,7 +3,7 @@
 A variable at the end of one traversal that nobody asks for is summed away: its message says, per
 code of its neighbour, how many bindings go with it. For a match without cycles whose rows are only
 counted that is the whole work. What is left, the variables asked for and those on cycles, is
-enumerated (``enumerate``).
+enumerated (``enumeration``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from omnigraph.lang.query import ir
 from omnigraph.read.bindings import Bindings
 from omnigraph.read.edge_links import EdgeLink, both
 from omnigraph.read.enumeration import Enumeration, Rows
-from omnigraph.read.links import Link, Message
+from omnigraph.read.links import Link, LinkSet, Message
 from omnigraph.read.pattern import Negation, Pattern, Traversal, variables_of
 from omnigraph.read.predicates import Rows as RowSet
 from omnigraph.read.predicates import holds
@@ -129,7 +129,7 @@ class _Solver:
         self.wanted = wanted
         self.seed = seed
         self.unit = Support(1)
-        self.links: list[Link] = []
+        self.links = LinkSet()
         self.joins, self.equalities = _split(pattern)
         self.supports: dict[str, Support] = {}
         self.must = self._must()
@@ -184,7 +184,8 @@ class _Solver:
         for traversal in pattern.traversals:
             self._bind(traversal)
         spaces = {name: space_of(self.world, pattern, name) for name in pattern.nodes}
-        self.links += [value_link(join, spaces) for join in self.equalities]
+        for join in self.equalities:
+            self.links.add(value_link(join, spaces))
         for negation in pattern.negations:
             self._negate(negation)
         return all(support.count for support in self.supports.values())
@@ -197,7 +198,7 @@ class _Solver:
             name = traversal.left
             self.supports[name] = self.supports[name].among(loops)
         else:
-            self.links.append(self.world.link(traversal, tests))
+            self.links.add(self.world.link(traversal, tests))
 
     def _loops(self, traversal: Traversal) -> Codes:
         """The nodes a traversal joins with themselves: never by a way through others."""
@@ -263,7 +264,7 @@ class _Solver:
             # is the smallest.
             _, _, name = max(free)
             support = self.supports.pop(name)
-            links = self._links_at(name)
+            links = self.links.at(name)
             if not links:
                 self.unit = self.unit.join(*_whole(support))
                 continue
@@ -273,7 +274,7 @@ class _Solver:
 
     def _is_end(self, name: str) -> bool:
         """Whether at most one other variable is next to it, by links that send messages."""
-        links = self._links_at(name)
+        links = self.links.at(name)
         if len(links) <= 1:
             return True
         plain = all(isinstance(one, EdgeLink) and one.span.edge_var is None for one in links)
@@ -292,15 +293,12 @@ class _Solver:
             message = both(one, two, parent, at, child)
         self.supports[parent] = _joined(at, message).alive()
 
-    def _links_at(self, name: str) -> list[Link]:
-        return [link for link in self.links if name in link.span.ends]
-
     def _reduce(self) -> None:
         """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
 
         Enumeration starts there, so it builds no row that comes to nothing further on.
         """
-        waiting = list(self.links)
+        waiting = LinkSet(self.links)
         roots = sorted(self.supports, key=lambda name: self.supports[name].count)
         seen: set[str] = set()
         order: list[tuple[Link, str]] = []
@@ -311,7 +309,7 @@ class _Solver:
             frontier = [root]
             while frontier:
                 name = frontier.pop(0)
-                for link in [one for one in waiting if name in one.span.ends]:
+                for link in waiting.at(name):
                     waiting.remove(link)
                     (other,) = link.span.ends - {name} or {name}
                     if other not in seen:
