@@ -50,6 +50,18 @@ def test_pull_sums_over_targets_and_wraps(loops, drawn, data):
 
 @few
 @given(edges(), st.data())
+def test_pull_as_a_product_of_matrix_and_vector_wraps_alike(drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    x = values(data, columns, int64, np.int64)
+    expected = kernels_numpy.pull(csr, x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels_numpy, "_SPARSE", 1)
+        same(kernels_numpy.pull(csr, x), expected.tolist(), np.int64)
+
+
+@few
+@given(edges(), st.data())
 def test_pull_sums_floats(loops, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)

@@ -154,9 +154,13 @@ class _Slots:
         room = math.prod(base for _, base in bases)
         if room > MAX_COUNT:
             return cls._without_mixing(keys, length)
-        mixed = _mixed(keys, bases)
         if room <= 2 * length + _EMPTY_SLOTS:
+            mixed = _mixed(keys, bases)
             return cls(room, length, mixed.astype(np.intp, copy=False), keys, bases)
+        if any(_is_distinct(key, *base) for key, base in zip(keys, bases, strict=True)):
+            lines = np.arange(length)
+            return cls(length, length, lines, keys, firsts=lines)
+        mixed = _mixed(keys, bases)
         order = permutation(mixed, room)
         ordered = mixed[order]
         is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
@@ -250,6 +254,15 @@ class _Slots:
         out = np.full(self.count, neutral(function))
         pick.at(out, self.of_line, values)
         return out
+
+
+def _is_distinct(key: Codes, low: int, base: int) -> bool:
+    """Whether no two lines have the same code, so that every line is a group of its own."""
+    import numpy as np
+
+    if not len(key) <= base <= 2 * len(key) + _EMPTY_SLOTS:
+        return False
+    return int(np.bincount(key - low, minlength=base).max()) <= 1
 
 
 def _mixed(keys: Sequence[Codes], bases: Sequence[tuple[int, int]]) -> Integers:

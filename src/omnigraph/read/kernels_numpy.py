@@ -18,15 +18,32 @@ if TYPE_CHECKING:
 
 # Pairs an intersection looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20
+# From so many entries on SciPy's product is worth its import and a vector of ones.
+_SPARSE = 1 << 18
 
 
 def pull(csr: Adjacency, x: Summed) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap."""
+    if len(csr.indices) >= _SPARSE and csr.shape[1] <= np.iinfo(np.int32).max:
+        return _sparse_pull(csr, x)
     sums = np.zeros(csr.shape[0], x.dtype)
     filled, starts = _filled(csr)
     if len(starts):
         sums[filled] = np.add.reduceat(x[csr.indices], starts)
     return sums
+
+
+def _sparse_pull(csr: Adjacency, x: Summed) -> Summed:
+    """The same as a product of matrix and vector, which is one compiled sweep."""
+    from scipy.sparse import csr_array
+
+    entries = len(csr.indices)
+    # SciPy wants one type of index throughout.
+    kind = np.int32 if entries <= np.iinfo(np.int32).max else np.int64
+    indptr, indices = csr.indptr.astype(kind), csr.indices.astype(kind, copy=False)
+    matrix = csr_array((np.ones(entries, x.dtype), indices, indptr), shape=csr.shape)
+    product: Summed = matrix @ x
+    return product
 
 
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
