@@ -27,7 +27,13 @@ from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import ProgressCallback
-from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
+from omnigraph.pipeline.request import (
+    EngineChoice,
+    EngineName,
+    LoadMode,
+    LoadRequest,
+    LoadResult,
+)
 from omnigraph.pipeline.sources import Given
 from omnigraph.pipeline.spool import scratch
 from omnigraph.read.profile import Profiled
@@ -39,11 +45,12 @@ from omnigraph.write.ensure_indices import IndexReport
 from omnigraph.write.mutate import MutationResult, Request, mutate
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from omnigraph.read.explain import Explanation
     from omnigraph.read.view import Reader
 
 Mode = Literal["rw", "r"]
-Engine = Literal["auto", "local"]
 
 
 class LoadOptions(TypedDict, total=False):
@@ -52,13 +59,17 @@ class LoadOptions(TypedDict, total=False):
     ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a lost race
     again. ``rejects`` names a file that gets every bad record. ``progress`` is called with a
-    ``Progress`` now and then.
+    ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
+    ``spark_master`` and ``spark_conf`` say how to make one.
     """
 
     mode: LoadMode
     branch: str
     from_branch: str | None
-    engine: Engine
+    engine: EngineName
+    spark: SparkSession | None
+    spark_master: str | None
+    spark_conf: Mapping[str, str] | None
     actor: str | None
     if_commit: str | None
     retries: int
@@ -233,7 +244,7 @@ class Graph:
         return self.load_inputs(lambda inputs: inputs.json(source), **options)
 
     def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadOptions]) -> LoadResult:
-        """Load a frame of one node type: Arrow, pandas, polars, or Parquet, CSV and Arrow files."""
+        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
         return self.load_inputs(lambda inputs: inputs.nodes(type, frame), **options)
 
     def load_edges(
@@ -257,9 +268,12 @@ class Graph:
         unknown = sorted(set(options) - set(LoadOptions.__annotations__))
         if unknown:
             raise TypeError(f"a load takes no {', '.join(unknown)}")
-        engine = options.get("engine", "auto")
-        if engine not in ("auto", "local"):
-            raise BadRequest(f'engine is {engine!r}; give "auto" or "local"')
+        engine = EngineChoice(
+            options.get("engine", "auto"),
+            options.get("spark"),
+            options.get("spark_master"),
+            options.get("spark_conf"),
+        )
         actor, rejects = options.get("actor"), options.get("rejects")
         from_branch = options.get("from_branch")
         with scratch() as spool:
@@ -279,6 +293,7 @@ class Graph:
                 self.embedder,
                 options.get("progress"),
                 ir_hash,
+                engine,
             )
             return load(self.space, catalog, request)
 

@@ -93,6 +93,14 @@ def batch_schema(entity: EntityType) -> pa.Schema:
     return pa.schema([*fields, (SOURCE, pa.int32()), (OFFSET, pa.int64())])
 
 
+def no_rows(entity: Entity) -> Parsed:
+    """A block with a batch of no rows."""
+    import pyarrow as pa
+
+    none = pa.RecordBatch.from_pylist([], schema=batch_schema(entity))
+    return Parsed([TypedBatch(entity.table_key, none)], bad_batch([]))
+
+
 def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
     """The column of stored values, as ``types.from_json`` gives them; null is allowed."""
     import pyarrow as pa

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import BadRequest, InputError, did_you_mean
 from omnigraph.lang.schema.catalog import EdgeType
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 1 << 16
+TASK_ROWS = 250_000
 
 _FAULTS = 8
 _NAME_LENGTH = 100
@@ -117,6 +118,20 @@ def typed_batches(
     return _parsed(layout, reader, source, name)
 
 
+def read_batches(
+    entity: Entity,
+    batches: Iterable[pa.RecordBatch],
+    from_col: str,
+    to_col: str,
+    *,
+    source: int,
+    first_row: int,
+    name: str = "the frame",
+) -> Iterator[Parsed]:
+    """Rows of a frame that come as Arrow batches, counted from ``first_row`` on."""
+    return _parsed(Layout(entity, from_col, to_col), batches, source, name, first_row)
+
+
 def frame_reader(data: Any) -> pa.RecordBatchReader:
     """A frame of any library but pandas as a stream of Arrow batches."""
     import pyarrow as pa
@@ -175,10 +190,40 @@ def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) ->
     ]
 
 
+class RowGroups(NamedTuple):
+    """Neighbouring row groups of a Parquet file; ``first_row`` counts from 1."""
+
+    start: int
+    stop: int
+    first_row: int
+
+
+def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
+    """The row groups of a Parquet file in portions of about that many rows; nothing of others."""
+    from pyarrow import parquet
+
+    if not source.name.lower().endswith(_PARQUET):
+        return []
+    with readable(source.name), _arrow_file(source.location) as file:
+        meta = parquet.read_metadata(file)
+    planned: list[RowGroups] = []
+    start, first, row = 0, 1, 1
+    for group in range(meta.num_row_groups):
+        row += meta.row_group(group).num_rows
+        if row - first >= rows or group + 1 == meta.num_row_groups:
+            planned.append(RowGroups(start, group + 1, first))
+            start, first = group + 1, row
+    return planned
+
+
 def read_frame_file(
-    entity: Entity, source: Source, from_col: str = "from", to_col: str = "to"
+    entity: Entity,
+    source: Source,
+    from_col: str = "from",
+    to_col: str = "to",
+    groups: RowGroups | None = None,
 ) -> Iterator[Parsed]:
-    """The rows of a Parquet, CSV or Arrow file."""
+    """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file."""
     lowered = source.name.lower()
     layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
     batches: Batches
@@ -187,15 +232,18 @@ def read_frame_file(
             known = [*layout.ends, "id", *entity.properties]
             names, batches = open_csv(known, source, stack)
         else:
-            names, batches = _binary(source, stack)
+            names, batches = _binary(source, stack, groups)
         layout.check(names, source.name)
-        yield from _parsed(layout, batches, source.index, source.name)
+        first = 1 if groups is None else groups.first_row
+        yield from _parsed(layout, batches, source.index, source.name, first)
 
 
 Batches = Iterable["pa.RecordBatch | PandasBatch | BadRow"]
 
 
-def _binary(source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
+def _binary(
+    source: Source, stack: ExitStack, groups: RowGroups | None
+) -> tuple[list[str], Batches]:
     import pyarrow as pa
 
     file = stack.enter_context(_arrow_file(source.location))
@@ -203,7 +251,8 @@ def _binary(source: Source, stack: ExitStack) -> tuple[list[str], Batches]:
         from pyarrow import parquet
 
         opened = stack.enter_context(parquet.ParquetFile(file))
-        return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS)
+        wanted = None if groups is None else list(range(groups.start, groups.stop))
+        return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS, wanted)
     try:
         stored = pa.ipc.open_file(file)
     except pa.ArrowInvalid:
@@ -222,8 +271,10 @@ def _arrow_file(location: Location) -> pa.NativeFile:
     return pa.PythonFile(location.open(), mode="r")
 
 
-def _parsed(layout: Layout, batches: Batches, source: int, name: str) -> Iterator[Parsed]:
-    row = 1
+def _parsed(
+    layout: Layout, batches: Batches, source: int, name: str, first_row: int = 1
+) -> Iterator[Parsed]:
+    row = first_row
     for batch in batches:
         if isinstance(batch, BadRow):
             yield Parsed([], bad_batch([BadRecord(source, row, batch.reason)]))

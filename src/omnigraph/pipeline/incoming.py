@@ -1,27 +1,90 @@
-"""Incoming rows on their way to a table: ids made, vectors filled, kept on disk between passes.
+"""Incoming rows on their way to a table, wherever an engine keeps them.
 
-A frame may be read more than once (validation, then writing, then perhaps again on a fork), so rows
-are spooled as Arrow; memory does not grow with their number.
+They have an `id`, the ends of an edge, every property in the form of a typed batch, and the order
+column. They are read more than once: for the rules, for writing, and perhaps again on a fork.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
-from omnigraph.pipeline.batches import OFFSET, SOURCE
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.pipeline.batches import OFFSET, SOURCE, Entity
+from omnigraph.pipeline.progress import ProgressReport
+from omnigraph.pipeline.request import LoadMode, LoadRequest
+from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.blobs import blob_array
+from omnigraph.storage.handles import Table
+from omnigraph.storage.staging import Staged
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Entity = NodeType | EdgeType
+    from omnigraph.pipeline.judging import RowRules
 
 SOURCE_SHIFT = 48
 """A record's order is its source index above its byte offset, in one 64-bit number."""
+
+
+class Incoming(Protocol):
+    """The incoming rows of one table."""
+
+    @property
+    def entity(self) -> Entity:
+        """The type they are of."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many there are, those that lose to a later record included."""
+        ...
+
+    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
+        """Some columns of all rows."""
+        ...
+
+    def leave_out(self, runner: Runner, losers: Frame) -> int:
+        """Write no record whose order is in this frame; says how many those are."""
+        ...
+
+    def stage(self, table: Table, mode: LoadMode) -> Staged:
+        """Write the rows for a table, in one transaction that is not committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """All records of a load, read and judged: none of them is bad."""
+
+    incoming: dict[str, Incoming]
+    embeddings_pending: int = 0
+
+
+class Engine(Protocol):
+    """What runs the stages of one load. The rules of loading are not its business."""
+
+    @property
+    def name(self) -> str:
+        """`local` or `spark`."""
+        ...
+
+    def runner(self) -> Runner:
+        """A runner for the set rules of one attempt."""
+        ...
+
+    def read(
+        self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
+    ) -> ReadRecords:
+        """Stages 1 and 2; any bad record ends the load. ``directory`` is for files of the load."""
+        ...
+
+    def close(self) -> None:
+        """Free what the incoming rows hold."""
+        ...
 
 
 def record_order(batch: pa.RecordBatch) -> pa.Array:
@@ -38,92 +101,60 @@ def place_of(order: int) -> tuple[int, int]:
     return order >> SOURCE_SHIFT, order & ((1 << SOURCE_SHIFT) - 1)
 
 
-class Incoming:
-    """The incoming rows of one table, in a file of Arrow batches."""
-
-    def __init__(self, entity: Entity, path: Path) -> None:
-        self.entity = entity
-        self.rows = 0
-        self._path = path
-        self._writer: Any = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Append rows: `id`, implicit columns, properties, and the order column."""
-        import pyarrow as pa
-
-        if self._writer is None:
-            self._writer = pa.ipc.new_stream(str(self._path), batch.schema)
-        self._writer.write_batch(batch)
-        self.rows += batch.num_rows
-
-    def finish(self) -> None:
-        """End the writing; from now on the rows can be read."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def replace_text(self, spellings: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace values of text columns (column to old to new) in every row."""
-        import pyarrow as pa
-
-        old, self._path = self._path, self._path.with_suffix(".changed")
-        self.rows = 0
-        for batch in _read(old):
-            changed = batch
-            for column, wanted in spellings.items():
-                at = batch.schema.get_field_index(column)
-                values = [wanted.get(value, value) for value in batch.column(at).to_pylist()]
-                changed = changed.set_column(
-                    at, batch.schema.field(at), pa.array(values, pa.utf8())
-                )
-            self.add(changed)
-        self.finish()
-        old.unlink()
-
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All batches, or some of their columns."""
-        for batch in _read(self._path):
-            yield batch if columns is None else batch.select(list(columns))
-
-    def reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
-        """Some columns as a stream."""
-        import pyarrow as pa
-
-        with pa.memory_map(str(self._path)) as file, pa.ipc.open_stream(file) as opened:
-            schema = pa.schema([opened.schema.field(name) for name in columns])
-        return pa.RecordBatchReader.from_batches(schema, self.batches(columns))
-
-    def stored(self, schema: pa.Schema, without: pa.Array | None = None) -> pa.RecordBatchReader:
-        """The rows as their table stores them, leaving out the records named by their order."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(schema, self._stored(schema, without))
-
-    def _stored(self, schema: pa.Schema, without: pa.Array | None) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        blobs = set(self.entity.blob_properties)
-        for whole in self.batches():
-            batch = whole
-            if without is not None and len(without):
-                batch = whole.filter(pc.invert(pc.is_in(whole.column(ORDER), without)))
-            columns = [
-                _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
-                for field in schema
-            ]
-            yield pa.RecordBatch.from_arrays(
-                [column.cast(field.type) if column.type != field.type else column
-                 for column, field in zip(columns, schema, strict=True)],
-                schema=schema,
-            )  # fmt: skip
+Spellings = Mapping[str, Mapping[str, str]]
+"""By column: texts as the input has them, and what shall stand there instead."""
 
 
-def _read(path: Path) -> Iterator[pa.RecordBatch]:
+def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Spellings:
+    """How the ends of an edge are to be led to the ids that their nodes really have."""
+    if not isinstance(entity, EdgeType):
+        return {}
+    ends = (("src", entity.from_type), ("dst", entity.to_type))
+    return {side: aliases[name] for side, name in ends if aliases.get(name)}
+
+
+def respelled(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
+    """The batch with texts of some columns replaced."""
     import pyarrow as pa
 
-    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
-        yield from reader
+    for column, wanted in spellings.items():
+        at = batch.schema.get_field_index(column)
+        if at >= 0:
+            values = [wanted.get(value, value) for value in batch.column(at).to_pylist()]
+            batch = batch.set_column(at, batch.schema.field(at), pa.array(values, pa.utf8()))
+    return batch
+
+
+def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows as their table stores them."""
+    import pyarrow as pa
+
+    blobs = set(entity.blob_properties)
+    columns = [
+        _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
+        for field in schema
+    ]
+    stored = [
+        column.cast(field.type) if column.type != field.type else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(stored, schema=schema)
+
+
+def stored_rows(
+    entity: Entity,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    without: pa.Array | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows as their table stores them, leaving out the records named by their order."""
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        kept = batch
+        if without is not None and len(without):
+            kept = batch.filter(pc.invert(pc.is_in(batch.column(ORDER), without)))
+        yield stored_batch(entity, schema, kept)
 
 
 def _blob(column: pa.Array) -> pa.Array:

@@ -6,20 +6,23 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.pipeline.batches import Parsed
-from omnigraph.pipeline.frames import frame_sources, read_frame_file, typed_batches
+from omnigraph.pipeline.frames import frame_sources
 from omnigraph.pipeline.locations import InMemory, LocalFile
-from omnigraph.pipeline.records import read_split
 from omnigraph.pipeline.sources import Given, Source, json_sources
 from omnigraph.pipeline.splits import plan_splits
+from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COPIED_BYTES = 1 << 20
 
-Part = Callable[[Catalog], Iterator[Parsed]]
+Part = Callable[[Catalog], Iterator[ReadTask]]
 Find = Callable[[Catalog], NodeType | EdgeType]
 
 
@@ -31,6 +34,7 @@ class LoadInput:
         self._spool = spool
         self._parts: list[Part] = []
         self._named: list[Find] = []
+        self._frames: list[Any] = []
 
     def json(self, given: Given | Iterable[Given]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
@@ -53,12 +57,12 @@ class LoadInput:
         found = [replace(source, index=len(self.sources) + source.index) for source in sources]
         self.sources += found
 
-        def read(catalog: Catalog) -> Iterator[Parsed]:
+        def tasks(_: Catalog) -> Iterator[ReadTask]:
             by_index = {source.index: source for source in found}
             for split in plan_splits(found):
-                yield from read_split(catalog, by_index[split.source], split)
+                yield LinesTask(by_index[split.source], split)
 
-        self._parts.append(read)
+        self._parts.append(tasks)
         return self
 
     def nodes(self, type_name: str, frame: Any) -> LoadInput:
@@ -84,29 +88,65 @@ class LoadInput:
             files = frame_sources(frame, first)
             self.sources += files
 
-            def read_files(catalog: Catalog) -> Iterator[Parsed]:
-                for source in files:
-                    yield from read_frame_file(find(catalog), source, from_col, to_col)
+            def file_tasks(catalog: Catalog) -> Iterator[ReadTask]:
+                key = find(catalog).table_key
+                return (FileTask(source, key, from_col, to_col) for source in files)
 
-            self._parts.append(read_files)
+            self._parts.append(file_tasks)
             return self
-        self.sources.append(Source(first, "<frame>", InMemory(b""), 0, unit="row"))
+        source = Source(first, "<frame>", InMemory(b""), _size_of(frame), unit="row")
+        self.sources.append(source)
+        self._frames.append(frame)
 
-        def read(catalog: Catalog) -> Iterator[Parsed]:
-            return typed_batches(find(catalog), frame, from_col, to_col, source=first)
+        def frame_tasks(catalog: Catalog) -> Iterator[ReadTask]:
+            yield FrameTask(source, find(catalog).table_key, from_col, to_col, frame)
 
-        self._parts.append(read)
+        self._parts.append(frame_tasks)
         return self
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are to read, as far as that is known."""
+        return sum(source.size for source in self.sources)
+
+    def spark_session(self) -> SparkSession | None:
+        """The session of the first frame that is Spark's."""
+        found: SparkSession | None = next(
+            (frame.sparkSession for frame in self._frames if is_spark_frame(frame)), None
+        )
+        return found
+
+    def is_private(self, source: Source) -> bool:
+        """Whether only this machine can read a source: what the caller handed over."""
+        location = source.location
+        return isinstance(location, InMemory) or (
+            isinstance(location, LocalFile) and Path(location.path).is_relative_to(self._spool)
+        )
 
     def named(self, catalog: Catalog) -> list[NodeType | EdgeType]:
         """The types that frames were given of."""
         return [find(catalog) for find in self._named]
 
-    def read(self, catalog: Catalog) -> Iterator[Parsed]:
-        """Everything, part by part; a type that is not there is refused before anything is read."""
+    def tasks(self, catalog: Catalog) -> Iterator[ReadTask]:
+        """Everything in pieces, in the order of the input; a type that is not there is refused."""
         self.named(catalog)
         for part in self._parts:
             yield from part(catalog)
+
+    def read(self, catalog: Catalog) -> Iterator[Parsed]:
+        """Everything, one piece after another."""
+        for task in self.tasks(catalog):
+            yield from task.read(catalog)
+
+
+def is_spark_frame(frame: Any) -> bool:
+    """Whether a frame is a DataFrame of PySpark."""
+    return type(frame).__module__.startswith("pyspark.sql") and hasattr(frame, "mapInArrow")
+
+
+def _size_of(frame: Any) -> int:
+    size = getattr(frame, "nbytes", None)
+    return size if isinstance(size, int) else 0
 
 
 def _is_files(frame: Any) -> bool:

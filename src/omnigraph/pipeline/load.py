@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from omnigraph import settings
 from omnigraph.commit.changes import StagedStep, TableChange, Write
@@ -33,16 +33,16 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.pipeline.incoming import Incoming, place_of
+from omnigraph.pipeline.engine import choose_engine
+from omnigraph.pipeline.incoming import Engine, Incoming, place_of
+from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.reading import Reading
 from omnigraph.pipeline.report import Bad, placed, prepare_rejects, told, write_rejects
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
 from omnigraph.pipeline.spool import scratch
-from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table, open_table
-from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert, stage_overwrite
+from omnigraph.storage.staging import Staged
 from omnigraph.validate.change_set import (
     ORDER,
     ChangeSet,
@@ -56,12 +56,9 @@ from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.conditional import check_precondition, commit_conditionally
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 REPEATED = """
 SELECT id, MIN(`0rec`) AS first_rec, MAX(`0rec`) AS rec FROM pend
-GROUP BY id HAVING COUNT(*) > 1 ORDER BY MAX(`0rec`) LIMIT 20
+GROUP BY id HAVING COUNT(*) > 1 ORDER BY rec LIMIT 20
 """
 LOSERS = """
 SELECT p.`0rec` FROM pend p JOIN
@@ -73,17 +70,25 @@ SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` =
 """
 
 
-def load(space: Workspace, catalog: Catalog, request: LoadRequest) -> LoadResult:
-    """Run a load on the local engine; a lost race is tried again as often as the caller allows."""
+def load(
+    space: Workspace, catalog: Catalog, request: LoadRequest, engine: Engine | None = None
+) -> LoadResult:
+    """Run a load; a lost race is tried again as often as the caller allows.
+
+    ``engine`` is given for records that were read elsewhere; otherwise the request decides.
+    """
     if request.mode not in MODES:
         raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
     _refuse_early(space, request)
-    with scratch() as directory:
-        work = _Load(space, catalog, request, directory)
+    note = None
+    if engine is None:
+        engine, note = choose_engine(request)
+    with scratch() as directory, contextlib.closing(engine):
+        work = _Load(space, catalog, request, engine, directory)
         work.read()
         with _target(space, request) as created:
             result = _write(space, work)
-    return replace(result, base_branch=request.from_branch, branch_created=created)
+    return replace(result, base_branch=request.from_branch, branch_created=created, note=note)
 
 
 def _write(space: Workspace, work: _Load) -> LoadResult:
@@ -134,14 +139,21 @@ class _Load:
     """One load: the input is read once, writing may be tried again."""
 
     def __init__(
-        self, space: Workspace, catalog: Catalog, request: LoadRequest, directory: Path
+        self,
+        space: Workspace,
+        catalog: Catalog,
+        request: LoadRequest,
+        engine: Engine,
+        directory: Path,
     ) -> None:
         self.space = space
         self.catalog = catalog
         self.request = request
+        self.engine = engine
+        self.directory = directory
         self.started = now_us()
-        self.reading = Reading(catalog, request, directory, self.started)
-        self.incoming = self.reading.incoming
+        self.incoming: dict[str, Incoming] = {}
+        self.embeddings_pending = 0
         self.report = ProgressReport(request.progress)
         self.timings: dict[str, float] = {}
 
@@ -153,8 +165,10 @@ class _Load:
 
     def read(self) -> None:
         """Stages 1 and 2; any bad record ends the load."""
+        rules = RowRules(self.catalog, new_commit_id(), self.started // 1000, self.request.embedder)
         with self._timed("read"):
-            self.reading.run(self.report)
+            found = self.engine.read(self.request, rules, self.directory, self.report)
+        self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
 
     def write(self) -> LoadResult:
         """Stages 3 to 5 on the newest snapshot of the branch."""
@@ -163,7 +177,7 @@ class _Load:
         if self.request.ir_hash not in {None, state.head.ir_hash}:
             raise SchemaConflict("the schema changed while the records were read; load them again")
         self.report.tell("validating")
-        runner = LocalRunner()
+        runner = self.engine.runner()
         try:
             with self._timed("validate"):
                 losers, relied_on = self._validate(runner, state)
@@ -172,34 +186,34 @@ class _Load:
         report = IndexReport()
         self.report.tell("writing")
         with self._timed("write"):
-            made = self._commit(state, losers, relied_on, report)
+            made = self._commit(state, relied_on, report)
         return LoadResult(
             branch=self.request.branch,
             mode=self.request.mode,
-            engine="local",
+            engine=self.engine.name,
             tables=[
-                {"table_key": key, "rows_loaded": incoming.rows - len(losers.get(key, ()))}
+                {"table_key": key, "rows_loaded": incoming.rows - losers.get(key, 0)}
                 for key, incoming in sorted(self.incoming.items())
             ],
             actor_id=self.request.actor_id,
             commit=made,
             indexes_built=report.built,
-            embeddings_pending=self.reading.embeddings_pending,
+            embeddings_pending=self.embeddings_pending,
             timings=dict(self.timings),
         )
 
-    def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, pa.Array], set[str]]:
-        """Set rules; the records that lose to a later one of their id, and the tables relied on."""
-        losers: dict[str, pa.Array] = {}
+    def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, int], set[str]]:
+        """Set rules; how many records lose to a later one of their id, and the tables relied on."""
+        losers: dict[str, int] = {}
         deltas: dict[str, TableDelta] = {}
         overwrite = self.request.mode == "overwrite"
         for key, incoming in self.incoming.items():
             columns = ["id", *needed_columns(incoming.entity), ORDER]
-            pending: Frame = runner.frame(incoming.reader(columns))
+            pending = incoming.frame(runner, columns)
             if self.request.mode == "merge":
                 lost = runner.sql(LOSERS, {"pend": pending})
-                losers[key] = runner.collect(lost).column(ORDER).combine_chunks()
-                if len(losers[key]):
+                losers[key] = incoming.leave_out(runner, lost)
+                if losers[key]:
                     pending = runner.sql(WINNERS, {"pend": pending, "losers": lost})
             else:
                 self._refuse_repeats(runner, incoming, pending)
@@ -216,7 +230,7 @@ class _Load:
         return losers, committed.relied_on
 
     def _refuse_repeats(self, runner: Runner, incoming: Incoming, pending: Frame) -> None:
-        found = runner.collect(runner.sql(REPEATED, {"pend": pending})).to_pylist()
+        found = runner.ask(REPEATED, {"pend": pending}).to_pylist()
         if found:
             entity = incoming.entity
             key = entity.key if isinstance(entity, NodeType) else None
@@ -253,16 +267,10 @@ class _Load:
             [replace(one, message=text) for one, text in zip(broken, messages, strict=True)]
         )
 
-    def _commit(
-        self,
-        state: BranchState,
-        losers: dict[str, pa.Array],
-        relied_on: set[str],
-        report: IndexReport,
-    ) -> GraphCommit:
+    def _commit(self, state: BranchState, relied_on: set[str], report: IndexReport) -> GraphCommit:
         pins = state.head.tables
         changes = [
-            self._change(pins[key], incoming, losers.get(key), report)
+            self._change(pins[key], incoming, report)
             for key, incoming in sorted(self.incoming.items())
         ]
         write = Write(
@@ -275,18 +283,11 @@ class _Load:
         )
         return commit_conditionally(self.space, write, state, self.request.if_commit)
 
-    def _change(
-        self, pin: TableState, incoming: Incoming, losers: pa.Array | None, report: IndexReport
-    ) -> TableChange:
+    def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
         mode = self.request.mode
 
         def stage(table: Table) -> Staged:
-            rows = incoming.stored(table.schema, losers)
-            if mode == "append":
-                return stage_append(table, rows)
-            if mode == "overwrite":
-                return stage_overwrite(table, rows)
-            return stage_merge_insert(table, rows)
+            return incoming.stage(table, mode)
 
         steps = [StagedStep(stage)]
         after = incoming.rows + (0 if mode == "overwrite" else pin.row_count)

@@ -47,10 +47,7 @@ class BadRecords:
 
     def add(self, found: Iterable[Bad]) -> None:
         """Note those of one block; blocks come in the order of the input."""
-        by_place: dict[tuple[int, int], Bad] = {}
-        for bad in found:
-            by_place.setdefault((bad.source, bad.offset), bad)
-        ordered = [by_place[place] for place in sorted(by_place)]
+        ordered = first_of_each(found)
         self.total += len(ordered)
         self.first += ordered[: SHOWN - len(self.first)]
         if ordered and self._spool is not None:
@@ -58,6 +55,13 @@ class BadRecords:
                 self._out = self._spool.open("w", encoding="utf-8")
             for bad in ordered:
                 self._out.write(json.dumps([bad.source, bad.offset, bad.reason]) + "\n")
+
+    def end(self, sources: Sequence[Source], rejects: Path | None) -> None:
+        """All is read: raise the error of a load that has bad records, once they are written."""
+        if self.total:
+            if rejects is not None:
+                self.write(sources, rejects)
+            raise self.error(sources)
 
     def write(self, sources: Sequence[Source], path: Path) -> None:
         """All of them as JSON lines."""
@@ -79,12 +83,23 @@ class BadRecords:
         return InputError(message, **details)
 
 
+def first_of_each(found: Iterable[Bad]) -> list[Bad]:
+    """One for each record, what was found first; in the order of the input."""
+    by_place: dict[tuple[int, int], Bad] = {}
+    for bad in found:
+        by_place.setdefault((bad.source, bad.offset), bad)
+    return [by_place[place] for place in sorted(by_place)]
+
+
 def told(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, Any]]:
     """`{source, line, reason}` (or `row`) of each; they come in the order of the input."""
     for index, group in groupby(found, key=lambda bad: bad.source):
         source = sources[index]
-        offsets = ((bad.offset, bad) for bad in group)
-        numbered = offsets if source.unit == "row" else number_lines(source, offsets)
+        numbered: Iterator[tuple[int, Bad]]
+        if source.unit == "row":
+            numbered = ((source.row(bad.offset), bad) for bad in group)
+        else:
+            numbered = number_lines(source, ((bad.offset, bad) for bad in group))
         for number, bad in numbered:
             yield {"source": source.name, source.unit: number, "reason": bad.reason}
 

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.embeddings.provider import Embedder
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.progress import ProgressCallback
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 LoadMode = Literal["merge", "append", "overwrite"]
 MODES: tuple[LoadMode, ...] = ("merge", "append", "overwrite")
+EngineName = Literal["auto", "local", "spark"]
+ENGINES: tuple[EngineName, ...] = ("auto", "local", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """Which engine is asked for, and the Spark it would run on: a session, or where to make one."""
+
+    engine: EngineName = "auto"
+    spark: SparkSession | None = None
+    master: str | None = None
+    conf: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +52,14 @@ class LoadRequest:
     embedder: Embedder | None = None
     progress: ProgressCallback | None = None
     ir_hash: str | None = None
+    engine: EngineChoice = EngineChoice()
+
+    def emptied(self, catalog: Catalog) -> list[Entity]:
+        """The types whose tables this load empties even if there are no rows of them.
+
+        A frame names its table: overwritten with no rows, the table is empty.
+        """
+        return self.inputs.named(catalog) if self.mode == "overwrite" else []
 
 
 @dataclass
@@ -51,6 +77,8 @@ class LoadResult:
     indexes_built: list[tuple[str, str]] = field(default_factory=list)
     embeddings_pending: int = 0
     timings: dict[str, float] = field(default_factory=dict)
+    note: str | None = None
+    """Why the engine is not the one that was to be expected."""
 
     @property
     def total_rows(self) -> int:
@@ -73,4 +101,5 @@ class LoadResult:
             "embeddings_pending": self.embeddings_pending,
             "timings": self.timings,
             "commit": self.commit.to_json(),
+            **({} if self.note is None else {"note": self.note}),
         }

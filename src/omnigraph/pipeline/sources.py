@@ -38,9 +38,16 @@ JSON_LINES = tuple(
 _GLOB = re.compile(r"[*?\[]")
 
 
+PART_SHIFT = 33
+"""A row of a frame in several parts has its part above its 1-based number there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something to read. ``unit`` says what its records are counted in: lines, or rows."""
+    """Something to read. ``unit`` says what its records are counted in: lines, or rows.
+
+    ``parts`` has the number of rows of each part of a frame that was read in parts.
+    """
 
     index: int
     name: str
@@ -48,6 +55,12 @@ class Source:
     size: int
     compression: Compression | None = None
     unit: Unit = "line"
+    parts: tuple[int, ...] = ()
+
+    def row(self, offset: int) -> int:
+        """The 1-based number of a row."""
+        part, row = offset >> PART_SHIFT, offset & ((1 << PART_SHIFT) - 1)
+        return sum(self.parts[:part]) + row
 
 
 class Found(NamedTuple):

@@ -2,16 +2,11 @@
 
 A frame is either an Arrow table (small, registered as it is) or a table of DuckDB's, which spills to
 disk beyond the memory limit, so memory stays bounded however large the input.
-
-DuckDB takes `userName` and `username` for one column; property names are case-sensitive. Inside
-DuckDB a capital letter is therefore written as `^` and its small form: in the columns of every frame
-and in every name that stands in backticks.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
+from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
 from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.pushdown import Pushdown
@@ -108,7 +104,7 @@ class LocalRunner:
         """The rows of a query, at once."""
         sources = {name: _local(frame) for name, frame in frames.items()}
         with self._sources(sources):
-            return _named(self._duck.sql(_encoded_text(text)).to_arrow_table(), _decoded)
+            return renamed(self._duck.sql(encoded_text(text)).to_arrow_table(), decoded)
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
         """The rows as an Arrow table."""
@@ -148,16 +144,16 @@ class LocalRunner:
         cursor = self._duck.cursor()
         try:
             reader = cursor.sql(f"SELECT * FROM {frame.name}").to_arrow_reader(BATCH_ROWS)
-            yield (_named(batch, _decoded) for batch in reader)
+            yield (renamed(batch, decoded) for batch in reader)
         finally:
             cursor.close()
 
     def _kept(self, text: str, sources: Mapping[str, Any]) -> LocalFrame:
         name = next(self._names)
         with self._sources(sources):
-            self._duck.execute(f"CREATE TABLE {name} AS {_encoded_text(text)}")
+            self._duck.execute(f"CREATE TABLE {name} AS {encoded_text(text)}")
             columns = self._duck.sql(f"SELECT * FROM {name}").columns
-        return LocalFrame(tuple(map(_decoded, columns)), name=name)
+        return LocalFrame(tuple(map(decoded, columns)), name=name)
 
     @contextmanager
     def _sources(self, sources: Mapping[str, Any]) -> Iterator[None]:
@@ -194,15 +190,15 @@ class LocalRunner:
         import pyarrow as pa
 
         if isinstance(data, pa.Table):
-            return _named(data, _encoded)
-        schema = pa.schema([field.with_name(_encoded(field.name)) for field in data.schema])
+            return renamed(data, encoded)
+        schema = pa.schema([field.with_name(encoded(field.name)) for field in data.schema])
         return pa.RecordBatchReader.from_batches(schema, self._streamed(data))
 
     def _streamed(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """The batches; what fails among them is remembered, DuckDB would only quote it."""
         try:
             for batch in reader:
-                yield _named(batch, _encoded)
+                yield renamed(batch, encoded)
         except Exception as error:
             self._failure = error
             raise
@@ -211,23 +207,3 @@ class LocalRunner:
 def _local(frame: Frame) -> LocalFrame:
     assert isinstance(frame, LocalFrame), "a frame belongs to the runner that made it"
     return frame
-
-
-def _encoded(name: str) -> str:
-    if name.islower():
-        return name
-    return re.sub("[A-Z]", lambda found: "^" + found[0].lower(), name)
-
-
-def _decoded(name: str) -> str:
-    return re.sub(r"\^([a-z])", lambda found: found[1].upper(), name) if "^" in name else name
-
-
-def _encoded_text(text: str) -> str:
-    return re.sub("`([^`]*)`", lambda found: f"`{_encoded(found[1])}`", text)
-
-
-def _named(data: Any, change: Callable[[str], str]) -> Any:
-    names = data.schema.names
-    changed = [change(name) for name in names]
-    return data if changed == names else data.rename_columns(changed)

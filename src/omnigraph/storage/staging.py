@@ -7,10 +7,11 @@ a recovery sidecar can name it. ``commits.commit_staged`` is the only way to mak
 from __future__ import annotations
 
 import dataclasses
+import json
 import uuid as uuids
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from omnigraph.errors import StorageError
 from omnigraph.storage import blobs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Rows: TypeAlias = "pa.Table | pa.RecordBatchReader"
 
 MAX_ROWS_PER_FILE = 1_000_000
+MAX_BYTES_PER_FILE = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +84,19 @@ def _staged(table: Table, operation: Any, kind: Operation, rows: RowCounts) -> S
 # ------------------------------------------------------------------ rows in
 
 
-def write_fragments(table: Table, data: Rows, row_ids: pa.Array | None = None) -> list[Any]:
+def write_fragments(
+    table: Table,
+    data: Rows,
+    row_ids: pa.Array | None = None,
+    mode: Literal["append", "overwrite"] = "append",
+) -> list[Any]:
     """Write rows as new fragments for ``stage_append_fragments`` or ``stage_replace_rows``.
 
     ``row_ids`` (one per row, null for new rows) makes rewritten rows keep their stable ids. All
     ids must come before the first null; ascending ids keep the manifests small, which hold them.
+    ``stage_overwrite_fragments`` takes fragments written in mode ``overwrite``.
     """
-    fragments = _write(table, data, "append")
+    fragments = _write(table, data, mode)
     if row_ids is not None:
         _keep_row_ids(fragments, row_ids)
     return fragments
@@ -101,6 +109,7 @@ def _write(table: Table, data: Rows, mode: str) -> list[Any]:
             table.dataset,
             mode=mode,
             max_rows_per_file=MAX_ROWS_PER_FILE,
+            max_bytes_per_file=MAX_BYTES_PER_FILE,
             data_storage_version=DATA_STORAGE_VERSION,
             # Which addresses a blob may have is decided before rows come here.
             allow_external_blob_outside_bases=bool(blobs.blob_columns(table.schema)),
@@ -272,9 +281,23 @@ def stage_replace_rows(
     that is deleted or rewritten, ``fragments`` come from ``write_fragments`` with row ids.
     """
     updated, removed = _without_rows(table, addresses)
+    return stage_update(table, updated, removed, fragments, len(addresses))
+
+
+def stage_update(
+    table: Table,
+    updated: Sequence[Any],
+    removed: Sequence[int],
+    fragments: Sequence[Any],
+    dropped: int,
+) -> Staged:
+    """``stage_replace_rows`` where ``drop_rows`` was called elsewhere, for ``dropped`` rows in all.
+
+    ``updated`` is what it returned, ``removed`` are the numbers of fragments left without rows.
+    """
     operation = lance().LanceOperation.Update(
-        removed_fragment_ids=removed,
-        updated_fragments=updated,
+        removed_fragment_ids=list(removed),
+        updated_fragments=list(updated),
         new_fragments=list(fragments),
         # Left empty (the default), indexes would claim to cover the new fragments: searches then
         # miss the new rows and still find the old ones, silently.
@@ -282,7 +305,7 @@ def stage_replace_rows(
         update_mode="rewrite_rows",
     )
     kept = sum(map(_kept_rows, fragments))
-    counts = RowCounts(_physical_rows(fragments) - kept, kept, len(addresses) - kept)
+    counts = RowCounts(_physical_rows(fragments) - kept, kept, dropped - kept)
     return _staged(table, operation, Operation.UPDATE, counts)
 
 
@@ -303,15 +326,29 @@ def _without_rows(table: Table, addresses: npt.NDArray[np.uint64]) -> tuple[list
     offsets = addresses & np.uint64(0xFFFF_FFFF)
     updated: list[Any] = []
     removed: list[int] = []
-    with lance_errors(f"staging a delete of {table.ref}"):
-        for number, start, count in zip(numbers.tolist(), starts, counts, strict=True):
-            here = offsets[start : start + count].tolist()
-            fragment = table.dataset.get_fragment(number).delete_rows(here)
-            if fragment is None:
-                removed.append(number)
-            else:
-                updated.append(fragment)
+    for number, start, count in zip(numbers.tolist(), starts, counts, strict=True):
+        fragment = drop_rows(table, number, offsets[start : start + count].tolist())
+        if fragment is None:
+            removed.append(number)
+        else:
+            updated.append(fragment)
     return updated, removed
+
+
+def drop_rows(table: Table, number: int, offsets: Sequence[int]) -> Any:
+    """A fragment without the rows at these offsets; None when none would be left."""
+    with lance_errors(f"staging a delete of {table.ref}"):
+        return table.dataset.get_fragment(number).delete_rows(list(offsets))
+
+
+def fragment_text(fragment: Any) -> str:
+    """A fragment as text, for its way from the process that wrote it to the one that commits."""
+    return json.dumps(fragment.to_json())
+
+
+def fragment_of(text: str) -> Any:
+    """The fragment behind ``fragment_text``."""
+    return lance_module("fragment").FragmentMetadata.from_json(text)
 
 
 def _field_ids(fields: Iterable[Any]) -> list[int]:

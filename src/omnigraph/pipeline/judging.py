@@ -1,0 +1,128 @@
+"""Stage 2 of a load: typed rows get ids and vectors, and every row rule looks at them.
+
+A function from one block to its outcome, without memory: any engine calls it in any process, and
+the same block has the same outcome each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.embeddings.provider import (
+    Embedder,
+    embed_texts,
+    required_embedder,
+    resolve_embedder,
+)
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.pipeline.batches import Entity, Parsed, TypedBatch
+from omnigraph.pipeline.ids import derive_ids, id_aliases
+from omnigraph.pipeline.incoming import place_of, record_order
+from omnigraph.pipeline.report import Bad, first_of_each
+from omnigraph.validate.change_set import ORDER
+from omnigraph.validate.rows import row_violations
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Aliases = dict[str, dict[str, str]]
+"""By node type: ids as the input spells them, and as they really are."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """What became of a block: rows of tables, or what is wrong with its records."""
+
+    rows: list[TypedBatch] = field(default_factory=list)
+    bad: list[Bad] = field(default_factory=list)
+    aliases: Aliases = field(default_factory=dict)
+    embeddings_pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """All that judging a block needs besides the block; it travels to other processes."""
+
+    catalog: Catalog
+    operation_id: str
+    started_at_ms: int
+    embedder: Embedder | None = None
+
+    def judge(self, parsed: Parsed) -> Judged:
+        """The rows of a block as their tables will have them, with the order column."""
+        judged = Judged()
+        found = [Bad(**bad) for bad in parsed.bad.to_pylist()]
+        for typed in parsed.batches:
+            found += self._take(typed, judged)
+        judged.bad = first_of_each(found)
+        return judged
+
+    def _take(self, typed: TypedBatch, judged: Judged) -> Iterator[Bad]:
+        """Add the rows of a batch; what is wrong with them comes out."""
+        import pyarrow as pa
+
+        entity = self.catalog.entity(typed.table_key)
+        ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started_at_ms)
+        for bad in errors.to_pylist():
+            yield Bad(**bad)
+        aliases = id_aliases(entity, typed.batch, ids)
+        if aliases:
+            judged.aliases.setdefault(entity.name, {}).update(aliases)
+        names = [*entity.implicit_columns[1:], *entity.properties]
+        columns = [ids, *(typed.batch.column(name) for name in names), record_order(typed.batch)]
+        batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
+        yield from _external_blobs(entity, batch)
+        batch = self._embedded(entity, batch, judged)
+        for violation in row_violations(entity, pa.Table.from_batches([batch]), None):
+            source, offset = place_of(violation.record or 0)
+            yield Bad(source, offset, violation.message, violation.kind)
+        judged.rows.append(TypedBatch(typed.table_key, batch))
+
+    def _embedded(self, entity: Entity, batch: pa.RecordBatch, judged: Judged) -> pa.RecordBatch:
+        """Fill vectors that were left out and whose source text is there."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for name, embed in entity.embeds.items():
+            kind = entity.properties[name].type
+            texts = batch.column(embed.source)
+            absent = pc.and_(pc.is_null(batch.column(name)), pc.is_valid(texts))
+            count = pc.sum(absent).as_py() or 0
+            if not count:
+                continue
+            embedder = resolve_embedder(self.embedder)
+            if embedder is None and kind.nullable:
+                judged.embeddings_pending += count
+                continue
+            place = f"{entity.name}.{name}"
+            if embedder is None:
+                embedder = required_embedder(None, place)
+            wanted = pc.filter(texts, absent).to_pylist()
+            made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model))
+            kept = batch.column(name).to_pylist()
+            filled = [next(made) if miss else old
+                      for miss, old in zip(absent.to_pylist(), kept, strict=True)]  # fmt: skip
+            at = batch.schema.get_field_index(name)
+            batch = batch.set_column(
+                at, batch.schema.field(at), pa.array(filled, kind.arrow_type())
+            )
+        return batch
+
+
+def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:
+    """Blobs that would be kept elsewhere: no place outside the graph is allowed."""
+    import pyarrow.compute as pc
+
+    for name in entity.blob_properties:
+        uris = pc.struct_field(batch.column(name), "uri")
+        for row in pc.indices_nonzero(uris.is_valid()).to_pylist():
+            source, offset = place_of(batch.column(ORDER)[row].as_py())
+            yield Bad(
+                source,
+                offset,
+                f"{entity.name}.{name}: the external blob {uris[row].as_py()!r} is refused, no "
+                "external place is allowed here; give the bytes as base64:…",
+                "blob",
+            )

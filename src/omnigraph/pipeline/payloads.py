@@ -1,0 +1,181 @@
+"""Typed rows inside rows of Spark, packed on its executors.
+
+Spark has no type for some of our columns, and would take apart what is written as it is. So a block
+of input becomes a few rows of Spark's: for every table one with its typed batch as bytes, in two
+parts, the columns that set rules look at and all others; and rows that say what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.pipeline.batches import Entity, Parsed
+from omnigraph.pipeline.judging import Judged, RowRules
+from omnigraph.pipeline.report import Bad
+from omnigraph.validate.change_set import ORDER, needed_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS, BAD, ALIASES, FAILURE, COUNT = "rows", "bad", "aliases", "failure", "count"
+
+COLUMNS = (
+    "task bigint, seq bigint, kind string, key string, records bigint, pending bigint, "
+    "narrow binary, wide binary"
+)
+"""One row of Spark's: ``records`` of the table ``key`` (or bad ones), by task and block."""
+
+
+class Payload(NamedTuple):
+    """One such row."""
+
+    task: int
+    seq: int
+    kind: str
+    key: str | None
+    records: int
+    pending: int = 0
+    narrow: Any = None
+    wide: Any = None
+
+
+def narrow_columns(entity: Entity) -> list[str]:
+    """The columns that set rules look at."""
+    return ["id", *needed_columns(entity), ORDER]
+
+
+def packed(
+    task: int, blocks: Iterable[Parsed], rules: RowRules, first: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """The blocks of a task, judged and packed. An error that ends the load is a row too.
+
+    It would be tried again otherwise, and the errors of all tasks must be there to choose the first.
+    """
+    seq = first
+    try:
+        for parsed in blocks:
+            for payload in _payloads(task, seq, rules.judge(parsed), rules):
+                yield arrow_row(payload)
+            seq += 1
+    except OmniGraphError as error:
+        yield arrow_row(Payload(task, seq, FAILURE, None, 0, wide=pickle.dumps(error)))
+
+
+def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[Payload]:
+    if judged.bad:
+        # Nothing of this load will be written: the rows beside them are of no use.
+        yield Payload(task, seq, BAD, None, len(judged.bad), wide=ipc_bytes(_bad_rows(judged.bad)))
+        return
+    if judged.aliases:
+        spelled = json.dumps(judged.aliases).encode()
+        yield Payload(task, seq, ALIASES, None, 0, wide=spelled)
+    pending = judged.embeddings_pending
+    for key, batch in judged.rows:
+        needed = narrow_columns(rules.catalog.entity(key))
+        rest = [name for name in batch.schema.names if name not in needed]
+        narrow, wide = ipc_bytes(batch.select(needed)), ipc_bytes(batch.select(rest))
+        yield Payload(task, seq, ROWS, key, batch.num_rows, pending, narrow, wide)
+        pending = 0
+
+
+def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    rows = [
+        {"source": b.source, "offset": b.offset, "reason": b.reason, "violation": b.violation}
+        for b in found
+    ]
+    schema = pa.schema(
+        {
+            "source": pa.int32(),
+            "offset": pa.int64(),
+            "reason": pa.utf8(),
+            "violation": pa.utf8(),
+        }
+    )
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def bad_of(data: bytes) -> list[Bad]:
+    """The bad records of a payload."""
+    return [Bad(**row) for row in batch_of(data).to_pylist()]
+
+
+def failure_of(data: bytes) -> OmniGraphError:
+    """The error of a payload."""
+    error: OmniGraphError = pickle.loads(data)  # noqa: S301 - our own, from our executors
+    return error
+
+
+def aliases_of(data: bytes) -> Mapping[str, Mapping[str, str]]:
+    """The spellings of a payload."""
+    found: Mapping[str, Mapping[str, str]] = json.loads(data)
+    return found
+
+
+def arrow_row(payload: Payload) -> pa.RecordBatch:
+    """A payload as a batch of one row; its bytes are not copied."""
+    import pyarrow as pa
+
+    numbers = [pa.array([value], pa.int64()) for value in (payload.task, payload.seq)]
+    texts = [pa.array([value], pa.utf8()) for value in (payload.kind, payload.key)]
+    counts = [pa.array([value], pa.int64()) for value in (payload.records, payload.pending)]
+    data = [_binary(value) for value in (payload.narrow, payload.wide)]
+    return pa.RecordBatch.from_arrays(
+        [*numbers, *texts, *counts, *data], names=list(Payload._fields)
+    )
+
+
+def _binary(data: Any) -> pa.Array:
+    import pyarrow as pa
+
+    if data is None:
+        return pa.nulls(1, pa.binary())
+    buffer = pa.py_buffer(data)
+    bounds = pa.array([0, buffer.size], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, buffer])
+
+
+def ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as bytes."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def batch_of(data: Any) -> pa.RecordBatch:
+    """The batch behind such bytes, which are not copied."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+
+
+def values_of(column: pa.Array) -> Iterator[pa.Buffer]:
+    """The values of a binary column, which are not copied."""
+    for value in column:
+        yield value.as_buffer()
+
+
+def whole_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The typed batches of payload rows with ``narrow`` and ``wide``."""
+    for batch in batches:
+        pairs = zip(values_of(batch.column("narrow")), values_of(batch.column("wide")), strict=True)
+        for narrow, wide in pairs:
+            yield joined(narrow, wide)
+
+
+def joined(narrow: Any, wide: Any) -> pa.RecordBatch:
+    """A typed batch of its two parts."""
+    import pyarrow as pa
+
+    first, second = batch_of(narrow), batch_of(wide)
+    return pa.RecordBatch.from_arrays(
+        [*first.columns, *second.columns], names=[*first.schema.names, *second.schema.names]
+    )

@@ -1,0 +1,276 @@
+"""The Spark engine: executors read, judge, keep and write the records; this process leads them.
+
+Reading is planned here as tasks, and every task has the same outcome each time it runs, so Spark
+may run it again, twice at once, or elsewhere. What does not reach the executors, because it is in
+this process, is judged here and sent to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.embeddings.provider import resolve_embedder
+from omnigraph.pipeline.frames import Layout
+from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
+from omnigraph.pipeline.inputs import is_spark_frame
+from omnigraph.pipeline.judging import Aliases, RowRules
+from omnigraph.pipeline.locations import InMemory, LocalFile
+from omnigraph.pipeline.payloads import (
+    ALIASES,
+    BAD,
+    COLUMNS,
+    COUNT,
+    FAILURE,
+    ROWS,
+    aliases_of,
+    bad_of,
+    failure_of,
+    packed,
+)
+from omnigraph.pipeline.progress import ProgressReport
+from omnigraph.pipeline.report import SHOWN, BadRecords
+from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.spark_rows import SparkRows
+from omnigraph.pipeline.spark_tasks import read_spark_frame, read_tasks
+from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
+from omnigraph.runner.executors import spark_errors
+from omnigraph.runner.masters import local_cores
+from omnigraph.runner.spark import SparkRunner, working_session
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_PARTS = 1 << 15
+"""More partitions than any DataFrame may have when it is read."""
+SENT_BYTES = 32 << 20
+
+
+class SparkEngine:
+    """The executors of one Spark session."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession) -> None:
+        with spark_errors():
+            self.session = working_session(session)
+            self.is_local = local_cores(self.session.sparkContext.master or "") is not None
+            self.cores = self.session.sparkContext.defaultParallelism
+        self._payloads: DataFrame | None = None
+        self._rows: list[SparkRows] = []
+
+    def runner(self) -> SparkRunner:
+        """A runner in the session of the incoming rows."""
+        return SparkRunner(self.session)
+
+    def read(
+        self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
+    ) -> ReadRecords:
+        """Have executors read everything; any bad record ends the load."""
+        report.tell("reading")
+        rules = replace(rules, embedder=resolve_embedder(rules.embedder))
+        with spark_errors():
+            planned = _Plan(self, request, rules, directory)
+            self._payloads = planned.frame()
+            found = _Found.of(self._payloads)
+            report.tell("reading", found.records)
+            found.refuse(request, directory)
+            incoming = self._incoming(request, rules, found)
+        return ReadRecords(incoming, found.pending)
+
+    def _incoming(
+        self, request: LoadRequest, rules: RowRules, found: _Found
+    ) -> dict[str, Incoming]:
+        aliases = found.aliases()
+        for entity in request.emptied(rules.catalog):
+            found.rows.setdefault(entity.table_key, 0)
+        for key, rows in found.rows.items():
+            entity = rules.catalog.entity(key)
+            payloads = found.payloads.where(f"kind = '{ROWS}'").where(found.payloads["key"] == key)
+            spellings = spellings_of(entity, aliases)
+            self._rows.append(
+                SparkRows(self.runner(), entity, rows, self.cores, payloads, spellings)
+            )
+        return {rows.entity.table_key: rows for rows in self._rows}
+
+    def close(self) -> None:
+        """Free what the executors keep of the load."""
+        with spark_errors():
+            for rows in self._rows:
+                rows.free()
+            if self._payloads is not None:
+                self._payloads.unpersist()
+
+
+class _Plan:
+    """Which tasks read the input, where they run, and the frame of all they give."""
+
+    def __init__(
+        self, engine: SparkEngine, request: LoadRequest, rules: RowRules, directory: Path
+    ) -> None:
+        self.engine = engine
+        self.session = engine.session
+        self.inputs = request.inputs
+        self.rules = rules
+        self.directory = directory
+
+    def frame(self) -> DataFrame:
+        """All payloads, kept on the disks of the executors."""
+        from pyspark import StorageLevel
+
+        away: list[tuple[int, ReadTask]] = []
+        here: list[tuple[int, ReadTask]] = []
+        frames: list[DataFrame] = []
+        for number, task in self._numbered():
+            if isinstance(task, FrameTask) and is_spark_frame(task.frame):
+                frames.append(self._of_spark_frame(number, task))
+            elif self._travels(task):
+                away.append((number, self._visible(task)))
+            else:
+                here.append((number, task))
+        if away or not (frames or here):
+            run = partial(read_tasks, tasks=away, rules=self.rules)
+            places = self.session.range(0, len(away), 1, max(1, len(away)))
+            frames.insert(0, places.mapInArrow(run, COLUMNS))
+        frames += self._sent(here)
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.unionAll(frame)
+        return whole.persist(StorageLevel.DISK_ONLY)
+
+    def _numbered(self) -> Iterator[tuple[int, ReadTask]]:
+        number = 0
+        for task in self.inputs.tasks(self.rules.catalog):
+            for part in task.parts() if isinstance(task, FileTask) else [task]:
+                yield number, part
+                is_spark = isinstance(part, FrameTask) and is_spark_frame(part.frame)
+                number += MAX_PARTS if is_spark else 1
+
+    def _travels(self, task: ReadTask) -> bool:
+        """Whether executors can read it. In one process with them they read all but frames."""
+        if isinstance(task, FrameTask):
+            return False
+        return self.engine.is_local or not self.inputs.is_private(task.source)
+
+    def _visible(self, task: ReadTask) -> ReadTask:
+        """The task with its bytes in a file: each of its kind would take all of them along."""
+        source = task.source
+        if not isinstance(source.location, InMemory) or not isinstance(task, LinesTask):
+            return task
+        path = self.directory / f"source-{source.index}"
+        if not path.exists():
+            path.write_bytes(source.location.data)
+        return replace(task, source=replace(source, location=LocalFile(str(path))))
+
+    def _of_spark_frame(self, number: int, task: FrameTask) -> DataFrame:
+        entity = self.rules.catalog.entity(task.table_key)
+        ends = (task.from_col, task.to_col)
+        Layout(entity, *ends).check(task.frame.columns, "the frame")
+        run = partial(
+            read_spark_frame,
+            number=number,
+            source=task.source,
+            key=task.table_key,
+            ends=ends,
+            rules=self.rules,
+        )
+        name = f"omnigraph_{self.rules.operation_id}_{number}"
+        # The frame is of another session; this is how sessions of one context share.
+        task.frame.mapInArrow(run, COLUMNS).createGlobalTempView(name)
+        data = self.session.table(f"global_temp.{name}").select("*")
+        self.session.catalog.dropGlobalTempView(name)
+        return data
+
+    def _sent(self, tasks: list[tuple[int, ReadTask]]) -> list[DataFrame]:
+        """What is judged here, in frames of a bounded size."""
+        sent: list[DataFrame] = []
+        waiting: list[pa.RecordBatch] = []
+        blocks = chain.from_iterable(
+            packed(number, task.read(self.rules.catalog), self.rules) for number, task in tasks
+        )
+        for row in blocks:
+            waiting.append(row)
+            if sum(batch.nbytes for batch in waiting) >= SENT_BYTES:
+                sent.append(self._send(waiting))
+                waiting = []
+        return [*sent, self._send(waiting)] if waiting else sent
+
+    def _send(self, rows: list[pa.RecordBatch]) -> DataFrame:
+        import pyarrow as pa
+
+        return self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What reading gave, in numbers: small, however many records there are."""
+
+    payloads: DataFrame
+    rows: dict[str, int]
+    pending: int
+    kinds: dict[str, int]
+
+    @classmethod
+    def of(cls, payloads: DataFrame) -> _Found:
+        """Read everything and count it."""
+        from pyspark.sql import functions as f
+
+        counted = payloads.groupBy("kind", "key").agg(
+            f.sum("records").alias("records"), f.sum("pending").alias("pending")
+        )
+        totals = counted.toArrow().to_pylist()
+        rows = [total for total in totals if total["kind"] == ROWS]
+        kinds: dict[str, int] = {}
+        for total in totals:
+            kinds[total["kind"]] = kinds.get(total["kind"], 0) + total["records"]
+        by_key = {total["key"]: total["records"] for total in rows}
+        return cls(payloads, by_key, sum(total["pending"] for total in rows), kinds)
+
+    @property
+    def records(self) -> int:
+        """How many records were read, bad ones included."""
+        return self.kinds.get(ROWS, 0) + self.kinds.get(BAD, 0)
+
+    def _of_kind(self, kind: str) -> DataFrame:
+        return self.payloads.where(f"kind = '{kind}'").orderBy("task", "seq")
+
+    def refuse(self, request: LoadRequest, directory: Path) -> None:
+        """Raise what ends the load: the first failure, or the bad records."""
+        if FAILURE in self.kinds:
+            raise failure_of(self._of_kind(FAILURE).collect()[0]["wide"])
+        if COUNT in self.kinds:
+            self._number_parts(request)
+        if BAD not in self.kinds:
+            return
+        rejects, sources = request.rejects, request.inputs.sources
+        bad = BadRecords(None if rejects is None else directory / "bad.jsonl")
+        found = self._of_kind(BAD).select("wide")
+        for row in (found.limit(SHOWN) if rejects is None else found).toLocalIterator():
+            bad.add(bad_of(row["wide"]))
+        bad.total = self.kinds[BAD]
+        bad.end(sources, rejects)
+
+    def _number_parts(self, request: LoadRequest) -> None:
+        """Note how many rows the partitions of DataFrames have, so that rows have numbers."""
+        counted = self.payloads.where(f"kind = '{COUNT}'").select("key", "pending", "records")
+        parts: dict[int, dict[int, int]] = {}
+        for row in counted.toArrow().to_pylist():
+            parts.setdefault(int(row["key"]), {})[row["pending"]] = row["records"]
+        sources = request.inputs.sources
+        for index, rows in parts.items():
+            sizes = tuple(rows.get(part, 0) for part in range(max(rows) + 1))
+            sources[index] = replace(sources[index], parts=sizes)
+
+    def aliases(self) -> Aliases:
+        """All spellings of ids that are not the ids themselves."""
+        aliases: Aliases = {}
+        if ALIASES in self.kinds:
+            for row in self._of_kind(ALIASES).select("wide").toLocalIterator():
+                for name, spelled in aliases_of(row["wide"]).items():
+                    aliases.setdefault(name, {}).update(spelled)
+        return aliases

@@ -1,0 +1,220 @@
+"""The Spark engine's incoming rows: payloads that its executors keep, decode and write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph import settings
+from omnigraph.pipeline.batches import Entity, batch_schema
+from omnigraph.pipeline.incoming import Spellings
+from omnigraph.pipeline.payloads import narrow_columns
+from omnigraph.pipeline.request import LoadMode
+from omnigraph.pipeline.spark_tasks import (
+    DATA,
+    MATCH,
+    TASK,
+    drop_matched,
+    merge_payloads,
+    narrow_rows,
+    write_payloads,
+)
+from omnigraph.runner.executors import portable_schema, signed_places, spark_errors
+from omnigraph.runner.names import encoded
+from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.spark import SparkFrame, SparkRunner, spark_schema
+from omnigraph.storage.handles import Table
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.staging import (
+    MAX_ROWS_PER_FILE,
+    Staged,
+    fragment_of,
+    stage_append_fragments,
+    stage_overwrite_fragments,
+    stage_update,
+)
+from omnigraph.validate.change_set import ORDER
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+LOOKED_UP = 10_000
+"""Up to so many ids are looked up through the index of their table; beyond, it is scanned."""
+ROWS_PER_TASK = 100_000
+"""Fewer rows than this are not worth a task of their own."""
+
+FRAGMENTS = "fragment string"
+MATCHES = """
+SELECT p.`0task` AS task, p.`0rec` AS rec, c.`_rowid` AS rid, c.`_rowaddr` AS addr
+FROM pend p JOIN com c ON c.id = p.id
+"""
+LOST = """
+SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid, CAST(NULL AS BIGINT) AS addr
+FROM pend p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
+"""
+WON = """
+SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
+"""
+
+
+@dataclass(slots=True)
+class SparkRows:
+    """The incoming rows of one table, on the executors of a session."""
+
+    runner: SparkRunner
+    entity: Entity
+    rows: int
+    cores: int
+    payloads: DataFrame
+    spellings: Spellings
+    _narrow: DataFrame | None = field(default=None, repr=False)
+    _losers: SparkFrame | None = field(default=None, repr=False)
+
+    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
+        """Some of the columns that set rules look at."""
+        assert isinstance(runner, SparkRunner), "rows on executors are asked there"
+        with spark_errors():
+            return runner.of(self._narrow_rows().select([f"`{encoded(name)}`" for name in columns]))
+
+    def _narrow_rows(self) -> DataFrame:
+        """Decoded once: every rule asks for them."""
+        if self._narrow is None:
+            import pyarrow as pa
+
+            schema = typed_schema(self.entity)
+            fields = [schema.field(name) for name in narrow_columns(self.entity)]
+            shown = portable_schema(pa.schema([*fields, pa.field(TASK, pa.int64())]))
+            run = partial(narrow_rows, spellings=self.spellings)
+            data = self.payloads.select("task", "narrow").mapInArrow(run, spark_schema(shown))
+            self._narrow = data.persist()
+        return self._narrow
+
+    def leave_out(self, runner: Runner, losers: Frame) -> int:
+        """Remember the query for the records that are not written; it may name many."""
+        count = runner.count(losers)
+        assert isinstance(losers, SparkFrame)
+        self._losers = losers if count else None
+        return count
+
+    def free(self) -> None:
+        """Free what the rules made of the rows."""
+        if self._narrow is not None:
+            self._narrow.unpersist()
+            self._narrow = None
+
+    def stage(self, table: Table, mode: LoadMode) -> Staged:
+        """Have executors write the rows; only what describes the files comes here."""
+        with spark_errors():
+            if mode == "append":
+                return stage_append_fragments(table, self._written(table, "append"))
+            if mode == "overwrite":
+                written = self._written(table, "overwrite")
+                return stage_overwrite_fragments(table, written, table.schema)
+            return self._merged(table)
+
+    def _written(self, table: Table, mode: Literal["append", "overwrite"]) -> list[Any]:
+        if not self.rows:
+            return []
+        run = partial(
+            write_payloads,
+            ref=table.ref,
+            entity=self.entity,
+            mode=mode,
+            spellings=self.spellings,
+        )
+        data = self.payloads.select("narrow", "wide").coalesce(self._writers())
+        return _fragments(data.mapInArrow(run, FRAGMENTS))
+
+    def _writers(self) -> int:
+        """How many tasks write: enough for the cores and the files, no more than is allowed."""
+        files = -(-self.rows // MAX_ROWS_PER_FILE)
+        worthwhile = min(self.cores, -(-self.rows // ROWS_PER_TASK))
+        return max(1, min(settings.LOAD_CONCURRENCY.get(), max(files, worthwhile)))
+
+    # -- merge
+
+    def _merged(self, table: Table) -> Staged:
+        """New images and the deletion of the old ones in one transaction; row ids are kept."""
+        runner = SparkRunner(self.runner.session)
+        try:
+            changes = self._changes(runner, table)
+            counted = runner.ask("SELECT COUNT(*) AS n, COUNT(rid) AS m FROM c", {"c": changes})
+            any_change, matched = (counted.column(name)[0].as_py() for name in ("n", "m"))
+            if not any_change:
+                return stage_append_fragments(table, self._written(table, "append"))
+            written = self._write_merged(table, changes)
+            updated, removed = self._drop(table, changes) if matched else ([], [])
+        finally:
+            runner.close()
+        if not matched:
+            return stage_append_fragments(table, written)
+        return stage_update(table, updated, removed, written, matched)
+
+    def _changes(self, runner: SparkRunner, table: Table) -> SparkFrame:
+        """By task: the records that replace a row, and those that are not written at all."""
+        pend = runner.of(self._narrow_rows())
+        if self._losers is None:
+            return runner.sql(MATCHES, {"pend": pend, "com": self._committed(runner, table)})
+        won = runner.sql(WON, {"pend": pend, "losers": self._losers})
+        frames: dict[str, Frame] = {
+            "pend": won,
+            "com": self._committed(runner, table),
+            "everything": pend,
+            "losers": self._losers,
+        }
+        lost = LOST.replace("FROM pend", "FROM everything")
+        return runner.sql(f"{MATCHES} UNION ALL {lost}", frames)
+
+    def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
+        """The ids of the table's rows with where they are; of few rows, only theirs."""
+        places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
+        if self.rows > LOOKED_UP:
+            return runner.scan_fragments(table, ["id"], **places)
+        ids = runner.collect(runner.of(self._narrow_rows().select("id"))).column("id")
+        where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
+        return runner.frame(signed_places(table.read(["id"], where, **places)))
+
+    def _write_merged(self, table: Table, changes: SparkFrame) -> list[Any]:
+        none = "CAST(NULL AS BINARY)"
+        matches = changes.data.selectExpr(
+            "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", f"{none} AS narrow",
+            f"{none} AS wide",
+        )  # fmt: skip
+        data = self.payloads.selectExpr(
+            "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
+            "CAST(NULL AS BIGINT) AS rid", "narrow", "wide",
+        )  # fmt: skip
+        run = partial(merge_payloads, ref=table.ref, entity=self.entity, spellings=self.spellings)
+        together = matches.unionAll(data).repartition(self._writers(), "task")
+        ordered = together.sortWithinPartitions("task", "kind", "seq")
+        return _fragments(ordered.mapInArrow(run, FRAGMENTS))
+
+    def _drop(self, table: Table, changes: SparkFrame) -> tuple[list[Any], list[int]]:
+        run = partial(drop_matched, ref=table.ref)
+        by_fragment = (
+            changes.data.where("addr IS NOT NULL")
+            .selectExpr("addr", "shiftright(addr, 32) AS fragment")
+            .repartition(self._writers(), "fragment")
+            .sortWithinPartitions("addr")
+        )
+        left = by_fragment.mapInArrow(run, "fragment bigint, left string")
+        rows = left.toArrow().to_pylist()
+        updated = [fragment_of(row["left"]) for row in rows if row["left"] is not None]
+        return updated, [row["fragment"] for row in rows if row["left"] is None]
+
+
+def typed_schema(entity: Entity) -> pa.Schema:
+    """The columns of incoming rows: those of a typed batch, with the real id and the order."""
+    import pyarrow as pa
+
+    typed = batch_schema(entity)
+    names = [*entity.implicit_columns[1:], *entity.properties]
+    fields = [pa.field("id", pa.utf8()), *(typed.field(name) for name in names)]
+    return pa.schema([*fields, pa.field(ORDER, pa.int64())])
+
+
+def _fragments(data: DataFrame) -> list[Any]:
+    return [fragment_of(text) for text in data.toArrow().column("fragment").to_pylist()]

@@ -1,0 +1,271 @@
+"""What a load does on Spark's executors: generators from batches to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.pipeline.batches import Entity
+from omnigraph.pipeline.frames import read_batches
+from omnigraph.pipeline.incoming import Spellings, respelled, stored_batch, stored_rows
+from omnigraph.pipeline.judging import RowRules
+from omnigraph.pipeline.payloads import (
+    COUNT,
+    Payload,
+    arrow_row,
+    batch_of,
+    joined,
+    packed,
+    values_of,
+    whole_batches,
+)
+from omnigraph.pipeline.sources import PART_SHIFT, Source
+from omnigraph.pipeline.tasks import ReadTask
+from omnigraph.runner.executors import Batches, carrying, portable
+from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.staging import (
+    MAX_BYTES_PER_FILE,
+    MAX_ROWS_PER_FILE,
+    drop_rows,
+    fragment_text,
+    write_fragments,
+)
+from omnigraph.validate.change_set import ORDER
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TASK = "0task"
+
+MATCH, DATA = 0, 1
+"""The two kinds of rows that ``merge_payloads`` gets: what becomes of records, and records."""
+
+
+@carrying
+def read_tasks(
+    batches: Batches, *, tasks: Sequence[tuple[int, ReadTask]], rules: RowRules
+) -> Batches:
+    """Read and judge the tasks whose places in the list come in."""
+    for batch in batches:
+        for place in batch.column(0).to_pylist():
+            number, task = tasks[place]
+            yield from packed(number, task.read(rules.catalog), rules)
+
+
+@carrying
+def read_spark_frame(
+    batches: Batches,
+    *,
+    number: int,
+    source: Source,
+    key: str,
+    ends: tuple[str, str],
+    rules: RowRules,
+) -> Batches:
+    """Judge a partition of a DataFrame: its rows are numbered by partition and place in it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    part = 0 if context is None else context.partitionId()
+    seen = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal seen
+        for batch in batches:
+            seen += batch.num_rows
+            yield batch
+
+    entity = rules.catalog.entity(key)
+    first = (part << PART_SHIFT) + 1
+    blocks = read_batches(entity, counted(), *ends, source=source.index, first_row=first)
+    yield from packed(number + part, blocks, rules)
+    yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, part))
+
+
+@carrying
+def narrow_rows(batches: Batches, *, spellings: Spellings) -> Batches:
+    """The columns of set rules, and the task of each row, from payload rows of one table."""
+    import numpy as np
+    import pyarrow as pa
+
+    for batch in batches:
+        tasks = batch.column("task").to_pylist()
+        for task, data in zip(tasks, values_of(batch.column("narrow")), strict=True):
+            rows = respelled(batch_of(data), spellings)
+            numbers = pa.array(np.full(rows.num_rows, task, np.int64))
+            yield portable(rows.append_column(TASK, numbers))
+
+
+@carrying
+def write_payloads(
+    batches: Batches,
+    *,
+    ref: TableRef,
+    entity: Entity,
+    mode: Literal["append", "overwrite"],
+    spellings: Spellings,
+) -> Batches:
+    """Write payload rows of one table as fragments; the fragments come out, not the rows."""
+    import pyarrow as pa
+
+    rows = (respelled(batch, spellings) for batch in whole_batches(batches))
+    first = next(rows, None)
+    if first is None:
+        return
+    table = open_table(ref)
+
+    def stored() -> Iterator[pa.RecordBatch]:
+        assert first is not None
+        yield stored_batch(entity, table.schema, first)
+        yield from stored_rows(entity, table.schema, rows)
+
+    reader = pa.RecordBatchReader.from_batches(table.schema, stored())
+    yield from _told(write_fragments(table, reader, mode=mode))
+
+
+@carrying
+def merge_payloads(
+    batches: Batches, *, ref: TableRef, entity: Entity, spellings: Spellings
+) -> Batches:
+    """Write payload rows of one table, keeping row ids of the rows they replace.
+
+    Rows come sorted: of a task first the records that replace a row (``rid``) or lose to a later
+    record (no ``rid``), then its payloads.
+    """
+    merge = _Merge(ref, entity, spellings)
+    for batch in batches:
+        tasks, kinds = batch.column("task").to_pylist(), batch.column("kind").to_pylist()
+        at = 0
+        while at < len(tasks):
+            end = at + 1
+            if kinds[at] == MATCH:
+                while end < len(tasks) and kinds[end] == MATCH and tasks[end] == tasks[at]:
+                    end += 1
+                merge.expect(tasks[at], batch.slice(at, end - at))
+            else:
+                narrow, wide = (batch.column(name)[at] for name in ("narrow", "wide"))
+                merge.add(tasks[at], joined(narrow.as_buffer(), wide.as_buffer()))
+                if merge.is_full:
+                    yield from _told(merge.written())
+            at = end
+    yield from _told(merge.written())
+
+
+class _Merge:
+    """Rows of one partition on their way into fragments: replaced ones sorted, then new ones."""
+
+    def __init__(self, ref: TableRef, entity: Entity, spellings: Spellings) -> None:
+        self.table = open_table(ref)
+        self.entity = entity
+        self.spellings = spellings
+        self._task: int | None = None
+        self._expected: list[pa.RecordBatch] = []
+        self._known: pa.Table | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._replacing: list[pa.RecordBatch] = []
+        self._ids: list[pa.Array] = []
+        self._new: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._rows >= MAX_ROWS_PER_FILE or self._bytes >= MAX_BYTES_PER_FILE
+
+    def expect(self, task: int, matches: pa.RecordBatch) -> None:
+        self._turn_to(task)
+        self._expected.append(matches.select(["rec", "rid"]))
+        self._known = None
+
+    def _turn_to(self, task: int) -> None:
+        if task != self._task:
+            self._task, self._expected, self._known = task, [], None
+
+    def add(self, task: int, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self._turn_to(task)
+        batch = respelled(batch, self.spellings)
+        if not self._expected:
+            self._take_new(batch)
+            return
+        if self._known is None:
+            self._known = pa.Table.from_batches(self._expected).combine_chunks()
+        place = pc.index_in(batch.column(ORDER), self._known.column("rec").combine_chunks())
+        ids = self._known.column("rid").combine_chunks().take(place)
+        self._take_new(batch.filter(pc.is_null(place)))
+        replacing = batch.filter(pc.is_valid(ids))
+        if replacing.num_rows:
+            self._replacing.append(replacing)
+            self._ids.append(ids.drop_null())
+            self._count(replacing)
+
+    def _take_new(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._new.append(batch)
+            self._count(batch)
+
+    def _count(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+
+    def written(self) -> list[Any]:
+        """Write what has come together as fragments, and begin anew."""
+        import pyarrow as pa
+
+        if not self._rows:
+            return []
+        schema = self.table.schema
+        rows: list[pa.RecordBatch] = []
+        ids = pa.array([], pa.int64())
+        if self._replacing:
+            all_ids = pa.concat_arrays(self._ids)
+            order = pa.compute.sort_indices(all_ids)
+            ids = all_ids.take(order)
+            rows.append(pa.concat_batches(self._replacing).take(order))
+        new = sum(batch.num_rows for batch in self._new)
+        rows += self._new
+        row_ids = pa.concat_arrays([ids, pa.nulls(new, pa.int64())])
+        self._clear()
+        reader = pa.RecordBatchReader.from_batches(schema, stored_rows(self.entity, schema, rows))
+        return write_fragments(self.table, reader, row_ids)
+
+
+@carrying
+def drop_matched(batches: Batches, *, ref: TableRef) -> Batches:
+    """Fragments without the rows at the addresses that come in, sorted.
+
+    A fragment none of whose rows are left has no text.
+    """
+    table = open_table(ref)
+    number: int | None = None
+    offsets: list[int] = []
+    for batch in batches:
+        for address in batch.column("addr").to_pylist():
+            if address >> 32 != number and number is not None:
+                yield _left(table, number, offsets)
+                offsets = []
+            number = address >> 32
+            offsets.append(address & 0xFFFF_FFFF)
+    if number is not None:
+        yield _left(table, number, offsets)
+
+
+def _left(table: Table, number: int, offsets: list[int]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    left = drop_rows(table, number, offsets)
+    text = None if left is None else fragment_text(left)
+    return pa.RecordBatch.from_pydict(
+        {"fragment": pa.array([number], pa.int64()), "left": pa.array([text], pa.utf8())}
+    )
+
+
+def _told(fragments: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for fragment in fragments:
+        yield pa.RecordBatch.from_pydict({"fragment": pa.array([fragment_text(fragment)])})

@@ -1,0 +1,92 @@
+"""The local engine's incoming rows: a file of Arrow batches for each table.
+
+Memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.pipeline.batches import Entity
+from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows
+from omnigraph.pipeline.request import LoadMode
+from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.storage.handles import Table
+from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert, stage_overwrite
+from omnigraph.validate.change_set import ORDER
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SpooledRows:
+    """The incoming rows of one table, in a file of this machine."""
+
+    def __init__(self, entity: Entity, path: Path) -> None:
+        self.entity = entity
+        self.rows = 0
+        self._path = path
+        self._writer: Any = None
+        self._losers: pa.Array | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append rows: `id`, implicit columns, properties, and the order column."""
+        import pyarrow as pa
+
+        if self._writer is None:
+            self._writer = pa.ipc.new_stream(str(self._path), batch.schema)
+        self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+
+    def finish(self) -> None:
+        """End the writing; from now on the rows can be read."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def replace_text(self, spellings: Spellings) -> None:
+        """Replace values of text columns (column to old to new) in every row."""
+        old, self._path = self._path, self._path.with_suffix(".changed")
+        self.rows = 0
+        for batch in _read(old):
+            self.add(respelled(batch, spellings))
+        self.finish()
+        old.unlink()
+
+    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
+        """Some columns as a frame of the runner."""
+        return runner.frame(self._reader(columns))
+
+    def leave_out(self, runner: Runner, losers: Frame) -> int:
+        """Remember the records that are not written."""
+        self._losers = runner.collect(losers).column(ORDER).combine_chunks()
+        return len(self._losers)
+
+    def stage(self, table: Table, mode: LoadMode) -> Staged:
+        """Stream the rows into files for the table."""
+        import pyarrow as pa
+
+        stored = stored_rows(self.entity, table.schema, _read(self._path), self._losers)
+        rows = pa.RecordBatchReader.from_batches(table.schema, stored)
+        if mode == "append":
+            return stage_append(table, rows)
+        if mode == "overwrite":
+            return stage_overwrite(table, rows)
+        return stage_merge_insert(table, rows)
+
+    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        with pa.memory_map(str(self._path)) as file, pa.ipc.open_stream(file) as opened:
+            schema = pa.schema([opened.schema.field(name) for name in columns])
+        batches = (batch.select(list(columns)) for batch in _read(self._path))
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _read(path: Path) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        yield from reader

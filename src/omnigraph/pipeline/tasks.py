@@ -1,0 +1,76 @@
+"""Pieces of input that can be read apart, by any process that reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.pipeline.batches import Parsed
+from omnigraph.pipeline.frames import RowGroups, plan_row_groups, read_frame_file, typed_batches
+from omnigraph.pipeline.records import read_split
+from omnigraph.pipeline.sources import Source
+from omnigraph.pipeline.splits import Split
+
+
+class ReadTask(Protocol):
+    """A piece of the input."""
+
+    @property
+    def source(self) -> Source:
+        """The source it is of."""
+        ...
+
+    def read(self, catalog: Catalog) -> Iterator[Parsed]:
+        """Its records, block by block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinesTask:
+    """A split of JSON lines."""
+
+    source: Source
+    split: Split
+
+    def read(self, catalog: Catalog) -> Iterator[Parsed]:
+        """The records that begin in the split."""
+        return read_split(catalog, self.source, self.split)
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A file of columns, or some row groups of a Parquet file."""
+
+    source: Source
+    table_key: str
+    from_col: str
+    to_col: str
+    groups: RowGroups | None = None
+
+    def read(self, catalog: Catalog) -> Iterator[Parsed]:
+        """The rows of the file, or of the groups."""
+        entity = catalog.entity(self.table_key)
+        return read_frame_file(entity, self.source, self.from_col, self.to_col, self.groups)
+
+    def parts(self) -> list[FileTask]:
+        """The same rows as several tasks, where the format allows."""
+        return [replace(self, groups=groups) for groups in plan_row_groups(self.source)] or [self]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTask:
+    """A frame of this process; it does not travel."""
+
+    source: Source
+    table_key: str
+    from_col: str
+    to_col: str
+    frame: Any = field(repr=False)
+
+    def read(self, catalog: Catalog) -> Iterator[Parsed]:
+        """The rows of the frame."""
+        entity = catalog.entity(self.table_key)
+        index = self.source.index
+        return typed_batches(entity, self.frame, self.from_col, self.to_col, source=index)

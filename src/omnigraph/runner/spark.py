@@ -1,0 +1,265 @@
+"""The Spark runner: frames are Spark's DataFrames, SQL runs on its executors.
+
+A frame is either an Arrow table of this process (small) or a DataFrame. Every runner works in a
+session of its own beside the caller's, on the same executors: its settings and views are nobody
+else's business.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.runner.executors import (
+    Batches,
+    carrying,
+    from_portable,
+    portable,
+    portable_schema,
+    scan_groups,
+    signed_places,
+    spark_errors,
+)
+from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
+from omnigraph.runner.protocol import BatchFunction, Frame
+from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.pushdown import Pushdown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+FETCHED_ROWS = 100_000
+"""Filtered reads of up to so many rows are made here, through the table's indexes."""
+GROUP_ROWS = 500_000
+"""About how many rows of a table one task scans."""
+BATCH_BYTES = 16 << 20
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Some rows are megabytes: without a bound on bytes a batch of them could be gigabytes.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+}
+
+
+def working_session(session: SparkSession) -> SparkSession:
+    """A session of our own on the context of another, with the settings that our jobs need."""
+    own = session.newSession()
+    for name, value in _SETTINGS.items():
+        own.conf.set(name, value)
+    return own
+
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFrame:
+    """Rows in Arrow (`table`), in a DataFrame (`data`) under encoded names, or in both."""
+
+    columns: tuple[str, ...]
+    table: Any = None
+    data: Any = None
+
+
+class SparkRunner:
+    """Frames on the executors of a Spark session."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self._views: dict[int, tuple[SparkFrame, str]] = {}
+        self._kept: list[DataFrame] = []
+
+    @classmethod
+    def on(cls, session: SparkSession) -> SparkRunner:
+        """A runner beside whatever else the session does."""
+        return cls(working_session(session))
+
+    def frame(self, data: pa.Table | pa.RecordBatchReader) -> SparkFrame:
+        """Rows of this process; they travel when a query needs them."""
+        import pyarrow as pa
+
+        table = data if isinstance(data, pa.Table) else data.read_all()
+        return SparkFrame(tuple(table.column_names), table=table)
+
+    def of(self, data: DataFrame) -> SparkFrame:
+        """A DataFrame of this runner's session, whose names are encoded, as a frame."""
+        return SparkFrame(tuple(decoded(name) for name in data.columns), data=data)
+
+    def scan(
+        self, ref: TableRef, columns: Sequence[str], where: Pushdown | None = None
+    ) -> SparkFrame:
+        """Columns of a table: few filtered rows come here, all others are read by executors."""
+        table = open_table(ref)
+        if where is not None:
+            found = table.read(columns, where, limit=FETCHED_ROWS + 1)
+            if found.num_rows <= FETCHED_ROWS:
+                return self.frame(found)
+        return self.scan_fragments(table, columns, where)
+
+    def scan_fragments(
+        self,
+        table: Table,
+        columns: Sequence[str],
+        where: Pushdown | None = None,
+        **options: Any,
+    ) -> SparkFrame:
+        """Rows of a table, read by executors; ``options`` go to Lance's scanner."""
+        schema = signed_places(table.scan(columns, limit=1, **options).schema.empty_table()).schema
+        groups = fragment_groups(table)
+        if not groups:
+            return self.frame(schema.empty_table())
+        run = partial(
+            scan_groups,
+            ref=table.ref,
+            groups=groups,
+            columns=list(columns),
+            where=where,
+            options=options,
+        )
+        with spark_errors():
+            numbers = self.session.range(0, len(groups), 1, len(groups))
+            return self.of(numbers.mapInArrow(run, spark_schema(portable_schema(schema))))
+
+    def map(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> SparkFrame:
+        """Every batch through the function, on the executors."""
+        shown = spark_schema(portable_schema(schema))
+        with spark_errors():
+            mapped = self._data(_spark(frame)).mapInArrow(
+                partial(_mapped, function=function), shown
+            )
+            return self._keep(mapped)
+
+    def sql(self, text: str, frames: Mapping[str, Frame]) -> SparkFrame:
+        """The rows of a query; kept, because most are read more than once."""
+        with spark_errors():
+            return self._keep(self._query(text, frames))
+
+    def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
+        """The rows of a query, at once."""
+        with spark_errors():
+            return _fetched(self._query(text, frames))
+
+    def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
+        """The rows as an Arrow table."""
+        spark = _spark(frame)
+        if spark.table is not None:
+            return spark.table if limit is None else spark.table.slice(0, limit)
+        with spark_errors():
+            return _fetched(spark.data if limit is None else spark.data.limit(limit))
+
+    def in_memory(self, frame: Frame) -> pa.Table | None:
+        """The rows, when they are in Arrow already."""
+        return _spark(frame).table
+
+    def count(self, frame: Frame) -> int:
+        """How many rows there are."""
+        spark = _spark(frame)
+        if spark.table is not None:
+            return int(spark.table.num_rows)
+        with spark_errors():
+            return int(spark.data.count())
+
+    def close(self) -> None:
+        """Free what the frames keep on the executors."""
+        with spark_errors():
+            for _, view in self._views.values():
+                self.session.catalog.dropTempView(view)
+            for data in self._kept:
+                data.unpersist()
+        self._views.clear()
+        self._kept.clear()
+
+    def _keep(self, data: DataFrame) -> SparkFrame:
+        self._kept.append(data.persist())
+        return self.of(data)
+
+    def _query(self, text: str, frames: Mapping[str, Frame]) -> DataFrame:
+        """Names of frames are names of the query's own, so no two queries disturb each other."""
+        named = [
+            f"{name} AS (SELECT * FROM {self._view(_spark(frame))})"
+            for name, frame in frames.items()
+        ]
+        text = encoded_text(text).strip()
+        if not named:
+            return self.session.sql(text)
+        rest = f", {text[5:]}" if text.startswith("WITH ") else f" {text}"
+        return self.session.sql(f"WITH {', '.join(named)}{rest}")
+
+    def _view(self, frame: SparkFrame) -> str:
+        known = self._views.get(id(frame))
+        if known is None:
+            known = (frame, f"og_{next(_numbers)}")
+            # Dropping a view frees the rows it stands for; a selection of them is not they.
+            self._data(frame).select("*").createTempView(known[1])
+            self._views[id(frame)] = known
+        return known[1]
+
+    def _data(self, frame: SparkFrame) -> DataFrame:
+        import pyarrow as pa
+
+        if frame.data is not None:
+            data: DataFrame = frame.data
+            return data
+        schema = portable_schema(frame.table.schema)
+        batches = [portable(batch) for batch in frame.table.to_batches()]
+        return self.session.createDataFrame(
+            pa.Table.from_batches(batches, schema), spark_schema(schema)
+        )
+
+
+def fragment_groups(table: Table, rows: int = GROUP_ROWS) -> list[list[int]]:
+    """The fragments of a table, neighbours together up to about so many rows."""
+    groups: list[list[int]] = []
+    size = rows
+    for fragment in table.fragments():
+        if size >= rows:
+            groups.append([])
+            size = 0
+        groups[-1].append(fragment.id)
+        size += fragment.physical_rows
+    return groups
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The schema of a DataFrame with such columns, all of them nullable."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(pa.schema([field.with_nullable(True) for field in schema]))
+
+
+@carrying
+def _mapped(batches: Batches, *, function: BatchFunction) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        table = from_portable(pa.Table.from_batches([batch]))
+        for whole in renamed(table, decoded).combine_chunks().to_batches():
+            yield portable(function(whole))
+
+
+def _fetched(data: DataFrame) -> pa.Table:
+    return from_portable(renamed(data.toArrow(), decoded))
+
+
+def _spark(frame: Frame) -> SparkFrame:
+    assert isinstance(frame, SparkFrame), "a frame belongs to the runner that made it"
+    return frame
+
+
+__all__ = [
+    "SparkFrame",
+    "SparkRunner",
+    "encoded",
+    "fragment_groups",
+    "spark_schema",
+    "working_session",
+]
