@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import omnigraph as og
+from examples.demo_load import in_bulk
 from omnigraph.lang.query.lint import LintReport
 from omnigraph.lang.schema import Catalog, Compiled, create, plan
 from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
@@ -14,21 +15,22 @@ from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
 SOCIAL = Path(__file__).parent / "social"
 
 
-def main() -> None:
-    """Show each part in turn."""
+def main(records: int = 300_000, engine: str = "spark") -> None:
+    """Show each part in turn; the last with about that many records on that engine."""
     schema = og.parse_schema(SOCIAL / "schema.pg")
     show("The types of examples/social/schema.pg", table(type_rows(schema.catalog)))
     show("The queries of examples/social/queries.gq", lint_lines(schema))
     show("A misspelled property", misspelled(schema))
     show("From schema.pg to schema-next.pg", migration(schema))
     show("A graph with that schema, written to and branched", writing())
+    show("A large network, loaded into a branch and questioned", in_bulk(records, engine))
 
 
 def show(title: str, lines: Sequence[str] | Iterator[str]) -> None:
     """A titled block."""
     print(f"\n{title}\n{'-' * len(title)}")
     for line in lines:
-        print(line)
+        print(line, flush=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
