@@ -7,6 +7,7 @@ and empty answers are frequent, and every query brings values for the parameters
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ SCHEMA = """
       title: String?
       body: String? @index
       vec: Vector(2)? @index
-      num: I32?
+      num: I32? @index
       big: U64?
       ratio: F32?
       at: DateTime?
@@ -131,15 +132,22 @@ class Query:
     declared: dict[str, str] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
     taken: list[int] = field(default_factory=lambda: [0])
+    clauses: list[str] = field(default_factory=list)
+    shown: tuple[str, str] = ("", "")
 
     def text(self) -> str:
         """A query that compiles, most of the time."""
         clauses = [self.clause(0) for _ in range(self.rng.randint(1, 4))]
         if not self.nodes:
             clauses.append(self.binding())
-        returned, tail = self.output()
+        self.clauses, self.shown = clauses, self.output()
+        return self.arranged(clauses)
+
+    def arranged(self, clauses: Sequence[str]) -> str:
+        """The query with its clauses in this order."""
         declared = ", ".join(f"${name}: {kind}" for name, kind in self.declared.items())
         body = "\n    ".join(clauses)
+        returned, tail = self.shown
         return (
             f"query q({declared}) {{\n  match {{\n    {body}\n  }}\n"
             f"  return {{ {returned} }}{tail}\n}}"
