@@ -33,6 +33,7 @@ from omnigraph.storage.staging import (
     fragment_of,
     stage_append_fragments,
     stage_overwrite_fragments,
+    stage_replace_rows,
     stage_update,
 )
 from omnigraph.validate.change_set import ORDER
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 LOOKED_UP = 10_000
 """Up to so many ids are looked up through the index of their table; beyond, it is scanned."""
+FETCHED = 10_000
+"""The columns that rules look at are fetched of up to so many rows: no query is started for them."""
 ROWS_PER_TASK = 100_000
 """Fewer rows than this are not worth a task of their own."""
 
@@ -53,7 +56,7 @@ FROM pend p JOIN com c ON c.id = p.id
 """
 LOST = """
 SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid, CAST(NULL AS BIGINT) AS addr
-FROM pend p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
+FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
 WON = """
 SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
@@ -71,13 +74,27 @@ class SparkRows:
     payloads: DataFrame
     spellings: Spellings
     _narrow: DataFrame | None = field(default=None, repr=False)
+    _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
 
     def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
         """Some of the columns that set rules look at."""
         assert isinstance(runner, SparkRunner), "rows on executors are asked there"
+        whole = self._asked(runner)
+        if whole.table is not None:
+            return runner.frame(whole.table.select(list(columns)))
         with spark_errors():
-            return runner.of(self._narrow_rows().select([f"`{encoded(name)}`" for name in columns]))
+            return runner.of(whole.data.select([f"`{encoded(name)}`" for name in columns]))
+
+    def _asked(self, runner: SparkRunner) -> SparkFrame:
+        """What queries look at, with the task of each row; here, when it is little."""
+        with spark_errors():
+            frame = runner.of(self._narrow_rows())
+        if self.rows > FETCHED:
+            return frame
+        if self._here is None:
+            self._here = runner.frame(runner.collect(frame))
+        return self._here
 
     def _narrow_rows(self) -> DataFrame:
         """Decoded once: every rule asks for them."""
@@ -107,13 +124,12 @@ class SparkRows:
 
     def stage(self, table: Table, mode: LoadMode) -> Staged:
         """Have executors write the rows; only what describes the files comes here."""
-        with spark_errors():
-            if mode == "append":
-                return stage_append_fragments(table, self._written(table, "append"))
-            if mode == "overwrite":
-                written = self._written(table, "overwrite")
-                return stage_overwrite_fragments(table, written, table.schema)
-            return self._merged(table)
+        if mode == "append":
+            return stage_append_fragments(table, self._written(table, "append"))
+        if mode == "overwrite":
+            written = self._written(table, "overwrite")
+            return stage_overwrite_fragments(table, written, table.schema)
+        return self._merged(table)
 
     def _written(self, table: Table, mode: Literal["append", "overwrite"]) -> list[Any]:
         if not self.rows:
@@ -125,8 +141,9 @@ class SparkRows:
             mode=mode,
             spellings=self.spellings,
         )
-        data = self.payloads.select("narrow", "wide").coalesce(self._writers())
-        return _fragments(data.mapInArrow(run, FRAGMENTS))
+        with spark_errors():
+            data = self.payloads.select("narrow", "wide").coalesce(self._writers())
+            return _fragments(data.mapInArrow(run, FRAGMENTS))
 
     def _writers(self) -> int:
         """How many tasks write: enough for the cores and the files, no more than is allowed."""
@@ -145,17 +162,22 @@ class SparkRows:
             any_change, matched = (counted.column(name)[0].as_py() for name in ("n", "m"))
             if not any_change:
                 return stage_append_fragments(table, self._written(table, "append"))
-            written = self._write_merged(table, changes)
-            updated, removed = self._drop(table, changes) if matched else ([], [])
+            with spark_errors():
+                written = self._write_merged(table, runner.data(changes))
+            if not matched:
+                return stage_append_fragments(table, written)
+            if changes.table is not None:
+                places = changes.table.column("addr").drop_null().to_numpy().astype("uint64")
+                return stage_replace_rows(table, places, written)
+            with spark_errors():
+                updated, removed = self._drop(table, runner.data(changes))
+            return stage_update(table, updated, removed, written, matched)
         finally:
             runner.close()
-        if not matched:
-            return stage_append_fragments(table, written)
-        return stage_update(table, updated, removed, written, matched)
 
     def _changes(self, runner: SparkRunner, table: Table) -> SparkFrame:
         """By task: the records that replace a row, and those that are not written at all."""
-        pend = runner.of(self._narrow_rows())
+        pend = self._asked(runner)
         if self._losers is None:
             return runner.sql(MATCHES, {"pend": pend, "com": self._committed(runner, table)})
         won = runner.sql(WON, {"pend": pend, "losers": self._losers})
@@ -165,21 +187,20 @@ class SparkRows:
             "everything": pend,
             "losers": self._losers,
         }
-        lost = LOST.replace("FROM pend", "FROM everything")
-        return runner.sql(f"{MATCHES} UNION ALL {lost}", frames)
+        return runner.sql(f"{MATCHES} UNION ALL {LOST}", frames)
 
     def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
         """The ids of the table's rows with where they are; of few rows, only theirs."""
         places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
         if self.rows > LOOKED_UP:
             return runner.scan_fragments(table, ["id"], **places)
-        ids = runner.collect(runner.of(self._narrow_rows().select("id"))).column("id")
+        ids = runner.collect(self.frame(runner, ["id"])).column("id")
         where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
         return runner.frame(signed_places(table.read(["id"], where, **places)))
 
-    def _write_merged(self, table: Table, changes: SparkFrame) -> list[Any]:
+    def _write_merged(self, table: Table, changes: DataFrame) -> list[Any]:
         none = "CAST(NULL AS BINARY)"
-        matches = changes.data.selectExpr(
+        matches = changes.selectExpr(
             "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", f"{none} AS narrow",
             f"{none} AS wide",
         )  # fmt: skip
@@ -192,10 +213,10 @@ class SparkRows:
         ordered = together.sortWithinPartitions("task", "kind", "seq")
         return _fragments(ordered.mapInArrow(run, FRAGMENTS))
 
-    def _drop(self, table: Table, changes: SparkFrame) -> tuple[list[Any], list[int]]:
+    def _drop(self, table: Table, changes: DataFrame) -> tuple[list[Any], list[int]]:
         run = partial(drop_matched, ref=table.ref)
         by_fragment = (
-            changes.data.where("addr IS NOT NULL")
+            changes.where("addr IS NOT NULL")
             .selectExpr("addr", "shiftright(addr, 32) AS fragment")
             .repartition(self._writers(), "fragment")
             .sortWithinPartitions("addr")

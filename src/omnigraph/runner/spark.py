@@ -1,8 +1,8 @@
 """The Spark runner: frames are Spark's DataFrames, SQL runs on its executors.
 
-A frame is either an Arrow table of this process (small) or a DataFrame. Every runner works in a
-session of its own beside the caller's, on the same executors: its settings and views are nobody
-else's business.
+A frame is either an Arrow table of this process (small) or a DataFrame. A query over tables alone is
+answered here, by the local runner: it reads the same texts. Every runner works in a session of its
+own beside the caller's, on the same executors: its settings and views are nobody else's business.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from omnigraph.runner.executors import (
     signed_places,
     spark_errors,
 )
+from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
 from omnigraph.storage.handles import Table, TableRef, open_table
@@ -76,6 +77,7 @@ class SparkRunner:
         self.session = session
         self._views: dict[int, tuple[SparkFrame, str]] = {}
         self._kept: list[DataFrame] = []
+        self._here = LocalRunner()
 
     @classmethod
     def on(cls, session: SparkSession) -> SparkRunner:
@@ -132,18 +134,21 @@ class SparkRunner:
         """Every batch through the function, on the executors."""
         shown = spark_schema(portable_schema(schema))
         with spark_errors():
-            mapped = self._data(_spark(frame)).mapInArrow(
-                partial(_mapped, function=function), shown
-            )
+            mapped = self.data(_spark(frame)).mapInArrow(partial(_mapped, function=function), shown)
             return self._keep(mapped)
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> SparkFrame:
         """The rows of a query; kept, because most are read more than once."""
+        if self._all_here(frames):
+            return self.frame(self.ask(text, frames))
         with spark_errors():
             return self._keep(self._query(text, frames))
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
         """The rows of a query, at once."""
+        if self._all_here(frames):
+            local = {name: self._here.frame(_spark(frame).table) for name, frame in frames.items()}
+            return self._here.ask(text, local)
         with spark_errors():
             return _fetched(self._query(text, frames))
 
@@ -167,8 +172,12 @@ class SparkRunner:
         with spark_errors():
             return int(spark.data.count())
 
+    def _all_here(self, frames: Mapping[str, Frame]) -> bool:
+        return bool(frames) and all(self.in_memory(frame) is not None for frame in frames.values())
+
     def close(self) -> None:
         """Free what the frames keep on the executors."""
+        self._here.close()
         with spark_errors():
             for _, view in self._views.values():
                 self.session.catalog.dropTempView(view)
@@ -198,11 +207,12 @@ class SparkRunner:
         if known is None:
             known = (frame, f"og_{next(_numbers)}")
             # Dropping a view frees the rows it stands for; a selection of them is not they.
-            self._data(frame).select("*").createTempView(known[1])
+            self.data(frame).select("*").createTempView(known[1])
             self._views[id(frame)] = known
         return known[1]
 
-    def _data(self, frame: SparkFrame) -> DataFrame:
+    def data(self, frame: SparkFrame) -> DataFrame:
+        """The rows of a frame on the executors, under encoded names."""
         import pyarrow as pa
 
         if frame.data is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -34,6 +34,7 @@ class Engine(enum.StrEnum):
 
     AUTO = "auto"
     LOCAL = "local"
+    SPARK = "spark"
 
 
 DataOption = Annotated[
@@ -68,6 +69,14 @@ RejectsOption = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
 ]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="The engine that runs the load.")]
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--spark-master", metavar="MASTER", help="Where Spark runs, as local[*]."),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option("--spark-conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -92,11 +101,13 @@ def load(
     ] = None,
     rejects: RejectsOption = None,
     engine: EngineOption = Engine.AUTO,
+    spark_master: MasterOption = None,
+    spark_conf: ConfOption = None,
 ) -> None:
     """Load records as one commit, or nothing."""
-    _load(
-        call, uri, mode, branch, from_, rejects, engine, _Given(data, node, edge, from_col, to_col)
-    )
+    given = _Given(data, node, edge, from_col, to_col)
+    spark = _Spark(engine, spark_master, _settings(spark_conf))
+    _load(call, uri, mode, branch, from_, rejects, spark, given)
 
 
 def ingest(
@@ -116,11 +127,32 @@ def ingest(
     ] = "main",
     rejects: RejectsOption = None,
     engine: EngineOption = Engine.AUTO,
+    spark_master: MasterOption = None,
+    spark_conf: ConfOption = None,
 ) -> None:
     """Load into a branch, made from main if it is missing; an older name of load."""
     note("omnigraph ingest is deprecated; use omnigraph load --from main --mode merge")
     given = _Given(data, node, edge, from_col, to_col)
-    _load(call, uri, mode, branch, from_, rejects, engine, given)
+    spark = _Spark(engine, spark_master, _settings(spark_conf))
+    _load(call, uri, mode, branch, from_, rejects, spark, given)
+
+
+class _Spark(NamedTuple):
+    """Which engine, and where Spark is."""
+
+    engine: Engine
+    master: str | None
+    conf: dict[str, str] | None
+
+
+def _settings(given: list[str] | None) -> dict[str, str] | None:
+    settings = {}
+    for text in given or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise BadRequest(f"--spark-conf takes key=value, not {text!r}")
+        settings[key] = value
+    return settings or None
 
 
 class _Given:
@@ -177,7 +209,7 @@ def _load(
     branch: str | None,
     from_: str | None,
     rejects: Path | None,
-    engine: Engine,
+    spark: _Spark,
     given: _Given,
 ) -> None:
     address = call.address(uri)
@@ -189,11 +221,15 @@ def _load(
             mode=mode.value,
             branch="main" if branch is None else branch,
             from_branch=from_,
-            engine=engine.value,
+            engine=spark.engine.value,
+            spark_master=spark.master,
+            spark_conf=spark.conf,
             actor=call.actor,
             rejects=rejects,
             progress=progress,
         )
+    if result.note is not None:
+        note(result.note)
     call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result))
 
 
