@@ -65,6 +65,8 @@ session.spark_session(conf={"spark.app.name": "mine"})
 killed = session._own.gateway
 killed.process.kill(), killed.process.wait()
 facts["after kill"] = session.is_running()
+session._own.session = None
+gc.collect()  # releases objects of the dead Java, in silence
 facts["counts"].append(count())
 facts["scratch"].append(str(session._own.gateway.scratch))
 facts["java"] = [java, killed.process.pid, session._own.gateway.process.pid]

@@ -123,6 +123,8 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
 
     # Spark repeats errors of SQL texts here as JSON; they reach the caller as exceptions.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # py4j does so on the root logger, even when garbage collection releases what a dead Java held.
+    logging.getLogger().addFilter(_not_of_py4j)
     java = _java_for(master, conf)
     spark_conf = SparkConf(loadDefaults=True, _jvm=java.connection.jvm)
     for key, value in _all_settings(master, conf, java.scratch).items():
@@ -201,6 +203,10 @@ def _start_failure(master: str, error: BaseException, told: str) -> str:
         f'Spark did not start on "{master}": {reason}; check the master and the settings, or use '
         f"`engine=local`{shown}"
     )
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _first_line(text: str) -> str:
