@@ -1,112 +1,239 @@
-"""Bulk load on the local engine: rate against what any loader must do, and memory.
+"""Bulk loads on both engines, against what any loader must do, and their memory.
 
-    ./dev bench pipeline [RECORDS] [--large]
+    ./dev bench pipeline [PART...] [--small]
 
-`--large` adds the load of 5 million records whose memory is measured (a few minutes).
+The parts are `local`, `memory`, `spark`, `parquet`, `cores`, `cluster` and `start`; all of them
+without one. `--small` takes a tenth of the records. Every load runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import omnigraph as og
+from benchmarks.bulk.records import SCHEMA, write_columns, write_lines
+from benchmarks.bulk.watch import peaks
+from omnigraph.runner.session import spark_problem
 
-SCHEMA = """
-node Person { name: String @key  age: I32?  city: String?  @range(age, 0..150) }
-edge Knows: Person -> Person { since: Date? }
-"""
-WITHOUT_INDEXES = str(10**12)
-
-
-def write_records(path: Path, total: int) -> tuple[int, int]:
-    """Two fifths nodes, three fifths edges, as JSON lines."""
-    nodes = total * 2 // 5
-    with path.open("w", encoding="utf-8") as file:
-        for number in range(nodes):
-            data = {"name": f"person-{number}", "age": number % 90, "city": f"city-{number % 977}"}
-            file.write(json.dumps({"type": "Person", "data": data}) + "\n")
-        for number in range(total - nodes):
-            ends = f"person-{number % nodes}", f"person-{number * 7919 % nodes}"
-            record = {
-                "edge": "Knows",
-                "from": ends[0],
-                "to": ends[1],
-                "data": {"since": "2024-05-01"},
-            }
-            file.write(json.dumps(record) + "\n")
-    return nodes, total - nodes
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-def timed_load(
-    directory: Path, path: Path, name: str, min_rows: str
-) -> tuple[float, dict[str, float]]:
-    """Seconds of one append into a new graph, and of its stages."""
-    os.environ["OMNIGRAPH_INDEX_MIN_ROWS"] = min_rows
-    with og.init(directory / name, SCHEMA) as graph:
-        start = time.perf_counter()
-        result = graph.load(path, mode="append")
-        return time.perf_counter() - start, result.timings
+@dataclass
+class Contest:
+    """The data of one run, and how each figure compares with its bar."""
+
+    directory: Path
+    large: int = 5_000_000
+    medium: int = 500_000
+    results: list[tuple[str, str, str, bool]] = field(default_factory=list)
+
+    def lines(self, total: int) -> str:
+        """That many records as JSON lines."""
+        return str(write_lines(self.directory / f"{total}.jsonl", total))
+
+    def measure(self, name: str, *, under: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
+        """Run a function of `bulk.child` in a process of its own."""
+        given = {"directory": str(self.directory), **given}
+        command = [*under, sys.executable, "-m", "benchmarks.bulk.child", name, json.dumps(given)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+
+    def hold(self, what: str, shown: str, bar: str, *, met: bool) -> None:
+        """Say how a figure compares with its bar, now and at the end."""
+        self.results.append((what, shown, bar, met))
+        print(f"  {what:48}{shown:>12}   bar {bar:10} {'met' if met else 'MISSED'}", flush=True)
 
 
-def raw_read_and_write(directory: Path, path: Path) -> float:
-    """Let pyarrow read the same file, and Lance write what it read: no checks, ids or types."""
-    import lance
-    from pyarrow import json as arrow_json
-
-    start = time.perf_counter()
-    table = arrow_json.read_json(path)
-    lance.write_dataset(table, directory / "raw.lance")
-    return time.perf_counter() - start
+def say(title: str) -> None:
+    """A heading."""
+    print(f"\n{title}", flush=True)
 
 
-def rate(directory: Path, total: int) -> None:
-    """Records per second, with and without index builds."""
-    path = directory / "records.jsonl"
-    write_records(path, total)
-    bare, stages = timed_load(directory, path, "bare", WITHOUT_INDEXES)
-    indexed, _ = timed_load(directory, path, "indexed", "10000")
-    raw = raw_read_and_write(directory, path)
-    shown = ", ".join(f"{name} {seconds:.2f}" for name, seconds in stages.items())
-    print(f"\nlocal load of {total:,} records")
-    print(f"{'without index builds':28}{bare:8.2f} s {total / bare:12,.0f} records/s   bar 150,000")
-    print(f"{'':28}{shown}")
-    print(f"{'with index builds':28}{indexed:8.2f} s {total / indexed:12,.0f} records/s")
-    print(f"{'read_json + write_dataset':28}{raw:8.2f} s   ratio {bare / raw:.2f}   bar 5")
+def stages(found: Mapping[str, Any]) -> str:
+    """The seconds of each stage of a load."""
+    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in found["timings"].items())
 
 
-def memory(directory: Path) -> None:
-    """A load of 5 million records in a process of its own, for its peak memory."""
-    path = directory / "large.jsonl"
-    write_records(path, 5_000_000)
-    code = (
-        "import sys, benchmarks.pipeline as b; from pathlib import Path; "
-        "b.large(Path(sys.argv[1]), Path(sys.argv[2]))"
+def megabytes(memory: Mapping[str, float]) -> str:
+    """The memory of each kind of process."""
+    return ", ".join(f"{kind} {size:,.0f} MB" for kind, size in sorted(memory.items()))
+
+
+def rates(found: Mapping[str, Any], title: str) -> None:
+    """A load in numbers."""
+    seconds, rows = found["seconds"], found["rows"]
+    print(f"  {title}: {seconds:.2f} s, {rows / seconds:,.0f} records/s ({stages(found)})")
+    print(f"  {'':{len(title)}}  {megabytes(found['memory'])}", flush=True)
+
+
+def local(contest: Contest) -> None:
+    """Records per second on the local engine, and against reading and writing alone."""
+    total = contest.medium
+    say(f"Local load of {total:,} JSONL records")
+    found = contest.measure("load", lines=contest.lines(total), indexes=True)
+    raw = contest.measure("arrow_own", lines=contest.lines(total))
+    rates(found, "without index builds")
+    print(f"  with index builds: {found['seconds'] + found['indexes']:.2f} s")
+    print(f"  read_json + write_dataset: {raw['seconds']:.2f} s")
+    rate, ratio = total / found["seconds"], found["seconds"] / raw["seconds"]
+    contest.hold("records per second", f"{rate:,.0f}", ">= 150,000", met=rate >= 150_000)
+    contest.hold("against read_json + write_dataset", f"{ratio:.2f} x", "<= 5 x", met=ratio <= 5)
+
+
+def memory(contest: Contest) -> None:
+    """The memory of a large load on the local engine."""
+    say(f"Local load of {contest.large:,} JSONL records")
+    found = contest.measure("load", lines=contest.lines(contest.large))
+    rates(found, "without index builds")
+    peak = found["memory"]["driver"] / 1000
+    contest.hold("memory of the local load", f"{peak:.2f} GB", "<= 1.5 GB", met=peak <= 1.5)
+
+
+def spark(contest: Contest) -> None:
+    """A warm Spark load, against Spark's own reading and writing."""
+    total = contest.large
+    say(f"Spark load of {total:,} JSONL records, warm session, second run")
+    found = contest.measure(
+        "load",
+        lines=contest.lines(total),
+        engine="spark",
+        runs=2,
+        indexes=True,
+        against_spark=True,
     )
-    subprocess.run([sys.executable, "-c", code, str(directory), str(path)], check=True)  # noqa: S603
+    rates(found, "without index builds")
+    print(f"  first run {found['first']:.2f} s; index builds {found['indexes']:.2f} s")
+    print(f"  read.json(schema) -> write.parquet: {found['spark_own']:.2f} s")
+    ratio = found["seconds"] / found["spark_own"]
+    contest.hold("against Spark's read.json -> parquet", f"{ratio:.2f} x", "<= 2.5 x",
+                 met=ratio <= 2.5)  # fmt: skip
 
 
-def large(directory: Path, path: Path) -> None:
-    """The child's part: load and report."""
-    seconds, _ = timed_load(directory, path, "large", WITHOUT_INDEXES)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"\n5,000,000 records: {seconds:.1f} s, {5_000_000 / seconds:,.0f} records/s, "
-          f"peak memory {peak:.2f} GiB   bar 1.5 GB")  # fmt: skip
+def parquet(contest: Contest) -> None:
+    """A load of columns, against DuckDB's checks and Lance's writing."""
+    say(f"Local load of {contest.large:,} rows of Parquet")
+    columns = [str(path) for path in write_columns(contest.directory, contest.large)]
+    found = contest.measure("load", columns=columns)
+    own = contest.measure("duckdb_own", columns=columns)
+    rates(found, "without index builds")
+    print(f"  DuckDB + write_dataset: {own['seconds']:.2f} s, {megabytes(own['memory'])}")
+    ratio = found["seconds"] / own["seconds"]
+    contest.hold("against DuckDB + write_dataset", f"{ratio:.2f} x", "<= 1.5 x", met=ratio <= 1.5)
+
+
+def cores(contest: Contest) -> None:
+    """One core against two, on both engines."""
+    total = contest.large * 2 // 5
+    say(f"Two cores against one, {total:,} JSONL records, stages 1 to 4")
+    if len(CORES) < 2:
+        print("  left out: this machine has one core")
+        return
+    for engine in ("local", "spark"):
+        if engine == "spark" and spark_problem():
+            continue
+        seconds = []
+        for count in (1, 2):
+            under = ("taskset", "-c", ",".join(map(str, CORES[:count])))
+            runs = 2 if engine == "spark" else 1
+            found = contest.measure(
+                "load", under=under, lines=contest.lines(total), engine=engine, runs=runs
+            )
+            seconds.append(sum(found["timings"].values()))
+            rates(found, f"{engine}, {count} core{'s' * (count - 1)}")
+        ratio = seconds[0] / seconds[1]
+        contest.hold(f"{engine}: two cores against one", f"{ratio:.2f} x", ">= 1.5 x",
+                     met=ratio >= 1.5)  # fmt: skip
+
+
+def cluster(contest: Contest) -> None:
+    """The memory of loads on a standalone cluster, with 1 GB for each Java."""
+    # Not annotated, as tests are, so not for the type checker either.
+    standalone_cluster = import_module("tests.spark.cluster").standalone_cluster
+    say("Loads on a standalone cluster with two executors, -Xmx1g")
+    conf = {"spark.driver.memory": "1g", "spark.executor.memory": "1g"}
+    driver = {}
+    for total in (contest.medium, contest.large):
+        lines = contest.lines(total)
+        with standalone_cluster(contest.directory / f"cluster-{total}") as running:
+            os.environ["OMNIGRAPH_SPARK_MASTER"] = running.master
+            try:
+                with peaks(*(process.pid for process in running.processes)) as around:
+                    found = contest.measure("load", lines=lines, engine="spark", conf=conf)
+            finally:
+                del os.environ["OMNIGRAPH_SPARK_MASTER"]
+        found["memory"] = {**around, **found["memory"]}
+        rates(found, f"{total:,} records")
+        driver[total] = found["memory"]["driver"]
+    contest.hold(f"{contest.large:,} records with -Xmx1g", "finished", "finishes", met=True)
+    ratio = driver[contest.large] / driver[contest.medium]
+    contest.hold("Python driver, large against medium", f"{ratio:.2f} x", "<= 1.1 x",
+                 met=ratio <= 1.1)  # fmt: skip
+
+
+def start(contest: Contest) -> None:
+    """The command line from nothing to 100 records."""
+    say("100 records by the command line, in a new process")
+    lines, graph = contest.lines(100), str(contest.directory / "small")
+    schema = contest.directory / "small.pg"
+    schema.write_text(SCHEMA)
+    cli = [sys.executable, "-m", "omnigraph.cli"]
+    subprocess.run(  # noqa: S603
+        [*cli, "init", "--quiet", "--schema", str(schema), graph],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    seconds = []
+    for _ in range(5):
+        command = [*cli, "load", "--data", lines, "--mode", "overwrite", "--quiet", "--json", graph]
+        begin = time.perf_counter()
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        seconds.append(time.perf_counter() - begin)
+        assert json.loads(done.stdout)["engine"] == "local", "no JVM for a hundred records"
+    middle = sorted(seconds)[2]
+    contest.hold("small load, median of 5", f"{middle:.2f} s", "<= 2.5 s", met=middle <= 2.5)
+
+
+PARTS: dict[str, Callable[[Contest], None]] = {
+    "start": start,
+    "local": local,
+    "memory": memory,
+    "parquet": parquet,
+    "spark": spark,
+    "cores": cores,
+    "cluster": cluster,
+}
+ON_SPARK = {"spark", "cluster"}
 
 
 def main() -> None:
     """Run what was asked for."""
-    numbers = [argument for argument in sys.argv[1:] if argument.isdigit()]
+    chosen = [argument for argument in sys.argv[1:] if argument != "--small"] or list(PARTS)
+    unknown = [name for name in chosen if name not in PARTS]
+    if unknown:
+        sys.exit(f"there is no part {unknown[0]}; the parts are {', '.join(PARTS)}")
+    problem = spark_problem()
+    os.environ.setdefault("LANCE_LOG", "error")
     with tempfile.TemporaryDirectory() as name:
-        rate(Path(name), int(numbers[0]) if numbers else 500_000)
-        if "--large" in sys.argv:
-            memory(Path(name))
+        contest = Contest(Path(name))
+        if "--small" in sys.argv:
+            contest.large, contest.medium = contest.large // 10, contest.medium // 10
+        for part in chosen:
+            if part in ON_SPARK and problem:
+                say(f"{part} is left out: {problem}")
+            else:
+                PARTS[part](contest)
+    say("Bars")
+    for what, shown, bar, met in contest.results:
+        print(f"  {'met   ' if met else 'MISSED'}  {what:48}{shown:>12}   bar {bar}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""What a measuring process runs: `python -m benchmarks.bulk.child NAME JSON` prints JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import omnigraph as og
+from benchmarks.bulk.records import SCHEMA, SPARK_SCHEMA
+from benchmarks.bulk.watch import peaks
+
+WITHOUT_INDEXES = str(10**12)
+
+
+def load(
+    directory: str,
+    lines: str | None = None,
+    columns: list[str] | None = None,
+    engine: Any = "local",
+    runs: int = 1,
+    indexes: bool = False,
+    against_spark: bool = False,
+    conf: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Append the records to a new graph, `runs` times; the last one counts."""
+    os.environ["OMNIGRAPH_INDEX_MIN_ROWS"] = WITHOUT_INDEXES
+    on_spark: dict[str, Any] = {"spark_conf": conf} if engine == "spark" else {}
+    found: dict[str, Any] = {}
+    for run in range(runs):
+        if against_spark:
+            found["spark_own"] = spark_own(directory, str(lines))
+        place = Path(directory, f"graph-{os.getpid()}-{run}")
+        with peaks() as memory, og.init(place, SCHEMA) as graph:
+            start = time.perf_counter()
+            result = graph.load_inputs(
+                lambda inputs: gather(inputs, lines, columns),
+                mode="append",
+                engine=engine,
+                **on_spark,
+            )
+            seconds = time.perf_counter() - start
+            found |= {"seconds": seconds, "timings": result.timings, "rows": result.total_rows}
+            found["engine"] = result.engine
+            if run == 0:
+                found["first"] = seconds
+            if indexes and run == runs - 1:
+                start = time.perf_counter()
+                graph.ensure_indices(engine=engine)
+                found["indexes"] = time.perf_counter() - start
+        found["memory"] = memory
+        shutil.rmtree(place)
+    return found
+
+
+def gather(inputs: Any, lines: str | None, columns: list[str] | None) -> None:
+    """Add what there is to load."""
+    if lines is not None:
+        inputs.json(lines)
+    if columns is not None:
+        inputs.nodes("Person", columns[0])
+        inputs.edges("Knows", columns[1], "from", "to")
+
+
+def spark_own(directory: str, lines: str) -> float:
+    """Let Spark read the same file and write Parquet: no checks, ids or splits into types."""
+    from omnigraph.runner.session import spark_session
+
+    session = spark_session()
+    start = time.perf_counter()
+    frame = session.read.schema(SPARK_SCHEMA).json(lines)
+    frame.write.mode("overwrite").parquet(f"{directory}/own.parquet")
+    return time.perf_counter() - start
+
+
+def arrow_own(directory: str, lines: str) -> dict[str, Any]:
+    """Let pyarrow read the same file and Lance write what it read: no checks, ids or types."""
+    import lance
+    from pyarrow import json as arrow_json
+
+    start = time.perf_counter()
+    table = arrow_json.read_json(lines)
+    lance.write_dataset(table, f"{directory}/raw.lance", mode="overwrite")
+    return {"seconds": time.perf_counter() - start}
+
+
+def duckdb_own(directory: str, columns: list[str]) -> dict[str, Any]:
+    """DuckDB reads, counts distinct ids and looks for missing ends; Lance writes the rows."""
+    import duckdb
+    import lance
+
+    with peaks() as memory:
+        start = time.perf_counter()
+        connection = duckdb.connect()
+        people = connection.sql(f"SELECT * FROM '{columns[0]}'").to_arrow_table()  # noqa: S608
+        knows = connection.sql(f"SELECT * FROM '{columns[1]}'").to_arrow_table()  # noqa: S608
+        connection.register("people", people)
+        connection.register("knows", knows)
+        ids = connection.execute("SELECT count(DISTINCT name) FROM people").fetchall()
+        missing = [
+            connection.execute(
+                f'SELECT count(*) FROM knows k ANTI JOIN people p ON p.name = k."{end}"'  # noqa: S608
+            ).fetchall()
+            for end in ("from", "to")
+        ]
+        for name, table in (("people", people), ("knows", knows)):
+            lance.write_dataset(table, f"{directory}/{name}.lance", mode="overwrite")
+        seconds = time.perf_counter() - start
+    assert (ids, missing) == ([(people.num_rows,)], [[(0,)]] * 2)
+    return {"seconds": seconds, "memory": memory}
+
+
+def main() -> None:
+    """Run the named function."""
+    name, given = sys.argv[1:]
+    functions: dict[str, Any] = {"load": load, "arrow_own": arrow_own, "duckdb_own": duckdb_own}
+    print(json.dumps(functions[name](**json.loads(given))))
+
+
+if __name__ == "__main__":
+    main()
