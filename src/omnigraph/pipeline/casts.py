@@ -1,8 +1,9 @@
 """Columns of other people's frames as columns of a property: strict, but sensible.
 
-Integers fit any integer or float type that can hold them, texts are dates when written like dates,
-timestamps lose what is finer than a millisecond, and without a zone are UTC. A float never becomes
-an integer, and a text becomes a number only in a format that has nothing but texts.
+Integers, and decimals without a scale, fit any integer or float type that can hold them, texts are
+dates when written like dates, timestamps lose what is finer than a millisecond, and without a zone
+are UTC. A float never becomes an integer, and a text becomes a number only in a format that has
+nothing but texts.
 """
 
 from __future__ import annotations
@@ -115,6 +116,12 @@ def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
             return Cast(array, {})
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 if types.is_integer(kind):
             return _whole_or_each(t, array, lambda: array.cast(t.arrow_type()))
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 if _is_whole_decimal(kind):
+            # What engines without unsigned integers use instead.
+            try:
+                return Cast(array.cast(t.arrow_type()), {})
+            except pa.ArrowException:
+                return _each(t, array.to_pylist(), lambda value: from_json(t, int(value)))
         case Scalar.F32 | Scalar.F64 if _is_number(kind):
             return _whole_or_each(t, array.cast(pa.float64(), safe=False), None)
         case Scalar.DATE | Scalar.DATETIME if types.is_string(kind):
@@ -134,6 +141,12 @@ def _is_number(kind: pa.DataType) -> bool:
 
     types = pa.types
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
+
+
+def _is_whole_decimal(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_decimal(kind)) and kind.scale == 0
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -1,0 +1,166 @@
+"""The Spark data source without Spark: its options, its columns and the types Spark sees.
+
+`omnigraph.spark` dresses this as a data source; `datasource_read` and `datasource_write` do the work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.snapshot import Target
+
+Entity = NodeType | EdgeType
+
+PARTITION_ROWS = 250_000
+"""Fragments are put together until a partition has so many rows; a fragment is never divided."""
+
+_COMMON = ("graph", "path", "type", "branch", "from_col", "to_col")
+READ = (*_COMMON, "snapshot", "version", "columns", "filter", "partition_rows")
+WRITE = (*_COMMON, "merge", "actor")
+
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What the columns are called that hold the ids of an edge's ends."""
+
+    source: str = "from"
+    target: str = "to"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """A read as it is asked for."""
+
+    graph: str
+    type: str
+    target: Target
+    ends: Ends
+    columns: tuple[str, ...] | None
+    filter: str | None
+    partition_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """A write as it is asked for; ``merge`` replaces rows of the same id."""
+
+    graph: str
+    type: str
+    branch: str
+    ends: Ends
+    merge: bool
+    actor: str | None
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """The options of `spark.read`, checked as far as they can be without the graph."""
+    given = _known(options, READ, "read")
+    version = given.get("version")
+    return ReadOptions(
+        _graph(given),
+        _required(given, "type"),
+        Target.of(
+            given.get("branch"),
+            given.get("snapshot"),
+            None if version is None else _whole("version", version),
+        ),
+        _ends(given),
+        _names(given["columns"]) if "columns" in given else None,
+        given.get("filter"),
+        max(1, _whole("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)))),
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options of `df.write`, checked as far as they can be without the graph."""
+    given = _known(options, WRITE, "write")
+    merge = _TRUTH.get(given.get("merge", "false").strip().lower())
+    if merge is None:
+        raise BadRequest(f"merge is {given['merge']!r}; give true or false")
+    return WriteOptions(
+        _graph(given),
+        _required(given, "type"),
+        trimmed(given.get("branch", MAIN)),
+        _ends(given),
+        merge,
+        given.get("actor"),
+    )
+
+
+def _known(options: Mapping[str, str], known: Collection[str], what: str) -> dict[str, str]:
+    """The options in small letters, as Spark compares them."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"it takes {', '.join(known)}"
+            raise BadRequest(f"a {what} of omnigraph takes no option `{name}`; {hint}", option=name)
+    return given
+
+
+def _required(given: Mapping[str, str], name: str) -> str:
+    value = given.get(name, "").strip()
+    if not value:
+        raise BadRequest(f'the option `{name}` is missing; add .option("{name}", …)', option=name)
+    return value
+
+
+def _graph(given: Mapping[str, str]) -> str:
+    """The address: the option `graph`, or what `load` and `save` were given."""
+    return given["path"] if "path" in given and "graph" not in given else _required(given, "graph")
+
+
+def _whole(name: str, text: str) -> int:
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text, re.ASCII):
+        raise BadRequest(f"the option `{name}` is {text!r}; give a whole number", option=name)
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise BadRequest("the option `columns` is empty; name columns, separated by commas")
+    return names
+
+
+def _ends(given: Mapping[str, str]) -> Ends:
+    return Ends(given.get("from_col", "from"), given.get("to_col", "to"))
+
+
+def find_type(catalog: Catalog, name: str) -> Entity:
+    """The node or edge type of that name; `node:T` and `edge:T` tell two of one name apart."""
+    kind, colon, bare = name.partition(":")
+    if colon and kind in {"node", "edge"}:
+        entity = catalog.nodes.get(bare) if kind == "node" else catalog.edge(bare)
+        if entity is not None:
+            return entity
+    node, edge = catalog.nodes.get(name), catalog.edge(name)
+    if node is not None and edge is not None:
+        raise BadRequest(f"{name} is a node type and an edge type; say node:{name} or edge:{name}")
+    if node is not None or edge is not None:
+        found = node or edge
+        assert found is not None
+        return found
+    known = [*catalog.nodes, *catalog.edges]
+    hint = did_you_mean(name, known) or f"the graph has {', '.join(known) or 'no types'}"
+    raise BadRequest(f"there is no type {name}; {hint}", type=name)
+
+
+def end_columns(entity: Entity, ends: Ends) -> dict[str, str]:
+    """The columns before the properties: the name each has in Spark, and in the table."""
+    columns = {"id": "id"}
+    if isinstance(entity, EdgeType):
+        for shown, stored in ((ends.source, "src"), (ends.target, "dst")):
+            if shown in entity.properties or shown in columns:
+                raise BadRequest(
+                    f"{entity.name} has a column `{shown}` already; name the ends of the edge "
+                    "with from_col and to_col"
+                )
+            columns[shown] = stored
+    return columns

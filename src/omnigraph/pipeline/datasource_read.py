@@ -1,0 +1,263 @@
+"""Reading a type for Spark: pinned and planned once, then read a group of fragments at a time.
+
+Everything here travels to worker processes, which open nothing but the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import Catalog, Property
+from omnigraph.manifest.create import now_us
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.pipeline.datasource import Ends, Entity, ReadOptions, end_columns
+from omnigraph.read.numbers import MIRRORED
+from omnigraph.read.pinned import Pinned
+from omnigraph.read.predicates import mask_of
+from omnigraph.read.properties import stored_name
+from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.types import PropType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from omnigraph.read.bindings import Codes
+    from omnigraph.read.columns import Column
+
+_TEXT = PropType(Scalar.STRING)
+_BLOB_BATCH_ROWS = 32
+"""Blobs are read whole, so few of them are in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column of the source. ``stored`` is its name in the table at the pinned version.
+
+    None: the table has no such column yet, and every value is null.
+    """
+
+    name: str
+    type: PropType
+    stored: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """What rows must satisfy: conditions for Lance, and comparisons to look at afterwards."""
+
+    pushed: tuple[Condition, ...] = ()
+    checked: tuple[ir.Compare, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    never: bool = False
+
+    def names(self) -> list[str]:
+        """The columns that the later look needs."""
+        sides = (side for compare in self.checked for side in (compare.left, compare.right))
+        return [side.property for side in sides if isinstance(side, ir.PropertyOf)]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedSource:
+    """A type at one version of its table, with the filter of the read."""
+
+    ref: TableRef
+    type_name: str
+    graph_commit_id: str
+    columns: tuple[SourceColumn, ...]
+    where: RowFilter
+
+    def select(self, names: Sequence[str]) -> list[SourceColumn]:
+        """The columns of these names; one that is not there is refused."""
+        known = {column.name: column for column in self.columns}
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+                raise BadRequest(f"{self.type_name} has no column `{name}`; {hint}", column=name)
+        return [known[name] for name in names]
+
+
+def pin_source(
+    space: Workspace, snapshot: Snapshot, catalog: Catalog, entity: Entity, options: ReadOptions
+) -> PinnedSource:
+    """Fix what a read will see: the version of the table, and what its columns are called there."""
+    from omnigraph.read.view import Reader
+
+    pinned = Reader(space).view(snapshot, catalog).table(entity)
+    columns = _columns(pinned, options.ends)
+    where = RowFilter()
+    if options.filter is not None:
+        where = _row_filter(entity, columns, options.filter)
+    source = PinnedSource(
+        pinned.table.ref, entity.name, snapshot.graph_commit_id, tuple(columns), where
+    )
+    if options.columns is not None:
+        source.select(options.columns)
+    return source
+
+
+def _columns(pinned: Pinned, ends: Ends) -> list[SourceColumn]:
+    first = [
+        SourceColumn(shown, _TEXT, stored)
+        for shown, stored in end_columns(pinned.entity, ends).items()
+    ]
+    return first + [
+        _property_column(prop, stored_name(pinned, prop.name), pinned.table)
+        for prop in pinned.entity.properties.values()
+    ]
+
+
+def _property_column(prop: Property, stored: str | None, table: Table) -> SourceColumn:
+    # Rows of an older version may lack what is required today.
+    may_lack = stored is None or table.schema.field(stored).nullable
+    return SourceColumn(prop.name, prop.type.as_nullable(prop.type.nullable or may_lack), stored)
+
+
+# ------------------------------------------------------------------ the filter
+
+
+def _row_filter(entity: Entity, columns: Sequence[SourceColumn], text: str) -> RowFilter:
+    from omnigraph.lang.query.row_filter import compile_filter
+
+    properties = {
+        column.name: entity.properties.get(column.name) or Property(column.name, _TEXT, 0)
+        for column in columns
+    }
+    stored = {column.name: column.stored for column in columns}
+    params = {ir.NOW_PARAM: now_us() // 1000}
+    pushed: list[Condition] = []
+    checked: list[ir.Compare] = []
+    never = False
+    for compare in compile_filter(entity.name, properties, text):
+        condition = _condition(compare, params)
+        if condition is None:
+            checked.append(compare)
+            continue
+        column = stored[condition.column]
+        if column is None:
+            never = True  # null satisfies nothing
+        else:
+            pushed.append(Condition(column, condition.op, condition.value))
+    return RowFilter(tuple(pushed), tuple(checked), params, never)
+
+
+def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition | None:
+    """The comparison as one that Lance can make; None where it is not a property with a value."""
+    left, op, right = compare.left, compare.op, compare.right
+    if not isinstance(left, ir.PropertyOf) and op in MIRRORED:
+        left, op, right = right, MIRRORED[op], left
+    if not isinstance(left, ir.PropertyOf):
+        return None
+    match right:
+        case ir.Const():
+            return Condition(left.property, op, right.value)
+        case ir.ParamRef():
+            return Condition(left.property, op, params[right.name])
+    return None
+
+
+class _BatchRows:
+    """The rows of a batch as the space of the filter's one variable."""
+
+    def __init__(self, columns: Mapping[str, Column], size: int) -> None:
+        self.columns = columns
+        self.size = size
+
+    def column(self, name: str) -> Column:
+        return self.columns[name]
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        return self.columns[name].array.take(codes)
+
+    def ids(self, codes: Codes) -> pa.StringArray:
+        raise AssertionError(f"a filter knows ids as columns, and asks for {len(codes)} others")
+
+    def ranks(self, codes: Codes) -> npt.NDArray[np.integer]:
+        raise AssertionError(f"a filter knows ids as columns, and asks for {len(codes)} others")
+
+
+# ------------------------------------------------------------------ partitions and rows
+
+
+def fragment_groups(source: PinnedSource, rows: int) -> list[tuple[int, ...]]:
+    """The fragments of the pinned version, neighbours put together up to so many rows."""
+    if source.where.never:
+        return []
+    groups: list[tuple[int, ...]] = []
+    group: list[int] = []
+    held = 0
+    for fragment in open_table(source.ref).fragments():
+        if group and held + fragment.num_rows > rows:
+            groups.append(tuple(group))
+            group, held = [], 0
+        group.append(fragment.id)
+        held += fragment.num_rows
+    return [*groups, tuple(group)] if group else groups
+
+
+def read_fragments(
+    source: PinnedSource, names: Sequence[str], schema: pa.Schema, fragments: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some fragments that satisfy the filter, as batches of exactly that schema."""
+    columns = source.select(names)
+    looked_at = source.select(source.where.names())
+    table = open_table(source.ref)
+    wanted = {column.stored for column in (*columns, *looked_at)} - {None}
+    blobs = any(column.type.is_blob for column in columns)
+    options: dict[str, Any] = {"blob_handling": "all_binary"} if blobs else {}
+    batches = table.scan(
+        sorted(cast("set[str]", wanted)) or ["id"],
+        filter_expression(table.schema, source.where.pushed),
+        fragment_ids=fragments,
+        batch_size=_BLOB_BATCH_ROWS if blobs else None,
+        **options,
+    )
+    for batch in batches:
+        kept = _kept(batch, looked_at, source.where)
+        if kept.num_rows:
+            yield _batch(kept, columns, schema)
+
+
+def _kept(
+    batch: pa.RecordBatch, columns: Sequence[SourceColumn], where: RowFilter
+) -> pa.RecordBatch:
+    if not where.checked:
+        return batch
+    import pyarrow as pa
+
+    from omnigraph.read.columns import Column
+
+    values = {
+        column.name: Column(column.type, _values(batch, column, column.type.arrow_type()))
+        for column in columns
+    }
+    mask = mask_of(where.checked, _BatchRows(values, batch.num_rows), where.params)
+    return batch.filter(pa.array(mask))
+
+
+def _batch(
+    batch: pa.RecordBatch, columns: Sequence[SourceColumn], schema: pa.Schema
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    arrays = [
+        _values(batch, column, wanted.type)
+        for column, wanted in zip(columns, schema, strict=True)
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _values(batch: pa.RecordBatch, column: SourceColumn, wanted: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if column.stored is None:
+        return pa.nulls(batch.num_rows, wanted)
+    values = batch.column(column.stored)
+    return values if values.type == wanted else values.cast(wanted)

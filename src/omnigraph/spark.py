@@ -1,0 +1,248 @@
+"""The Spark door: `spark.read.format("omnigraph")` and `df.write.format("omnigraph")`.
+
+Spark makes these objects in Python processes of its own, pickles them, and calls them in others: for
+the schema, for planning, in every task, and for the commit. Each process opens the graph by its
+address, so only the locks and checks of the commit protocol stand between writers, as everywhere.
+Such a process lives for a second or two: what it does not need is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.types import PropType, Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from omnigraph.pipeline.datasource_read import PinnedSource, SourceColumn
+    from omnigraph.pipeline.datasource_write import WritePlan, Written
+
+NAME = "omnigraph"
+
+_TYPES: dict[Scalar, DataType] = {
+    Scalar.STRING: StringType(),
+    Scalar.BOOL: BooleanType(),
+    Scalar.I32: IntegerType(),
+    Scalar.I64: LongType(),
+    # Spark has no unsigned integers: the next type that holds every value.
+    Scalar.U32: LongType(),
+    Scalar.U64: DecimalType(20, 0),
+    Scalar.F32: FloatType(),
+    Scalar.F64: DoubleType(),
+    Scalar.DATE: DateType(),
+    Scalar.DATETIME: TimestampType(),
+    Scalar.BLOB: BinaryType(),
+}
+
+
+def register(session: SparkSession) -> None:
+    """Make the format `omnigraph` known to a session that does not find it by itself."""
+    session.dataSource.register(OmniGraphSource)
+
+
+class OmniGraphSource(DataSource):
+    """A node or edge type of a graph as a Spark data source."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._pinned: PinnedSource | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What to give to `format`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of the type, or those that the option `columns` names."""
+        from omnigraph.pipeline.datasource import read_options
+
+        with _plainly():
+            names = read_options(self.options).columns
+            source = self._source()
+            return spark_schema(source.columns if names is None else source.select(names))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of these columns of the pinned version."""
+        from omnigraph.pipeline.datasource import read_options
+
+        with _plainly():
+            rows = read_options(self.options).partition_rows
+            source = self._source()
+            for field in schema.fields:
+                _check_type(source, field)
+            return _Reader(source, schema, rows)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of rows with these columns, in place of the others or beside them."""
+        from omnigraph.graph.opening import open as open_graph
+        from omnigraph.pipeline.datasource import write_options
+        from omnigraph.pipeline.datasource_write import plan_write
+
+        with _plainly():
+            asked = write_options(self.options)
+            with open_graph(asked.graph, mode="r") as graph:
+                accepted, columns = graph.schema.pinned(), _arrow_schema(schema)
+                plan = plan_write(graph.space, accepted, asked, columns, overwrite=overwrite)
+            return _Writer(plan)
+
+    def _source(self) -> PinnedSource:
+        """What the read sees, fixed the first time: Spark plans one frame more than once."""
+        if self._pinned is None:
+            from omnigraph.graph.opening import open as open_graph
+            from omnigraph.graph.reads import resolve
+            from omnigraph.pipeline.datasource import find_type, read_options
+            from omnigraph.pipeline.datasource_read import pin_source
+
+            asked = read_options(self.options)
+            with open_graph(asked.graph, mode="r") as graph:
+                snapshot, catalog = resolve(graph, asked.target)
+                entity = find_type(catalog, asked.type)
+                self._pinned = pin_source(graph.space, snapshot, catalog, entity, asked)
+        return self._pinned
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel pinned, also where the caller gave the schema and none was asked for."""
+        with suppress(OmniGraphError):  # `reader` will say it
+            self._source()
+        return self.__dict__
+
+
+def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
+    """The columns as Spark sees them."""
+    return StructType(
+        [StructField(column.name, spark_type(column.type), column.type.nullable)
+         for column in columns]
+    )  # fmt: skip
+
+
+def spark_type(type: PropType) -> DataType:
+    """The Spark type of a property; every value has a place in it."""
+    element = _TYPES[type.scalar]
+    return ArrayType(element) if type.is_list or type.is_vector else element
+
+
+def _check_type(source: PinnedSource, field: StructField) -> None:
+    (column,) = source.select([field.name])
+    wanted, given = spark_type(column.type).simpleString(), field.dataType.simpleString()
+    if given != wanted:
+        raise BadRequest(
+            f"{source.type_name}.{field.name} is {column.type} and comes as {wanted}, not as "
+            f"{given}; cast it afterwards",
+            column=field.name,
+        )
+
+
+class _Fragments(InputPartition):
+    """Some fragments of the pinned version."""
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, source: PinnedSource, schema: StructType, partition_rows: int) -> None:
+        self._source = source
+        self._schema = schema
+        self._partition_rows = partition_rows
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from omnigraph.pipeline.datasource_read import fragment_groups
+
+        with _plainly():
+            groups = fragment_groups(self._source, self._partition_rows)
+        return [_Fragments(group) for group in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from omnigraph.pipeline.datasource_read import read_fragments
+
+        # Spark makes a partition of its own where there is none.
+        if isinstance(partition, _Fragments):
+            names, schema = self._schema.fieldNames(), _arrow_schema(self._schema)
+            with _plainly():
+                yield from read_fragments(self._source, names, schema, partition.value)
+
+
+@dataclass
+class _Message(WriterCommitMessage):
+    """What a task tells the commit."""
+
+    written: Written
+
+
+class _Writer(DataSourceArrowWriter):
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from pyspark import TaskContext
+
+        from omnigraph.pipeline.datasource_write import write_rows
+
+        task = TaskContext.get()
+        assert task is not None
+        with _plainly():
+            return _Message(write_rows(self._plan, iterator, task.partitionId()))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        from omnigraph.graph.opening import open as open_graph
+        from omnigraph.pipeline.datasource_write import commit_rows
+
+        asked = self._plan.options
+        with _plainly(), open_graph(asked.graph) as graph:
+            commit_rows(graph.space, self._plan, _told(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        from omnigraph.pipeline.datasource_write import discard_rows
+
+        with _plainly():
+            discard_rows(self._plan, _told(messages))
+
+
+def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """What tasks told; of one that failed there is nothing."""
+    return [message.written for message in messages if isinstance(message, _Message)]
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """The very Arrow types that Spark compares with."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Let errors of ours through without the way they took, all of which Spark would show."""
+    try:
+        yield
+    except OmniGraphError as error:
+        raise copy(error) from None
