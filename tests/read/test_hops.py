@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from omnigraph.lang.query import ir
 from omnigraph.read import hops, hops_numpy
+from omnigraph.read.adjacency import csr_of
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import _Run
 from tests.read.adjacency import adjacency, edges, only
@@ -172,3 +173,12 @@ def test_a_start_is_reached_from_another_start_but_not_by_its_own_cycle():
     assert reached(cycle, 3, [0], 1, 9) == [1, 2]
     assert reached(cycle, 3, [0, 2], 1, 1) == [0, 1]
     assert reached(cycle, 3, [0, 1], 1, 2) == [0, 1, 2]
+
+
+def test_hubs_are_expected_to_cost_much():
+    """From a leaf of a star one hop leads to the hub, and the next one everywhere."""
+    size = 1000
+    hub, leaves = np.zeros(size - 1, np.int32), np.arange(1, size, dtype=np.int32)
+    star = csr_of(np.concatenate([hub, leaves]), np.concatenate([leaves, hub]), (size, size))
+    assert hops._followed(star, 1, 1) < 3
+    assert hops._followed(star, 1, 2) > size / 4

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Pairs in a chunk, about.
 CHUNK = 1 << 20
+_SAMPLE = 4096
 
 _twins = kernels.Twins("omnigraph.read.hops_numba")
 
@@ -108,12 +109,21 @@ def _cost(csr: Adjacency, starts: Codes, max: int) -> float:
 def _followed(csr: Adjacency, starts: int, max: int) -> float:
     """How many edges a search from some starts together may follow."""
     edges, total, frontier = len(csr.indices), 0.0, float(starts)
-    for _ in range(builtins.min(max, 20)):
-        frontier *= edges / (csr.shape[0] or 1)
+    degree = edges / (csr.shape[0] or 1)
+    for hop in range(builtins.min(max, 20)):
+        frontier *= degree
         total += frontier
         if total >= edges:
             return edges
+        if hop == 0:
+            degree = _degree_at_ends(csr)
     return total
+
+
+def _degree_at_ends(csr: Adjacency) -> float:
+    """The mean degree of what edges lead to, which hubs make far larger than that of all nodes."""
+    some = csr.indices[:: len(csr.indices) // _SAMPLE + 1]
+    return float((csr.indptr[some + 1] - csr.indptr[some]).mean()) if len(some) else 0.0
 
 
 def _loops(csr: Adjacency) -> Mask:
