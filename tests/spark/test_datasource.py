@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
+import io
+import re
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph.spark import register
+
+MANUAL = Path(__file__).parents[2] / "docs" / "user" / "spark.md"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 SCHEMA = """
 node Thing {
@@ -220,6 +226,21 @@ def test_errors_say_what_is_wrong_and_not_how_we_found_it(spark, graph, type, op
 def test_types_of_a_schema_are_the_types_that_come(spark, graph):
     with pytest.raises(Exception, match=r"Person.age is I32\? and comes as int, not as string"):
         read(spark, graph, "Person").schema("age string").load().collect()
+
+
+def test_the_manual_shows_what_happens(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"spark": spark}
+    shown = ""
+    for language, text in FENCE.findall(MANUAL.read_text("utf-8")):
+        if language == "py":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, str(MANUAL), "exec"), namespace)
+            shown = printed.getvalue()
+        elif language == "text":
+            assert shown == text
+    assert shown, "the page has examples"
 
 
 CLUSTER = """
