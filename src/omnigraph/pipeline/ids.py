@@ -53,6 +53,13 @@ def derive_ids(
     return pc.coalesce(given, made), bad_batch([])
 
 
+def named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
+    """How many rows have an id from their record; the others get one that nothing else has."""
+    if isinstance(entity, NodeType) and entity.key is not None:
+        return int(batch.num_rows)
+    return int(batch.num_rows - batch.column(ID).null_count)
+
+
 def _keyed_ids(
     node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch
 ) -> tuple[pa.Array, pa.RecordBatch]:

@@ -43,6 +43,11 @@ class Incoming(Protocol):
         """How many there are, those that lose to a later record included."""
         ...
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an id may be that of another row, there or incoming; made ids never are."""
+        ...
+
     def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
         """Some columns of all rows."""
         ...

@@ -18,7 +18,7 @@ from omnigraph.embeddings.provider import (
 )
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.pipeline.batches import Entity, Parsed, TypedBatch
-from omnigraph.pipeline.ids import derive_ids, id_aliases
+from omnigraph.pipeline.ids import derive_ids, id_aliases, named_rows
 from omnigraph.pipeline.incoming import place_of, record_order
 from omnigraph.pipeline.report import Bad, first_of_each
 from omnigraph.validate.change_set import ORDER
@@ -38,6 +38,8 @@ class Judged:
     rows: list[TypedBatch] = field(default_factory=list)
     bad: list[Bad] = field(default_factory=list)
     aliases: Aliases = field(default_factory=dict)
+    named: dict[str, int] = field(default_factory=dict)
+    """By table: how many rows have an id that another row may have too."""
     embeddings_pending: int = 0
 
 
@@ -67,6 +69,7 @@ class RowRules:
         ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started_at_ms)
         for bad in errors.to_pylist():
             yield Bad(**bad)
+        judged.named[typed.table_key] = named_rows(entity, typed.batch)
         aliases = id_aliases(entity, typed.batch, ids)
         if aliases:
             judged.aliases.setdefault(entity.name, {}).update(aliases)

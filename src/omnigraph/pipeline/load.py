@@ -210,7 +210,9 @@ class _Load:
         for key, incoming in self.incoming.items():
             columns = ["id", *needed_columns(incoming.entity), ORDER]
             pending = incoming.frame(runner, columns)
-            if self.request.mode == "merge":
+            if not incoming.may_repeat:
+                losers[key] = 0
+            elif self.request.mode == "merge":
                 lost = runner.sql(LOSERS, {"pend": pending})
                 losers[key] = incoming.leave_out(runner, lost)
                 if losers[key]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 ROWS, BAD, ALIASES, FAILURE, COUNT = "rows", "bad", "aliases", "failure", "count"
 
 COLUMNS = (
-    "task bigint, seq bigint, kind string, key string, records bigint, pending bigint, "
-    "narrow binary, wide binary"
+    "task bigint, seq bigint, kind string, key string, records bigint, named bigint, "
+    "pending bigint, narrow binary, wide binary"
 )
 """One row of Spark's: ``records`` of the table ``key`` (or bad ones), by task and block."""
 
@@ -38,6 +38,7 @@ class Payload(NamedTuple):
     kind: str
     key: str | None
     records: int
+    named: int = 0
     pending: int = 0
     narrow: Any = None
     wide: Any = None
@@ -78,7 +79,8 @@ def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[
         needed = narrow_columns(rules.catalog.entity(key))
         rest = [name for name in batch.schema.names if name not in needed]
         narrow, wide = ipc_bytes(batch.select(needed)), ipc_bytes(batch.select(rest))
-        yield Payload(task, seq, ROWS, key, batch.num_rows, pending, narrow, wide)
+        named = judged.named[key]
+        yield Payload(task, seq, ROWS, key, batch.num_rows, named, pending, narrow, wide)
         pending = 0
 
 
@@ -123,7 +125,7 @@ def arrow_row(payload: Payload) -> pa.RecordBatch:
 
     numbers = [pa.array([value], pa.int64()) for value in (payload.task, payload.seq)]
     texts = [pa.array([value], pa.utf8()) for value in (payload.kind, payload.key)]
-    counts = [pa.array([value], pa.int64()) for value in (payload.records, payload.pending)]
+    counts = [pa.array([value], pa.int64()) for value in payload[4:7]]
     data = [_binary(value) for value in (payload.narrow, payload.wide)]
     return pa.RecordBatch.from_arrays(
         [*numbers, *texts, *counts, *data], names=list(Payload._fields)

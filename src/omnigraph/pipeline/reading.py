@@ -75,3 +75,4 @@ class _Reading:
                 path = self.directory / f"{len(self.incoming)}.arrow"
                 self.incoming[key] = SpooledRows(self.rules.catalog.entity(key), path)
             self.incoming[key].add(batch)
+            self.incoming[key].may_repeat |= bool(judged.named[key])

@@ -94,7 +94,9 @@ class SparkEngine:
             payloads = found.payloads.where(f"kind = '{ROWS}'").where(found.payloads["key"] == key)
             spellings = spellings_of(entity, aliases)
             self._rows.append(
-                SparkRows(self.runner(), entity, rows, self.cores, payloads, spellings)
+                SparkRows(
+                    self.runner(), entity, rows, key in found.named, self.cores, payloads, spellings
+                )
             )
         return {rows.entity.table_key: rows for rows in self._rows}
 
@@ -212,6 +214,7 @@ class _Found:
 
     payloads: DataFrame
     rows: dict[str, int]
+    named: set[str]
     pending: int
     kinds: dict[str, int]
 
@@ -221,7 +224,9 @@ class _Found:
         from pyspark.sql import functions as f
 
         counted = payloads.groupBy("kind", "key").agg(
-            f.sum("records").alias("records"), f.sum("pending").alias("pending")
+            f.sum("records").alias("records"),
+            f.sum("named").alias("named"),
+            f.sum("pending").alias("pending"),
         )
         totals = counted.toArrow().to_pylist()
         rows = [total for total in totals if total["kind"] == ROWS]
@@ -229,7 +234,8 @@ class _Found:
         for total in totals:
             kinds[total["kind"]] = kinds.get(total["kind"], 0) + total["records"]
         by_key = {total["key"]: total["records"] for total in rows}
-        return cls(payloads, by_key, sum(total["pending"] for total in rows), kinds)
+        named = {total["key"] for total in rows if total["named"]}
+        return cls(payloads, by_key, named, sum(total["pending"] for total in rows), kinds)
 
     @property
     def records(self) -> int:

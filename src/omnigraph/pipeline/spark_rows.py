@@ -70,6 +70,7 @@ class SparkRows:
     runner: SparkRunner
     entity: Entity
     rows: int
+    may_repeat: bool
     cores: int
     payloads: DataFrame
     spellings: Spellings
@@ -124,7 +125,7 @@ class SparkRows:
 
     def stage(self, table: Table, mode: LoadMode) -> Staged:
         """Have executors write the rows; only what describes the files comes here."""
-        if mode == "append":
+        if mode == "append" or (mode == "merge" and not self.may_repeat):
             return stage_append_fragments(table, self._written(table, "append"))
         if mode == "overwrite":
             written = self._written(table, "overwrite")

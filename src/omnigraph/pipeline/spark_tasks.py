@@ -79,7 +79,7 @@ def read_spark_frame(
     first = (part << PART_SHIFT) + 1
     blocks = read_batches(entity, counted(), *ends, source=source.index, first_row=first)
     yield from packed(number + part, blocks, rules)
-    yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, part))
+    yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, pending=part))
 
 
 @carrying

@@ -27,6 +27,7 @@ class SpooledRows:
     def __init__(self, entity: Entity, path: Path) -> None:
         self.entity = entity
         self.rows = 0
+        self.may_repeat = False
         self._path = path
         self._writer: Any = None
         self._losers: pa.Array | None = None
@@ -70,7 +71,7 @@ class SpooledRows:
 
         stored = stored_rows(self.entity, table.schema, _read(self._path), self._losers)
         rows = pa.RecordBatchReader.from_batches(table.schema, stored)
-        if mode == "append":
+        if mode == "append" or (mode == "merge" and not self.may_repeat):
             return stage_append(table, rows)
         if mode == "overwrite":
             return stage_overwrite(table, rows)

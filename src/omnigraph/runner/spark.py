@@ -45,6 +45,10 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # Some rows are megabytes: without a bound on bytes a batch of them could be gigabytes.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+    # What is kept is read a few times: packing it tightly costs more than it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Ids in a hash table of this size are met sooner than ids in order.
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
 }
 
 
