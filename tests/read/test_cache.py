@@ -139,3 +139,34 @@ def test_builds_of_different_keys_do_not_wait_for_each_other():
     cache = ByteCache(100)
     inner = cache.get("a", lambda: put(cache, "b", 10), len)
     assert cache.peek("b") is inner
+
+
+class _InterruptedLock:
+    """A lock that is let go with Ctrl-C, once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.is_due = True
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+        if self.is_due:
+            self.is_due = False
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_leaves_nobody_waiting():
+    cache = ByteCache(100)
+    cache._lock = _InterruptedLock()
+    with pytest.raises(KeyboardInterrupt):
+        cache.get("k", lambda: 1, lambda _: 1)
+    found = []
+    other = threading.Thread(
+        target=lambda: found.append(cache.get("k", lambda: 2, lambda _: 1)), daemon=True
+    )
+    other.start()
+    other.join(10)
+    assert found == [2]

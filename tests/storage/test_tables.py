@@ -527,3 +527,8 @@ def test_a_failure_of_lance_says_what_to_do_next(said, advice):
     with pytest.raises(StorageError, match=advice) as caught, lance_errors("reading"):
         raise OSError(said)
     assert ".rs" not in str(caught.value)
+
+
+def test_an_interrupt_is_no_failure_of_the_store():
+    with pytest.raises(KeyboardInterrupt), lance_errors("reading"):
+        raise pa.ArrowInvalid("External error: KeyboardInterrupt: ")

@@ -42,28 +42,31 @@ class ByteCache:
 
         A build that fails raises where it ran; of the threads that waited, one tries again.
         """
-        while True:
-            with self._lock:
-                entry = self._entries.get(key)
-                if entry is not None:
-                    self._entries.move_to_end(key)
-                    self._recount(entry)
-                    self._shrink()
-                    value: T = entry.value
-                    return value
-                pending = self._building.get(key)
-                if pending is None:
-                    done = self._building[key] = threading.Event()
-                    break
-            pending.wait()
+        done: threading.Event | None = None
+        # Ctrl-C can come at any point, and nobody may be left waiting for a build that is none.
         try:
+            while True:
+                with self._lock:
+                    entry = self._entries.get(key)
+                    if entry is not None:
+                        self._entries.move_to_end(key)
+                        self._recount(entry)
+                        self._shrink()
+                        value: T = entry.value
+                        return value
+                    pending = self._building.get(key)
+                    if pending is None:
+                        done = self._building[key] = threading.Event()
+                        break
+                pending.wait()
             value = build()
             self._keep(key, value, size)
             return value
         finally:
-            with self._lock:
-                del self._building[key]
-            done.set()
+            if done is not None:
+                with self._lock:
+                    self._building.pop(key, None)
+                done.set()
 
     def peek(self, key: Hashable) -> Any | None:
         """The value of the key when it is there; neither builds it nor counts as a use."""

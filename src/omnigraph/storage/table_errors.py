@@ -60,6 +60,9 @@ _DAMAGE = re.compile(
 )
 
 
+_INTERRUPTED = "External error: KeyboardInterrupt"
+
+
 def reason(error: BaseException) -> str:
     """What Lance said, without the places in its source."""
     return _RUST_PLACES.sub("", str(error)).strip() or type(error).__name__
@@ -80,6 +83,9 @@ def lance_errors(doing: str) -> Iterator[None]:
     except OmniGraphError:
         raise
     except Exception as error:
+        if _INTERRUPTED in str(error):
+            # Arrow met Ctrl-C while it called back into Python.
+            raise KeyboardInterrupt from error
         raise StorageError(f"{doing} failed: {reason(error)}; {_next_step(error)}") from error
     except BaseException as error:
         # A panic in Rust arrives as a BaseException of its own, with no class to name.
