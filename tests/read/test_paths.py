@@ -1,0 +1,100 @@
+"""Which way a match is answered, and that look-ups read no more than they must."""
+
+import pytest
+
+import omnigraph
+from omnigraph.lang.query import compile_query
+from omnigraph.lang.query.ir import NOW_PARAM
+from omnigraph.read import paths
+from omnigraph.read.execute import run_read
+from omnigraph.storage.handles import Table
+
+SCHEMA = """
+    node Person { name: String @key  age: I32?  bio: String? }
+    edge Knows: Person -> Person
+"""
+BY_KEY = 'query q() { match { $p: Person { name: "p7" } } return { $p.age } }'
+ONE_HOP = 'query q() { match { $p: Person { name: "p7" }  $p knows $q } return { $q.name } }'
+EVERYBODY = "query q() { match { $p knows $q } return { count($q) as n } }"
+TEXT = 'query q() { match { $p: Person { name: "p7" }  search($p.bio, "x") } return { $p.age } }'
+
+
+@pytest.fixture
+def graph(tmp_path):
+    records = [{"type": "Person", "data": {"name": f"p{at}", "age": at}} for at in range(40)]
+    records += [{"edge": "Knows", "from": f"p{at}", "to": f"p{at + 1}"} for at in range(39)]
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        graph.load(records)
+        yield graph
+
+
+@pytest.fixture
+def no_table_is_small(monkeypatch):
+    """Every table counts as too large to be numbered for one question."""
+    monkeypatch.setattr(paths, "_SMALL", 0.0)
+    monkeypatch.setattr("omnigraph.read.neighbourhood.FEW_ROWS", 0)
+
+
+def opened(graph):
+    return graph.reader.view(graph.snapshot(), graph.schema.catalog)
+
+
+def plan_of(graph, text):
+    return compile_query(graph.schema.catalog, text)
+
+
+def test_small_tables_are_numbered_at_once(graph):
+    assert paths.choose_path(opened(graph), plan_of(graph, BY_KEY)) == "csr"
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_a_question_by_key_numbers_nothing(graph):
+    view = opened(graph)
+    assert paths.choose_path(view, plan_of(graph, ONE_HOP)) == "indexed"
+    answer = run_read(view, plan_of(graph, ONE_HOP), {NOW_PARAM: 0})
+    assert answer.to_pylist() == [{"q.name": "p8"}]
+    assert not view.has_nodes("Person")
+    assert not view.has_topology("Knows")
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_a_question_without_a_start_numbers_the_tables(graph):
+    view = opened(graph)
+    answer = run_read(view, plan_of(graph, EVERYBODY), {NOW_PARAM: 0})
+    assert answer.to_pylist() == [{"n": 39}]
+    assert view.has_topology("Knows")
+    assert paths.choose_path(view, plan_of(graph, ONE_HOP)) == "csr"
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_search_numbers_its_nodes(graph):
+    assert paths.choose_path(opened(graph), plan_of(graph, TEXT)) == "csr"
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph, monkeypatch):
+    monkeypatch.setattr(paths, "_NODE_SECONDS", 1.0)
+    view, plan = opened(graph), plan_of(graph, BY_KEY)
+    run_read(view, plan, {NOW_PARAM: 0})
+    assert 0 < view.spent < 40
+    assert paths.choose_path(view, plan) == "indexed"
+    view.spent = 40.0
+    assert paths.choose_path(view, plan) == "csr"
+    # Another commit is another state: what was paid for is not carried over.
+    graph.mutate('query m() { insert Person { name: "new" } }')
+    assert paths.choose_path(opened(graph), plan) == "indexed"
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_a_node_found_by_its_key_is_read_once(graph, monkeypatch):
+    reads = []
+    read = Table.read
+
+    def counted(self, *args, **options):
+        reads.append(self.ref.uri)
+        return read(self, *args, **options)
+
+    monkeypatch.setattr(Table, "read", counted)
+    answer = run_read(opened(graph), plan_of(graph, BY_KEY), {NOW_PARAM: 0})
+    assert answer.to_pylist() == [{"p.age": 7}]
+    assert len(reads) == 1
