@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 
 import pytest
 
 import omnigraph as og
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    CommitNotFound,
+    HistoryReclaimed,
+    StorageError,
+    VersionNotFound,
+)
+from omnigraph.storage.handles import open_table
+from omnigraph.storage.inline_residual import cleanup_versions
 from tests.read.search_queries import SCHEMA
 
 ODD_IDS = [
@@ -104,3 +115,63 @@ def test_a_graph_without_rows_answers(graph, monkeypatch, text, mode):
     assert graph.query(f"query q() {{ {text} }}").rows == []
     graph.ensure_indices()
     assert graph.query(f"query q() {{ {text} }}").rows == []
+
+
+ALL = "query q() { match { $a: Doc } return { $a } }"
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "advice"),
+    [
+        ({"branch": "nowhere"}, BranchNotFound, "list the branches"),
+        ({"snapshot": "nothing"}, CommitNotFound, "list the commits"),
+        ({"version": 99}, VersionNotFound, "its versions are 1 to 1"),
+        ({"version": 0}, VersionNotFound, "its versions are 1 to 1"),
+        ({"branch": "main", "snapshot": "x"}, BadRequest, "one"),
+    ],
+)
+def test_a_target_that_is_not_there_is_named(graph, target, error, advice):
+    with pytest.raises(error, match=advice):
+        graph.query(ALL, **target)
+
+
+def test_a_cleaned_up_state_is_refused(graph):
+    graph.load([doc("a"), doc("b")])
+    before = graph.snapshot()
+    graph.mutate('query q() { delete Doc where ref = "a" }')
+    table = open_table(graph.space.pinned(graph.snapshot().tables["node:Doc"]))
+    cleanup_versions(table, [before.tables["node:Doc"].table_version])
+    for target in ({"snapshot": before.graph_commit_id}, {"version": before.manifest_version}):
+        with pytest.raises(HistoryReclaimed, match="read a newer state"):
+            graph.query(ALL, **target)
+    assert graph.query(ALL).rows == [{"a": "b"}]
+
+
+def test_a_cache_directory_that_cannot_be_one_is_named(graph, tmp_path, monkeypatch):
+    """Only what needs an index on disk needs the directory."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file"))
+    graph.load([doc("a", title="runs")])
+    found = 'query q() { match { $a: Doc  search($a.title, "run") } return { $a } }'
+    assert graph.query(found).rows == [{"a": "a"}]
+    best = 'query q() { match { $a: Doc } return { $a } order { bm25($a.title, "run") } }'
+    with pytest.raises(StorageError, match="OMNIGRAPH_CACHE_DIR"):
+        graph.query(best)
+
+
+@pytest.mark.parametrize("megabytes", ["0", "1"])
+def test_a_small_cache_changes_nothing(graph, monkeypatch, megabytes):
+    names = [f"d{at:02d}" for at in range(30)]
+    graph.load([doc(name, num=at % 3, body="runs") for at, name in enumerate(names)])
+    graph.load([cites(one, two) for one, two in itertools.pairwise(names)])
+    asked = [
+        "match { $a cites $b  $b cites $c  $a.num != $c.num } return { $a.num, count($c) as n }",
+        "match { $a cites{1,3} $b } return { $a, $b } order { $b.num, $a.num } limit 9",
+        'match { $a cites $b  search($b.body, "run") } return { $a } order { $a.ref }',
+    ]
+    texts = [f"query q() {{ {one} }}" for one in asked]
+    expected = [graph.query(text).rows for text in texts]
+    assert all(expected)
+    monkeypatch.setenv("OMNIGRAPH_CACHE_MB", megabytes)
+    with og.open(graph.uri, mode="r") as other:
+        assert [other.query(text).rows for text in texts] == expected

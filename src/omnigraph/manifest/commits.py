@@ -84,7 +84,8 @@ def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
             if found is not None:
                 return found
     raise CommitNotFound(
-        f"no live branch holds the commit `{graph_commit_id}`", graph_commit_id=graph_commit_id
+        f"no live branch holds the commit `{graph_commit_id}`; list the commits to see which there are",
+        graph_commit_id=graph_commit_id,
     )
 
 

@@ -234,7 +234,9 @@ class _Ref:
 
 def branch_not_found(branch: str) -> BranchNotFound:
     """The error for a branch that is not there."""
-    return BranchNotFound(f"there is no branch `{branch}`", branch=branch)
+    return BranchNotFound(
+        f"there is no branch `{branch}`; list the branches to see which there are", branch=branch
+    )
 
 
 def read_head_row(table: Table) -> Head:
