@@ -17,6 +17,7 @@ from omnigraph.errors import (
     KeyConflict,
     OmniGraphError,
 )
+from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.datasource import write_options
 from omnigraph.pipeline.datasource_write import (
     commit_rows,
@@ -315,6 +316,26 @@ def test_a_commit_of_somebody_else_meanwhile_counts(graph):
     graph.load([{"type": "Person", "data": {"name": "d"}}])
     with pytest.raises(KeyConflict, match="already has the id 'd'"):
         commit_rows(graph.space, made, written)
+
+
+@pytest.mark.parametrize("options", [{}, {"merge": "true"}, {"overwrite": True}])
+def test_a_race_lost_at_the_last_moment_is_run_again(graph, monkeypatch, options):
+    real, others = loading.commit_conditionally, iter("xyz")
+
+    def late(*arguments):
+        rival = next(others, None)
+        if rival is not None:
+            monkeypatch.setattr(loading, "commit_conditionally", real)
+            with og.open(graph.uri) as other:
+                other.load([{"type": "Person", "data": {"name": rival}}])
+            monkeypatch.setattr(loading, "commit_conditionally", late)
+        return real(*arguments)
+
+    monkeypatch.setattr(loading, "commit_conditionally", late)
+    write(graph, people("a", "b"), **options)
+    rivals = [] if options.get("overwrite") else ["x", "y", "z"]
+    assert sorted(stored(graph)) == ["a", "b", *rivals]
+    assert commits(graph) == 5
 
 
 def test_a_branch_that_was_made_anew_is_not_written_to(graph):

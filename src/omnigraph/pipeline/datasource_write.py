@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_PARTITIONS = 1 << (63 - SOURCE_SHIFT)
+RETRIES = 3
+"""A whole job is not thrown away because another writer came between its last look and its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,7 @@ def commit_rows(space: Workspace, plan: WritePlan, written: Sequence[Written]) -
             plan.mode,
             plan.options.branch,
             actor_id=plan.options.actor,
+            retries=RETRIES,
             ir_hash=plan.ir_hash,
         )
         result = load(space, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
