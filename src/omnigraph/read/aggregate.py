@@ -6,11 +6,11 @@ are those lines, until all are one; what has a group's name is fetched for the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.lang.query import ir
-from omnigraph.read.bindings import Bindings, Carried
+from omnigraph.read.bindings import Bindings, Carried, joined
 from omnigraph.read.grouping import Lines, Measure, Slot, given, merged, neutral, reduced
 from omnigraph.read.numbers import sortable, unsortable
 from omnigraph.read.predicates import is_worth_all
@@ -304,57 +304,13 @@ class Aggregator:
 _ENTITY: Any = object()
 
 
-def joined(batches: Sequence[Bindings]) -> Bindings:
-    """Several batches of one match as one."""
-    import numpy as np
-
-    if len(batches) == 1:
-        return batches[0]
-    weights = None
-    if any(batch.weights is not None for batch in batches):
-        weights = np.concatenate(
-            [np.ones(b.rows, np.int64) if b.weights is None else b.weights for b in batches]
-        )
-    return Bindings(
-        sum(batch.rows for batch in batches),
-        {name: np.concatenate([b.codes[name] for b in batches]) for name in batches[0].codes},
-        weights,
-        {
-            at: _joined_carried([batch.carried[at] for batch in batches])
-            for at in batches[0].carried
-        },
-    )
-
-
-def _joined_carried(parts: Sequence[Carried]) -> Carried:
-    import numpy as np
-
-    return Carried(
-        np.concatenate([part.counts for part in parts]),
-        parts[0].column,
-        None if parts[0].sums is None else np.concatenate([given(p.sums) for p in parts]),
-        None if parts[0].best is None else np.concatenate([given(p.best) for p in parts]),
-    )
-
-
 def _without_absent(batch: Bindings) -> Bindings:
     """The batch without rows that stand for none."""
     import numpy as np
 
     if batch.weights is None or batch.weights.all():
         return batch
-    kept = np.flatnonzero(batch.weights)
-    carried = {
-        at: Carried(
-            part.counts[kept],
-            part.column,
-            None if part.sums is None else part.sums[kept],
-            None if part.best is None else part.best[kept],
-        )
-        for at, part in batch.carried.items()
-    }
-    codes = {name: codes[kept] for name, codes in batch.codes.items()}
-    return Bindings(len(kept), codes, batch.weights[kept], carried)
+    return batch.at(np.flatnonzero(batch.weights))
 
 
 def _key(values: Integers) -> Key:

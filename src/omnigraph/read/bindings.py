@@ -6,7 +6,7 @@ the position of a stored edge. Properties are looked at late, by code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +62,12 @@ class Carried:
     sums: Floats | None = None
     best: Codes | None = None
 
+    def at(self, rows: Counts) -> Carried:
+        """The entries of these rows."""
+        sums = None if self.sums is None else self.sums[rows]
+        best = None if self.best is None else self.best[rows]
+        return Carried(self.counts[rows], self.column, sums, best)
+
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
@@ -76,3 +82,42 @@ class Bindings:
     codes: Mapping[str, Codes]
     weights: Counts | None = None
     carried: Mapping[int, Carried] = field(default_factory=dict)
+
+    def at(self, rows: Counts) -> Bindings:
+        """The rows at these positions."""
+        codes = {name: column[rows] for name, column in self.codes.items()}
+        weights = None if self.weights is None else self.weights[rows]
+        carried = {key: entry.at(rows) for key, entry in self.carried.items()}
+        return Bindings(len(rows), codes, weights, carried)
+
+
+def joined(batches: Sequence[Bindings]) -> Bindings:
+    """Several batches of one match as one."""
+    import numpy as np
+
+    if len(batches) == 1:
+        return batches[0]
+    weights = None
+    if any(batch.weights is not None for batch in batches):
+        weights = np.concatenate(
+            [np.ones(b.rows, np.int64) if b.weights is None else b.weights for b in batches]
+        )
+    return Bindings(
+        sum(batch.rows for batch in batches),
+        {name: np.concatenate([b.codes[name] for b in batches]) for name in batches[0].codes},
+        weights,
+        {at: _carried([batch.carried[at] for batch in batches]) for at in batches[0].carried},
+    )
+
+
+def _carried(parts: Sequence[Carried]) -> Carried:
+    import numpy as np
+
+    sums = [part.sums for part in parts if part.sums is not None]
+    best = [part.best for part in parts if part.best is not None]
+    return Carried(
+        np.concatenate([part.counts for part in parts]),
+        parts[0].column,
+        np.concatenate(sums) if sums else None,
+        np.concatenate(best) if best else None,
+    )

@@ -7,12 +7,12 @@ shown. With a limit no more rows are kept than could still be shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.lang.query import ir
-from omnigraph.read.bindings import Bindings
+from omnigraph.read.bindings import Bindings, joined
 from omnigraph.read.numbers import sortable
 from omnigraph.read.predicates import is_worth_all
 from omnigraph.read.projection import project
@@ -77,7 +77,7 @@ class Collector:
 
         if not self._batches:
             return project(self._plan, self._spaces, self._params, {}, 0, None)
-        rows = _joined(self._batches)
+        rows = joined(self._batches)
         self._batches = [rows]
         every = np.arange(rows.rows)
         at = _repeated(self._in_order(rows, every), rows.weights, self._plan.limit)
@@ -104,7 +104,7 @@ class Collector:
             worst = max(int(key(held)(slice(None)).max()) for held in self._batches)
             fits = key(batch)(slice(None)) <= worst
             kept = fits if kept is None else kept & fits
-        return batch if kept is None or kept.all() else _taken(batch, np.flatnonzero(kept))
+        return batch if kept is None or kept.all() else batch.at(np.flatnonzero(kept))
 
     def _leading_key(self) -> _RowKey | None:
         """The first key, where its integers compare between batches."""
@@ -113,13 +113,13 @@ class Collector:
         return self._keys[0] if self._keys and self._keys[0].is_lasting else None
 
     def _prune(self, limit: int) -> None:
-        rows = _joined(self._batches)
+        rows = joined(self._batches)
         chosen = (
             best(rows.rows, self._bound(rows), limit)
             if self._places is None
             else self._best_ranked(self._places, rows, limit)
         )
-        rows = _taken(rows, chosen)
+        rows = rows.at(chosen)
         self._batches, self._rows, self._is_pruned = [rows], rows.rows, True
         # Tied entities may leave more than the limit: wait until there is as much again.
         self._prune_at = max(self._prune_at, 2 * self._rows)
@@ -283,29 +283,6 @@ class _Places(_RowKey):
 
     def scores(self, codes: Codes) -> npt.NDArray[np.float64]:
         return self.ranked.scores[self.found(codes)]
-
-
-def _joined(batches: Sequence[Bindings]) -> Bindings:
-    """Several batches of one match as one."""
-    import numpy as np
-
-    if len(batches) == 1:
-        return batches[0]
-    weights = None
-    if any(batch.weights is not None for batch in batches):
-        weights = np.concatenate(
-            [np.ones(b.rows, np.int64) if b.weights is None else b.weights for b in batches]
-        )
-    return Bindings(
-        sum(batch.rows for batch in batches),
-        {name: np.concatenate([b.codes[name] for b in batches]) for name in batches[0].codes},
-        weights,
-    )
-
-
-def _taken(batch: Bindings, at: Counts) -> Bindings:
-    codes = {name: codes[at] for name, codes in batch.codes.items()}
-    return Bindings(len(at), codes, None if batch.weights is None else batch.weights[at])
 
 
 def _stands_for(batch: Bindings, limit: int) -> int:
