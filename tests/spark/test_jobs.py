@@ -231,6 +231,20 @@ def test_an_interrupted_build_is_recovered(spark, graph, moment):
         assert answers(reopened) == before
 
 
+def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkeypatch):
+    from omnigraph.pipeline import spark_engine
+
+    monkeypatch.setattr(spark_engine, "LARGE_TABLE_ROWS", 1)
+    monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "100000")
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        fill(graph, random.Random(6), parts=1)
+        monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
+        rng = random.Random(7)
+        result = graph.load([doc(rng, 500 + n) for n in range(60)], mode="append", engine="spark")
+        assert (result.engine, len(result.indexes_built)) == ("spark", len(DOCS))
+        assert check_whole(table_of(graph), DOCS)["id"] == 2
+
+
 # ------------------------------------------------------------------ the choice of an engine
 
 

@@ -333,7 +333,7 @@ class Graph:
         self,
         branch: str = MAIN,
         actor: str | None = None,
-        engine: Literal["auto", "local", "spark"] = "auto",
+        engine: EngineName = "auto",
     ) -> IndexReport:
         """Build every declared index that is missing on a table with rows.
 

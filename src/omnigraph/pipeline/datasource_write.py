@@ -48,6 +48,7 @@ from omnigraph.storage.staging import (
     write_fragments,
 )
 from omnigraph.validate.change_set import ORDER, needed_columns
+from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -318,6 +319,9 @@ class _WrittenEngine:
             return ReadRecords({})
         pending = sum(one.embeddings_pending for one in self.written)
         return ReadRecords({self.plan.table_key: rows}, pending)
+
+    def builds(self, _rows: int) -> Builds:
+        return build_here
 
     def close(self) -> None:
         """The files are kept or removed by the caller."""

@@ -20,6 +20,7 @@ from omnigraph.storage.blobs import blob_array
 from omnigraph.storage.handles import Table
 from omnigraph.storage.staging import Staged
 from omnigraph.validate.change_set import ORDER
+from omnigraph.write.ensure_indices import Builds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +86,10 @@ class Engine(Protocol):
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
         """Stages 1 and 2; any bad record ends the load. ``directory`` is for files of the load."""
+        ...
+
+    def builds(self, rows: int) -> Builds:
+        """How the indexes of a table of so many rows are built."""
         ...
 
     def close(self) -> None:

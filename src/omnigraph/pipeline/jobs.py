@@ -12,13 +12,14 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from omnigraph import settings
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.rows import TableState
+from omnigraph.pipeline.request import ENGINES, EngineName
 from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, spark_problem, spark_session
 from omnigraph.storage.handles import Table, TableRef, open_table
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-Engine = Literal["auto", "local", "spark"]
-ENGINES: tuple[Engine, ...] = ("auto", "local", "spark")
-
 # A smaller table has one fragment, and is done here before executors have begun.
 LARGE_TABLE_ROWS = 1_000_000
 # Every search asks every part of an index, so there is no part for less.
@@ -53,7 +51,7 @@ Result = TypeVar("Result")
 
 
 def ensure_indices_on(
-    engine: Engine,
+    engine: EngineName,
     space: Workspace,
     catalog: Catalog,
     branch: str,
@@ -74,7 +72,7 @@ def ensure_indices_on(
 
 
 def compact_on(
-    engine: Engine, space: Workspace, branch: str, actor_id: str | None = None
+    engine: EngineName, space: Workspace, branch: str, actor_id: str | None = None
 ) -> CompactionReport:
     """Compact every table that has fragments to merge in one commit, on that engine."""
     session = _session(engine)
@@ -86,10 +84,10 @@ def compact_on(
     return compact(space, branch, actor_id, rewrite_for)
 
 
-def _session(engine: Engine) -> Callable[[], SparkSession] | None:
+def _session(engine: EngineName) -> Callable[[], SparkSession] | None:
     """How to get the session, or None to work here. `auto` starts none that nobody asked for."""
     if engine not in ENGINES:
-        raise BadRequest(f'engine is {engine!r}; give "auto", "local" or "spark"')
+        raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
     if engine == "spark":
         # Now, so that what is wrong with it is said before any work.
         session = spark_session()
@@ -101,7 +99,7 @@ def _session(engine: Engine) -> Callable[[], SparkSession] | None:
 
 
 def _suits(
-    session: Callable[[], SparkSession] | None, engine: Engine, pin: TableState
+    session: Callable[[], SparkSession] | None, engine: EngineName, pin: TableState
 ) -> SparkSession | None:
     if session is None or (engine == "auto" and pin.row_count < LARGE_TABLE_ROWS):
         return None

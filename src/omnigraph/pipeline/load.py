@@ -297,7 +297,9 @@ class _Load:
             table = open_table(self.space.pinned(pin))
             # An overwrite drops every index with the rows it covered.
             wanted = missing_indexes(incoming.entity, table, all_of_them=mode == "overwrite")
-            steps += [self._told(step) for step in index_steps(incoming.entity, wanted, report)]
+            builds = self.engine.builds(after)
+            building = index_steps(incoming.entity, wanted, report, builds)
+            steps += [self._told(step) for step in building]
         return TableChange(pin, tuple(steps))
 
     def _told(self, step: StagedStep) -> StagedStep:

@@ -12,6 +12,7 @@ from omnigraph.pipeline.report import BadRecords
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.spooled import SpooledRows
 from omnigraph.runner.local import LocalRunner
+from omnigraph.write.ensure_indices import Builds, build_here
 
 
 class LocalEngine:
@@ -28,6 +29,10 @@ class LocalEngine:
     ) -> ReadRecords:
         """Read everything; any bad record ends the load."""
         return _Reading(request, rules, directory).run(report)
+
+    def builds(self, _rows: int) -> Builds:
+        """Each index in its turn."""
+        return build_here
 
     def close(self) -> None:
         """Nothing outlives a load here."""

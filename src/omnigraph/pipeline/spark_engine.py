@@ -18,6 +18,7 @@ from omnigraph.embeddings.provider import resolve_embedder
 from omnigraph.pipeline.frames import Layout
 from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
 from omnigraph.pipeline.inputs import is_spark_frame
+from omnigraph.pipeline.jobs import LARGE_TABLE_ROWS, build_on_spark
 from omnigraph.pipeline.judging import Aliases, RowRules
 from omnigraph.pipeline.locations import InMemory, LocalFile
 from omnigraph.pipeline.payloads import (
@@ -41,6 +42,7 @@ from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.spark import SparkRunner, working_session
+from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,6 +101,10 @@ class SparkEngine:
                 )
             )
         return {rows.entity.table_key: rows for rows in self._rows}
+
+    def builds(self, rows: int) -> Builds:
+        """By executors, when the table is large."""
+        return build_here if rows < LARGE_TABLE_ROWS else partial(build_on_spark, self.session)
 
     def close(self) -> None:
         """Free what the executors keep of the load."""
