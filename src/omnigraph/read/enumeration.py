@@ -1,6 +1,6 @@
 """Enumerating the rows of a match: one variable after the other, whole columns at a time.
 
-Rows start from the smallest variable. Each step adds the neighbours of what is bound, meets several
+Batch start from the smallest variable. Each step adds the neighbours of what is bound, meets several
 traversals at once by intersecting their neighbours, and applies every predicate as soon as its
 variables are there. Batches are cut before they grow, so memory stays bounded.
 """
@@ -8,18 +8,16 @@ variables are there. Batches are cut before they grow, so memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.query import ir
 from omnigraph.read import kernels
-from omnigraph.read.bindings import Bindings, Carried
+from omnigraph.read.batches import Batch
 from omnigraph.read.edge_links import EdgeLink
 from omnigraph.read.links import Link, LinkSet, pieces
 from omnigraph.read.pattern import Negation, Pattern, variables_of
-from omnigraph.read.predicates import Rows as RowSet
-from omnigraph.read.predicates import holds
-from omnigraph.read.support import Support, Totals, positions, refuse_wrap
+from omnigraph.read.predicates import Rows, holds
+from omnigraph.read.support import Support, positions, refuse_wrap
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,66 +27,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 1 << 21
 
-Step = Callable[["Rows", int], Iterator["Rows"]]
+Step = Callable[["Batch", int], Iterator["Batch"]]
 Matched = Callable[["World", Negation, Mapping[str, "Codes"], int], "Mask"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A batch on its way: codes by variable, and what each row stands for."""
-
-    count: int
-    codes: Mapping[str, Codes]
-    weights: Counts | None = None
-    totals: Mapping[int, Totals] = field(default_factory=dict)
-
-    def at(self, index: np.ndarray | slice) -> Rows:
-        """The rows at these positions, repeats included, or by a mask."""
-        codes = {name: column[index] for name, column in self.codes.items()}
-        weights = None if self.weights is None else self.weights[index]
-        totals = {key: entry.at(index) for key, entry in self.totals.items()}
-        if isinstance(index, slice):
-            count = len(range(*index.indices(self.count)))
-        else:
-            count = int(index.sum()) if index.dtype == bool else len(index)
-        return Rows(count, codes, weights, totals)
-
-    def binding(self, name: str, codes: Codes) -> Rows:
-        """The same rows with one more variable."""
-        return Rows(self.count, {**self.codes, name: codes}, self.weights, self.totals)
-
-    def only(self, names: frozenset[str]) -> Rows:
-        """The same rows with fewer variables."""
-        codes = {name: column for name, column in self.codes.items() if name in names}
-        return Rows(self.count, codes, self.weights, self.totals)
-
-    def join(self, weights: Counts | None, totals: Mapping[int, Totals]) -> Rows:
-        """The same rows, each standing for that many times more."""
-        if weights is None and not totals:
-            return self
-        if weights is None:
-            import numpy as np
-
-            weights = np.ones(self.count, dtype=np.int64)
-        both = Support(self.count, None, self.weights, self.totals).join(weights, totals)
-        return Rows(self.count, self.codes, both.weights, both.totals)
-
-    def bindings(self, kept: frozenset[str], unit: Support) -> Bindings:
-        """The batch as consumers get it, times what was summed away apart from every row."""
-        import numpy as np
-
-        rows = self.only(kept)
-        if not unit.is_full:
-            every = np.zeros(rows.count, dtype=np.int32)
-            rows = rows.join(
-                unit.multiplicities()[every],
-                {key: entry.at(every) for key, entry in unit.totals.items()},
-            )
-        carried = {
-            key: Carried(entry.counts, entry.column, entry.sums, entry.best)
-            for key, entry in rows.totals.items()
-        }
-        return Bindings(rows.count, rows.codes, rows.weights, carried)
 
 
 class Enumeration:
@@ -120,7 +60,7 @@ class Enumeration:
         self.steps: list[tuple[Step, frozenset[str]]] = []
         self.needed: list[frozenset[str]] = []
 
-    def run(self, start: Rows, batch: int | None = None) -> Iterator[Rows]:
+    def run(self, start: Batch, batch: int | None = None) -> Iterator[Batch]:
         """All rows that extend the start."""
         for name in start.codes:
             self.bound.add(name)
@@ -228,7 +168,7 @@ class Enumeration:
         """Every living code of the variable beside every row."""
         support = self.supports[name]
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
             import numpy as np
 
             listed = support.listed()
@@ -249,8 +189,8 @@ class Enumeration:
 
         return step
 
-    def _weighed(self, rows: Rows, name: str, where: np.ndarray | slice) -> Rows:
-        """Rows times what the code at that place of the variable's list stands for."""
+    def _weighed(self, rows: Batch, name: str, where: np.ndarray | slice) -> Batch:
+        """Batch times what the code at that place of the variable's list stands for."""
         support = self.supports[name]
         weights = None if support.weights is None else support.weights[where]
         return rows.join(weights, {k: entry.at(where) for k, entry in support.totals.items()})
@@ -259,7 +199,7 @@ class Enumeration:
         origin = link.span.other(name)
         edge = link.span.edge_var
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
             for found in link.expand(origin, rows.codes[origin], limit):
                 keep, where = self._living(name, found.targets)
                 index = found.origins if keep is None else found.origins[keep]
@@ -286,7 +226,7 @@ class Enumeration:
     def _member(self, name: str) -> Step:
         """Drop rows whose given code is not alive."""
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
             keep, where = self._living(name, rows.codes[name])
             narrowed = rows if keep is None else rows.at(keep)
             yield narrowed if where is None else self._weighed(narrowed, name, where)
@@ -298,7 +238,7 @@ class Enumeration:
         one, two = links
         left, right = one.span.other(name), two.span.other(name)
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
             import numpy as np
@@ -320,7 +260,7 @@ class Enumeration:
         left, right = one.span.other(name), two.span.other(name)
         support = self.supports[name]
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
 
@@ -338,7 +278,7 @@ class Enumeration:
     def _check(self, link: Link) -> Step:
         left, right = link.span.left, link.span.right
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
             yield rows.at(link.contains(rows.codes[left], rows.codes[right]))
 
         return step
@@ -347,7 +287,7 @@ class Enumeration:
         """Every stored edge between two bound variables."""
         left, right = link.span.left, link.span.right
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
             for found in link.expand(left, rows.codes[left], limit):
                 keep = found.targets == rows.codes[right][found.origins]
                 assert found.edges is not None
@@ -358,15 +298,15 @@ class Enumeration:
     def _filter(self, predicate: ir.Compare) -> Step:
         names = variables_of(predicate)
 
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
             spaces = {name: self._space(name) for name in names}
-            kept = holds(predicate, RowSet(spaces, rows.codes, self.world.params, rows.count))
+            kept = holds(predicate, Rows(spaces, rows.codes, self.world.params, rows.count))
             yield rows.at(kept)
 
         return step
 
     def _refuse(self, negation: Negation) -> Step:
-        def step(rows: Rows, limit: int) -> Iterator[Rows]:  # noqa: ARG001 - never grows
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
             yield rows.at(~self.matched(self.world, negation, rows.codes, rows.count))
 
         return step
@@ -378,7 +318,7 @@ class Enumeration:
 
     # -- running
 
-    def _run(self, start: Rows, limit: int) -> Iterator[Rows]:
+    def _run(self, start: Batch, limit: int) -> Iterator[Batch]:
         """Step by step, depth first. A match may have more steps than calls may nest."""
         if not self.steps and start.count:
             yield start

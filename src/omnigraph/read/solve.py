@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
+from omnigraph.read.batches import Batch
 from omnigraph.read.bindings import Bindings
 from omnigraph.read.edge_links import EdgeLink, both
-from omnigraph.read.enumeration import Enumeration, Rows
+from omnigraph.read.enumeration import Enumeration
 from omnigraph.read.links import Link, LinkSet, Message
 from omnigraph.read.pattern import Negation, Pattern, Traversal, variables_of
-from omnigraph.read.predicates import Rows as RowSet
-from omnigraph.read.predicates import holds
+from omnigraph.read.predicates import Rows, holds
 from omnigraph.read.support import Support, Totals, positions
 from omnigraph.read.value_links import joins_by_value, value_link
 
@@ -54,7 +54,7 @@ def solve(
 
 def conditions_hold(world: World, pattern: Pattern) -> bool:
     """Whether everything is satisfied that does not depend on any variable."""
-    rows = RowSet({}, {}, world.params, 1)
+    rows = Rows({}, {}, world.params, 1)
     if not all(bool(holds(condition, rows)[0]) for condition in pattern.conditions):
         return False
     return not any(
@@ -266,7 +266,7 @@ class _Solver:
             support = self.supports.pop(name)
             links = self.links.at(name)
             if not links:
-                self.unit = self.unit.join(*_whole(support))
+                self.unit = self.unit.join(*support.summed())
                 continue
             for link in links:
                 self.links.remove(link)
@@ -336,10 +336,10 @@ class _Solver:
             self.wanted.kept,
             matched,
         )
-        start = Rows(1, {})
+        start = Batch(1, {})
         if self.seed:
             rows = len(next(iter(self.seed.values())))
-            start = Rows(rows, {**self.seed, SEED: np.arange(rows, dtype=np.int32)})
+            start = Batch(rows, {**self.seed, SEED: np.arange(rows, dtype=np.int32)})
         for rows_ in enumeration.run(start, self.wanted.batch):
             yield rows_.bindings(self.wanted.kept, self.unit)
 
@@ -367,30 +367,6 @@ def _split(pattern: Pattern) -> tuple[list[ir.Compare], list[ir.Compare]]:
 def _arguments(aggregate: ir.Aggregate) -> set[str]:
     arg = aggregate.arg
     return {arg.var} if isinstance(arg, ir.PropertyOf | ir.NodeId) else set()
-
-
-def _whole(support: Support) -> tuple[Any, dict[int, Totals]]:
-    """A variable without traversals as a message to every row."""
-    import numpy as np
-
-    weights = np.array([support.total()], dtype=np.int64)
-    totals = {}
-    for key, entry in support.totals.items():
-        best = entry.best
-        if best is not None:
-            known = best[best >= 0]
-            chosen = -1
-            if len(known):
-                chosen = known.min() if entry.want == "min" else known.max()
-            best = np.array([chosen], dtype=np.int32)
-        totals[key] = Totals(
-            entry.counts.sum(keepdims=True),
-            entry.column,
-            None if entry.sums is None else entry.sums.sum(keepdims=True),
-            best,
-            entry.want,
-        )
-    return weights, totals
 
 
 def _joined(at: Support, message: Message) -> Support:

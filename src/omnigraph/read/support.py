@@ -51,6 +51,24 @@ class Totals:
             sums=None if self.sums is None else self.sums * weights,
         )
 
+    def summed(self) -> Totals:
+        """All entries as one."""
+        import numpy as np
+
+        best = self.best
+        if best is not None:
+            known = best[best >= 0]
+            chosen = -1
+            if len(known):
+                chosen = known.min() if self.want == "min" else known.max()
+            best = np.array([chosen], dtype=np.int32)
+        return replace(
+            self,
+            counts=self.counts.sum(keepdims=True),
+            sums=None if self.sums is None else self.sums.sum(keepdims=True),
+            best=best,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Support:
@@ -110,6 +128,13 @@ class Support:
         if float(self.weights.sum(dtype=float)) >= TOO_MANY:
             raise too_many()
         return int(self.weights.sum())
+
+    def summed(self) -> tuple[Counts, dict[int, Totals]]:
+        """All codes as one: what a variable without links is to every row."""
+        import numpy as np
+
+        weights = np.array([self.total()], dtype=np.int64)
+        return weights, {key: entry.summed() for key, entry in self.totals.items()}
 
     def only(self, mask: Mask) -> Support:
         """The codes among these, by a mask over all codes."""
