@@ -175,3 +175,29 @@ def test_a_small_cache_changes_nothing(graph, monkeypatch, megabytes):
     monkeypatch.setenv("OMNIGRAPH_CACHE_MB", megabytes)
     with og.open(graph.uri, mode="r") as other:
         assert [other.query(text).rows for text in texts] == expected
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        "$a: P",
+        "$a: P  $b: P",
+        "$a k $b",
+        "$b k $a  $b k $c",
+        "$a k{1,2} $b",
+        "$a k $b  $b k $a",
+        "$a: P  $b: P  $a.f = $b.f",
+        '$b: P { name: "p1" }  $b k $a',
+        "$a k $b  $b k $c  $c k $a",
+    ],
+)
+@pytest.mark.parametrize("key", ["", "$a.h, "])
+def test_sums_too_large_are_infinite(tmp_path, match, key):
+    schema = "node P { name: String @key  f: F64?  h: F64? }  edge K: P -> P"
+    names = [f"p{at}" for at in range(4)]
+    with og.init(tmp_path / "large", schema) as graph:
+        graph.load([{"type": "P", "data": {"name": name, "f": 1.7e308}} for name in names])
+        graph.load([{"edge": "K", "from": one, "to": two} for one in names for two in names])
+        for function in ("sum", "avg"):
+            text = f"query q() {{ match {{ {match} }} return {{ {key}{function}($a.f) as x }} }}"
+            assert graph.query(text).to_arrow().column("x").to_pylist() == [float("inf")]

@@ -34,7 +34,11 @@ def run_read(
     profile: Profile | None = None,
 ) -> pa.Table:
     """The answer of a plan; ``params`` hold bound values and `now()`."""
-    return _Run(view, plan, params, embedder, profile).answer()
+    import numpy as np
+
+    # Floats follow IEEE: a sum that is too large is infinite, and nobody is warned of it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _Run(view, plan, params, embedder, profile).answer()
 
 
 class _Run:
