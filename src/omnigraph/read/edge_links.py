@@ -84,17 +84,12 @@ class EdgeLink:
             degrees = rows.degrees
             return Message(None, degrees if at.codes is None else degrees[at.codes], {})
         back = self.rows(self.span.other(parent))
-        sweep = len(rows.indices)
-        gather = (
-            _GATHER_COST * int(rows.degrees[at.codes].sum()) if at.codes is not None else sweep + 1
-        )
-        push = (
-            _PUSH_COST * int(back.degrees[child.codes].sum())
-            if child.codes is not None
-            else sweep + 1
-        )
         refuse_wrap(child.weights, lambda part: kernels.pull(rows, child.spread_out(part)))
-        if push <= min(sweep, gather) and child.codes is not None:
+        sweep = len(rows.indices)
+        push = _cost(_PUSH_COST, back, child, sweep)
+        # Where every code of the parent costs more on its own, their degrees need no look.
+        gather = sweep if push <= at.count else _cost(_GATHER_COST, rows, at, sweep)
+        if push <= gather and push < sweep:
             return _pushed(back, rows, child)
         if gather < sweep and at.codes is not None:
             return _gathered(rows, at.codes, child)
@@ -119,6 +114,13 @@ class EdgeLink:
                 index, targets = kernels.expand(rows, at.codes)
                 return at.only_listed(_present(index[child.mask()[targets]], at.count))
         return at.only(kernels.pull_any(rows, child.mask()))
+
+
+def _cost(each: int, rows: Csr | MultiCsr, support: Support, most: int) -> int:
+    """What the edges of the listed codes cost one by one; `most` when all are listed."""
+    if support.codes is None or each * len(support.codes) >= 8 * most:
+        return most
+    return min(most, each * int(rows.degrees[support.codes].sum()))
 
 
 def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
