@@ -172,7 +172,8 @@ def cluster(contest: Contest) -> None:
                     found = contest.measure("load", lines=lines, engine="spark", conf=conf)
             finally:
                 del os.environ["OMNIGRAPH_SPARK_MASTER"]
-        found["memory"] = {**around, **found["memory"]}
+        # Driver and Java are below both processes, executors and their workers only around them.
+        found["memory"] = {**found["memory"], **around}
         rates(found, f"{total:,} records")
         driver[total] = found["memory"]["driver"]
     contest.hold(f"{contest.large:,} records with -Xmx1g", "finished", "finishes", met=True)
