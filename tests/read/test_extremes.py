@@ -201,3 +201,13 @@ def test_sums_too_large_are_infinite(tmp_path, match, key):
         for function in ("sum", "avg"):
             text = f"query q() {{ match {{ {match} }} return {{ {key}{function}($a.f) as x }} }}"
             assert graph.query(text).to_arrow().column("x").to_pylist() == [float("inf")]
+
+
+def test_a_bad_parameter_is_refused_also_where_nothing_is_shown(graph):
+    ranking = 'rrf(bm25($a.body, "run"), nearest($a.vec, [1, 0]), $k)'
+    text = (
+        f"query q($k: I32?) {{ match {{ $a: Doc }} return {{ $a }} order {{ {ranking} }} limit 0 }}"
+    )
+    with pytest.raises(BadRequest, match="positive k"):
+        graph.query(text, params={"k": None})
+    assert graph.query(text, params={"k": 1}).rows == []
