@@ -1,0 +1,176 @@
+"""Loads on Spark: every kind of input, merges that keep row ids, and which engine runs."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+
+import omnigraph as og
+from omnigraph.errors import BadRequest, ConstraintError, InputError
+from omnigraph.storage.handles import open_table
+from tests.stored import read_back
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  mail: String? @unique
+  bio: String? @search
+  @range(age, 0..150)
+}
+edge Knows: Person -> Person { since: Date? }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        yield graph
+
+
+@pytest.fixture
+def load(graph, spark):
+    return lambda gather, **options: graph.load_inputs(
+        gather, engine="spark", spark=spark, **options
+    )
+
+
+def person(name, **data):
+    return {"type": "Person", "data": {"name": name, **data}}
+
+
+def ages(graph, branch="main"):
+    rows = read_back(graph, branch).nodes["Person"]
+    return {name: row["age"] for name, row in rows.items()}
+
+
+def places(graph):
+    """Row id and version of creation of every person."""
+    pin = graph.snapshot().tables["node:Person"]
+    columns = ["id", "_row_created_at_version"]
+    rows = open_table(graph.space.pinned(pin)).read(columns, with_row_id=True)
+    return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
+
+
+def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark, tmp_path):
+    groups = pa.table({"name": [f"p{n}" for n in range(10)], "age": range(10)})
+    parquet.write_table(groups, tmp_path / "p.parquet", row_group_size=3)
+    csv.write_csv(pa.table({"name": ["c0", "c1"], "age": [20, 21]}), tmp_path / "c.csv")
+    feather.write_feather(pa.table({"name": ["f0"], "age": [30]}), tmp_path / "f.arrow")
+    (tmp_path / "r.jsonl").write_text(json.dumps(person("j0", age=40)) + "\n")
+    import pandas as pd
+
+    frame = spark.createDataFrame([(f"s{n}", n) for n in range(7)], "name string, age int")
+    ends = spark.createDataFrame([("p1", "s6"), ("c1", "f0")], "a string, b string")
+
+    def gather(inputs):
+        inputs.json(str(tmp_path / "r.jsonl"))
+        for name in ("p.parquet", "c.csv", "f.arrow"):
+            inputs.nodes("Person", str(tmp_path / name))
+        inputs.nodes("Person", pa.table({"name": ["a0"], "age": [50]}))
+        inputs.nodes("Person", pd.DataFrame({"name": ["d0", "d1"], "age": [60.0, None]}))
+        inputs.nodes("Person", frame.repartition(3, "name"))
+        inputs.edges("Knows", ends, "a", "b")
+        inputs.json([person("z0", age=70)])
+
+    before = len(graph.commits.list())
+    result = load(gather)
+    assert (result.engine, result.total_rows) == ("spark", 27)
+    assert len(graph.commits.list()) == before + 1
+    assert ages(graph) == {
+        **{f"p{n}": n for n in range(10)},
+        **{f"s{n}": n for n in range(7)},
+        "c0": 20,
+        "c1": 21,
+        "f0": 30,
+        "j0": 40,
+        "a0": 50,
+        "d0": 60,
+        "d1": None,
+        "z0": 70,
+    }
+    assert sorted(row[1:3] for row in read_back(graph).edges["Knows"]) == [
+        ("c1", "f0"),
+        ("p1", "s6"),
+    ]
+
+
+def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark):
+    frame = spark.range(0, 40, 1, 4).selectExpr("concat('p', id) AS name", "CAST(id AS INT) AS age")
+    wrong = frame.selectExpr("name", "CASE WHEN age = 33 THEN 200 ELSE age END AS age")
+    with pytest.raises(ConstraintError, match=r"<frame>, row 34: Person\.age is 200"):
+        graph.load_nodes("Person", wrong)
+    with pytest.raises(InputError, match='there is no property "agee"'):
+        graph.load_nodes("Person", frame.withColumnRenamed("age", "agee"))
+    # A frame of Spark's brings its session along.
+    assert graph.load_nodes("Person", frame).engine == "spark"
+    assert ages(graph) == {f"p{n}": n for n in range(40)}
+
+
+def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, load, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
+    monkeypatch.setattr("omnigraph.pipeline.spark_rows.FETCHED", -1)
+    monkeypatch.setattr("omnigraph.pipeline.spark_rows.LOOKED_UP", -1)
+    graph.load([person(f"p{n}", age=n, bio=f"early number{n}") for n in range(50)], engine="local")
+    graph.load([person("alone", bio="early")], engine="local")
+    before, pin = places(graph), graph.snapshot().tables["node:Person"]
+    new = [person(f"p{n}", age=100, bio="late") for n in range(40, 60)]
+    twice = [person("p45", age=1, bio="never"), person("alone", age=7, bio="late")]
+    result = load(lambda inputs: inputs.json([*twice, *new]), mode="merge")
+    assert result.tables == [{"table_key": "node:Person", "rows_loaded": 21}]
+    assert ages(graph) == {
+        **{f"p{n}": n for n in range(40)},
+        **{f"p{n}": 100 for n in range(40, 60)},
+        "alone": 7,
+    }
+    after = places(graph)
+    assert {name: after[name] for name in before} == before
+    assert graph.snapshot().tables["node:Person"].table_version == pin.table_version + 1
+    # What indexes find is what is there.
+    found = {
+        word: graph.query(
+            f'query q() {{ match {{ $p: Person  search($p.bio, "{word}") }} return {{ $p.name }} }}'
+        ).row_count
+        for word in ("early", "late", "never", "number45")
+    }
+    assert found == {"early": 40, "late": 21, "never": 0, "number45": 0}
+
+
+class TestChoice:
+    """Which engine runs; no test here starts Spark."""
+
+    def load(self, graph, **options):
+        return graph.load([person("a")], **options)
+
+    @pytest.fixture(autouse=True)
+    def _no_java(self, monkeypatch):
+        monkeypatch.setattr("omnigraph.runner.session.spark_problem", lambda: "there is no Java")
+
+    def test_small_input_is_local_even_beside_a_running_session(self, graph):
+        result = self.load(graph)
+        assert (result.engine, result.note) == ("local", None)
+        assert "note" not in result.to_json()
+
+    @pytest.mark.parametrize(
+        ("variable", "value"),
+        [("OMNIGRAPH_SPARK_THRESHOLD_MB", "0"), ("OMNIGRAPH_SPARK_MASTER", "local[1]")],
+    )
+    def test_without_java_auto_is_local_and_says_so(self, graph, monkeypatch, variable, value):
+        monkeypatch.setenv(variable, value)
+        result = self.load(graph)
+        assert result.engine == "local"
+        assert result.note == "this load ran on the local engine: there is no Java"
+        assert result.to_json()["note"] == result.note
+        assert self.load(graph, engine="local").note is None
+
+    def test_spark_is_refused_where_it_cannot_run_and_settings_where_it_is_not_asked(self, graph):
+        for options in ({"engine": "spark"}, {"engine": "spark", "spark_master": "local[1]"}):
+            with pytest.raises(BadRequest, match="there is no Java; `engine=local` works without"):
+                self.load(graph, **options)
+        with pytest.raises(BadRequest, match="for a load on the local engine"):
+            self.load(graph, engine="local", spark_conf={"spark.x": "1"})
+        with pytest.raises(BadRequest, match="give one of auto, local, spark"):
+            self.load(graph, engine="gpu")

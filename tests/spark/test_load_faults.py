@@ -1,0 +1,206 @@
+"""A load on Spark that is hurt: the right rows exactly once, or the graph as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.errors import StorageError
+from omnigraph.graph import init
+from omnigraph.graph import open as open_graph
+from tests.commit.synthetic import Died, drifted
+from tests.stored import read_back
+from tests.write.test_crashes import LOAD_POINTS, content, expected, whole
+from tests.write.test_crashes import SCHEMA as CRASH_SCHEMA
+
+SCHEMA = """
+node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }
+edge Cites: Doc -> Doc
+"""
+ROWS = 40
+
+# The embedder is the caller's code on executors: it can fail, hold on and leave marks there.
+DRIVER = """
+import json, os, pathlib, sys, time
+import omnigraph as og
+
+uri, marks, mode, trouble = sys.argv[1:]
+marks = pathlib.Path(marks)
+
+class Embedder:
+    model = "test"
+    def embed(self, texts, dimension):
+        mark = marks / f"task-{os.getpid()}"
+        dead = len(list(marks.glob("task-*")))
+        mark.touch()
+        if trouble == "die" and dead < 2:
+            os._exit(3)
+        while trouble == "hold" and not (marks / "go").exists():
+            time.sleep(0.05)
+        return [[float(len(text)), 1.0] for text in texts]
+
+def wait(progress):
+    if trouble == "hold " + progress.phase:
+        (marks / "phase").touch()
+        while not (marks / "go").exists():
+            time.sleep(0.05)
+
+conf = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.speculation": "true",
+    "spark.speculation.multiplier": "1",
+    "spark.speculation.quantile": "0.1",
+}
+with og.open(uri, embedder=Embedder()) as graph:
+    result = graph.load(
+        sorted(str(path) for path in marks.glob("*.jsonl")), mode=mode, engine="spark",
+        spark_conf=conf, progress=wait,
+    )
+print(json.dumps({"engine": result.engine, "rows": result.total_rows}))
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A graph with one row of each kind, and files of records that replace one of them."""
+    with init(tmp_path / "g", SCHEMA) as graph:
+        old = [{"type": "Doc", "data": {"slug": name, "vec": [0, 0]}} for name in ("d0", "old")]
+        graph.load([*old, {"edge": "Cites", "from": "old", "to": "d0"}], engine="local")
+    for part in range(4):
+        numbers = range(part, ROWS, 4)
+        docs = [f'{{"type":"Doc","data":{{"slug":"d{n}","body":"{"x" * n}"}}}}' for n in numbers]
+        edges = [f'{{"edge":"Cites","from":"d{n}","to":"d0"}}' for n in numbers]
+        (tmp_path / f"{part}.jsonl").write_text("\n".join([*docs, *edges]) + "\n")
+    return tmp_path
+
+
+def check(place):
+    with open_graph(place / "g") as graph:
+        plain = read_back(graph)
+        vectors = {slug: list(row["vec"]) for slug, row in plain.nodes["Doc"].items()}
+        assert vectors == {"old": [0, 0], **{f"d{n}": [n, 1] for n in range(ROWS)}}
+        ends = [(src, dst) for _, src, dst, _ in plain.edges["Cites"]]
+        assert len(ends) == ROWS + 1
+        assert set(ends) == {("old", "d0"), *((f"d{n}", "d0") for n in range(ROWS))}
+        assert drifted(graph, "main") == []
+        assert graph.store.list("__recovery") == []
+
+
+def until(driver, cluster, condition):
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < deadline, cluster.logs()
+        time.sleep(0.05)
+
+
+def test_a_cluster_merges_and_repeats_tasks_that_died_or_are_slow(cluster, place):
+    printed = cluster.run_driver(DRIVER, place / "g", place, "merge", "die")
+    assert printed.strip() == '{"engine": "spark", "rows": 80}'
+    assert len(list(place.glob("task-*"))) > 2, "others took over from those that died"
+    check(place)
+
+
+@pytest.mark.parametrize("trouble", ["hold", "hold writing"])
+def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(cluster, place, trouble):
+    driver = cluster.start_driver(DRIVER, place / "g", place, "merge", trouble)
+    marks = "task-*" if trouble == "hold" else "phase"
+    try:
+        until(driver, cluster, lambda: any(place.glob(marks)) and cluster.executor_pids())
+        os.kill(cluster.executor_pids()[0], signal.SIGKILL)
+        (place / "go").touch()
+        printed, complaints = driver.communicate(timeout=300)
+    finally:
+        driver.kill()
+        driver.wait()
+    assert driver.returncode == 0, complaints
+    assert printed.strip() == '{"engine": "spark", "rows": 80}'
+    check(place)
+
+
+MODES = ("merge", "append", "overwrite")
+
+
+# Compacting the manifest is the same for both engines.
+POINTS = [point for point in LOAD_POINTS if point != "publish.before_compact"]
+
+
+@pytest.mark.parametrize(("at", "point"), list(enumerate(POINTS)))
+def test_a_load_that_stops_has_happened_or_has_not(tmp_path, spark, at, point):
+    mode = MODES[at % 3]
+    branch = "x" if point.endswith("_fork") else "main"
+    uri = str(tmp_path / "g")
+    with init(uri, CRASH_SCHEMA) as graph:
+        graph.load([*whole("old", 1), *whole("kept", 2)], engine="local")
+        if branch != "main":
+            graph.branches.create(branch)
+    records = whole("new", 9) + (whole("old", 5) if mode != "append" else [])
+    with open_graph(uri) as graph, failpoints.arm(point, Died(point)), pytest.raises(Died):
+        graph.load(records, mode=mode, branch=branch, engine="spark", spark=spark)
+    after = {
+        "merge": {"old": 5, "kept": 2, "new": 9},
+        "append": {"old": 1, "kept": 2, "new": 9},
+        "overwrite": {"old": 5, "new": 9},
+    }
+    ages = after[mode] if LOAD_POINTS[point] else {"old": 1, "kept": 2}
+    with open_graph(uri) as graph:
+        assert content(graph, branch) == expected(ages)
+        assert drifted(graph, branch) == []
+        assert graph.store.list("__recovery") == []
+
+
+KILLED = """
+import os, signal, sys
+import omnigraph as og
+from omnigraph import failpoints
+
+uri, source, point = sys.argv[1:]
+with og.open(uri) as graph:
+    failpoints.arm(point, lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    graph.load(source, mode="merge", engine="spark", spark_master="local[1]",
+               spark_conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+"""
+
+
+@pytest.mark.parametrize("point", ["load.before_phase_a", "load.after_table_commit"])
+def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(
+    cluster, tmp_path, point
+):
+    uri = str(tmp_path / "g")
+    with init(uri, CRASH_SCHEMA) as graph:
+        graph.load([*whole("old", 1), *whole("kept", 2)], engine="local")
+    source = tmp_path / "new.jsonl"
+    source.write_text("".join(json.dumps(r) + "\n" for r in whole("new", 9) + whole("old", 5)))
+    driver = cluster.start_driver(KILLED, uri, source, point, OMNIGRAPH_SPARK_MASTER="")
+    _, complaints = driver.communicate(timeout=300)
+    assert driver.returncode == -signal.SIGKILL, complaints
+    with open_graph(uri) as graph:
+        assert content(graph, "main") == expected({"old": 1, "kept": 2})
+        assert drifted(graph, "main") == []
+        assert graph.store.list("__recovery") == []
+        graph.load(whole("next", 3), engine="local")
+        assert content(graph, "main") == expected({"old": 1, "kept": 2, "next": 3})
+
+
+def test_what_fails_on_executors_for_good_is_one_error_and_changes_nothing(tmp_path, spark):
+    class Broken:
+        model = "test"
+
+        def embed(self, texts, dimension):
+            raise SystemExit("gone")
+
+    init(tmp_path / "g", SCHEMA).close()
+    with open_graph(tmp_path / "g", embedder=Broken()) as graph:
+        head = graph.snapshot().graph_commit_id
+        with pytest.raises(StorageError, match="the Spark engine failed: ") as caught:
+            graph.load(
+                [{"type": "Doc", "data": {"slug": "a", "body": "b"}}], engine="spark", spark=spark
+            )
+        assert "\n" not in str(caught.value)
+        assert graph.snapshot().graph_commit_id == head
