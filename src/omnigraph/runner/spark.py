@@ -47,8 +47,9 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     # What is kept is read a few times: packing it tightly costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # Ids in a hash table of this size are met sooner than ids in order.
+    # Ids in hash tables of this size are met sooner than ids in order.
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
+    "spark.sql.autoBroadcastJoinThreshold": "64MB",
 }
 
 
