@@ -203,6 +203,15 @@ class TestHandles:
                 mutate(graph.space, catalog, Request(plan, {}, "main"))
             assert state(graph) == before
 
+    def test_a_plan_checked_against_another_schema_is_refused(self, graph):
+        """The tables are the same, but what was checked may not hold for the accepted schema."""
+        catalog = graph.schema.catalog
+        plan = compile_query(catalog, 'query q() { insert Team { code: "u" } }')
+        before = state(graph)
+        with pytest.raises(SchemaConflict, match="run it again"):
+            mutate(graph.space, catalog, Request(plan, {}, "main", ir_hash="another"))
+        assert state(graph) == before
+
 
 class TestPrecondition:
     def test_at_the_expected_commit_it_runs(self, graph):

@@ -316,7 +316,7 @@ class Graph:
         text, filename = read_source(source)
         target = trimmed(branch)
         heal(self.space)
-        catalog = self.schema.catalog
+        ir_hash, catalog = self.schema.pinned()
         plan = self.plans.mutation(catalog, text, name, filename)
         request = Request(
             plan,
@@ -326,6 +326,7 @@ class Graph:
             if_commit,
             retries,
             self.embedder,
+            ir_hash,
         )
         return mutate(self.space, catalog, request)
 

@@ -79,6 +79,8 @@ class Request:
     if_commit: str | None = None
     retries: int = 0
     embedder: Embedder | None = None
+    ir_hash: str | None = None
+    """The schema that the plan was checked against."""
 
 
 def mutate(space: Workspace, catalog: Catalog, request: Request) -> MutationResult:
@@ -121,6 +123,8 @@ class _Mutation:
 
     def run(self) -> MutationResult:
         check_precondition(self.state, self.request.if_commit)
+        if self.request.ir_hash not in {None, self.state.head.ir_hash}:
+            raise SchemaConflict("the schema changed while the mutation was checked; run it again")
         for statement in self.request.plan.statements:
             if isinstance(statement, ir.Insert):
                 self._insert(statement)
