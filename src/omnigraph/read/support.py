@@ -78,6 +78,8 @@ class Support:
     codes: Codes | None = None
     weights: Counts | None = None
     totals: Mapping[int, Totals] = field(default_factory=dict)
+    members: Mask | None = field(default=None, compare=False)
+    """Which codes are listed, over all codes, where that is known anyway."""
 
     @property
     def is_full(self) -> bool:
@@ -140,6 +142,8 @@ class Support:
         """The codes among these, by a mask over all codes."""
         import numpy as np
 
+        if self.is_full:
+            return Support(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
         if self.codes is None:
             return self._at(np.flatnonzero(mask).astype(np.int32))
         return self._at(mask[self.codes])
@@ -154,10 +158,29 @@ class Support:
 
         if self.codes is None:
             return self._at(codes)
+        if self.weights is None and not self.totals:
+            return Support(self.size, self._among(codes))
         if len(codes) * 8 < len(self.codes):
             at = positions(self.codes, codes)
             return self._at(at[at >= 0])
         return self._at(np.isin(self.codes, codes, assume_unique=True))
+
+    def _among(self, codes: Codes) -> Codes:
+        """The listed codes among these: by a search for few, by marks for many."""
+        import numpy as np
+
+        assert self.codes is not None
+        few, many = sorted((self.codes, codes), key=len)
+        found: Codes
+        if self.members is not None:
+            found = codes[self.members[codes]]
+        elif len(few) * 64 < len(many):
+            found = few[positions(many, few) >= 0]
+        else:
+            marked = np.zeros(self.size, dtype=np.bool_)
+            marked[few] = True
+            found = many[marked[many]]
+        return found
 
     def without(self, codes: Codes) -> Support:
         """The codes not among these, which are ascending and distinct."""
