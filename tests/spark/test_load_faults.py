@@ -168,7 +168,15 @@ with og.open(uri) as graph:
 """
 
 
-@pytest.mark.parametrize("point", ["load.before_phase_a", "load.after_table_commit"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "load.before_phase_a",
+        "load.after_table_commit",
+        "load.after_phase_b_before_phase_c",
+        "load.after_phase_c_before_phase_d",
+    ],
+)
 def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(
     cluster, tmp_path, point
 ):
@@ -180,12 +188,13 @@ def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(
     driver = cluster.start_driver(KILLED, uri, source, point, OMNIGRAPH_SPARK_MASTER="")
     _, complaints = driver.communicate(timeout=300)
     assert driver.returncode == -signal.SIGKILL, complaints
+    ages = {"old": 5, "kept": 2, "new": 9} if LOAD_POINTS[point] else {"old": 1, "kept": 2}
     with open_graph(uri) as graph:
-        assert content(graph, "main") == expected({"old": 1, "kept": 2})
+        assert content(graph, "main") == expected(ages)
         assert drifted(graph, "main") == []
         assert graph.store.list("__recovery") == []
         graph.load(whole("next", 3), engine="local")
-        assert content(graph, "main") == expected({"old": 1, "kept": 2, "next": 3})
+        assert content(graph, "main") == expected({**ages, "next": 3})
 
 
 def test_what_fails_on_executors_for_good_is_one_error_and_changes_nothing(tmp_path, spark):
