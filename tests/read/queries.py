@@ -165,8 +165,11 @@ class Query:
         entry = ""
         if self.rng.random() < 0.4:
             inline = {
-                "Person": ["age: 30", 'nick: "z"', "active: true", 'tags: "a"', 'rank: "low"'],
-                "City": ["size: 1", 'label: "cy"', "code: 10", "code: 0"],
+                "Person": [
+                    *("age: 30", 'nick: "z"', "active: true", 'tags: "a"', 'rank: "low"'),
+                    *(f'name: "{word}{at}"' for word in ("ann", "cy", "z", "") for at in range(3)),
+                ],
+                "City": ["size: 1", 'label: "cy"', "code: 10", "code: 0", "code: 99"],
                 "Thing": ["size: 0.5", 'note: "z"'],
             }[kind]
             entry = f" {{ {self.rng.choice(inline)} }}"

@@ -15,7 +15,7 @@ from omnigraph.errors import OmniGraphError, ResourceLimit
 from omnigraph.graph import Graph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
-from omnigraph.read import enumeration
+from omnigraph.read import enumeration, neighbourhood
 from omnigraph.read.execute import run_read
 from omnigraph.read.view import Reader
 from omnigraph.types import from_arrow
@@ -85,10 +85,12 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
             check(graph, plain, text, plan)
 
 
-@pytest.mark.parametrize("mode", ["csr", "indexed"])
+@pytest.mark.parametrize(("mode", "few"), [("csr", 0), ("indexed", 0), ("indexed", 1024)])
 @pytest.mark.parametrize("seed", range(200, 206))
-def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode):
+def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few):
+    """Without few rows, only a key or an index can start a look-up."""
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    monkeypatch.setattr(neighbourhood, "FEW_ROWS", few)
     rng = random.Random(seed)
     plain = plain_graph(rng)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:

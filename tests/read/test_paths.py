@@ -98,3 +98,14 @@ def test_a_node_found_by_its_key_is_read_once(graph, monkeypatch):
     answer = run_read(opened(graph), plan_of(graph, BY_KEY), {NOW_PARAM: 0})
     assert answer.to_pylist() == [{"p.age": 7}]
     assert len(reads) == 1
+
+
+def test_a_key_that_no_node_has_makes_no_node(graph, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "indexed")
+    ghost = '$x: Person { name: "ghost" }  $x knows $p'
+    inside = (
+        f"query q() {{ match {{ $p: Person  not {{ {ghost} }} }} return {{ count($p) as n }} }}"
+    )
+    outside = f"query q() {{ match {{ {ghost} }} return {{ count($p) as n }} }}"
+    assert graph.query(inside).rows == [{"n": 40}]
+    assert graph.query(outside).rows == [{"n": 0}]

@@ -8,7 +8,7 @@ same. A process that asks one selective question never numbers a whole table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
@@ -43,8 +43,12 @@ class TooWide(Exception):
 class Neighbourhood:
     """The fetched part of a snapshot; answers what a ``View`` answers."""
 
-    def __init__(self, view: View, needs: Mapping[str, set[str]]) -> None:
+    def __init__(
+        self, view: View, needs: Mapping[str, set[str]], looked_at: Collection[str]
+    ) -> None:
         self.view = view
+        self.looked_at = looked_at
+        """The variables of which the query needs more than their key."""
         self.catalog: Catalog = view.catalog
         self.needs = needs
         """The properties the query looks at, by node type."""
@@ -182,11 +186,15 @@ def read_where(
 
 
 def fetch(
-    view: View, pattern: Pattern, params: Mapping[str, Any], needs: Mapping[str, set[str]]
+    view: View,
+    pattern: Pattern,
+    params: Mapping[str, Any],
+    needs: Mapping[str, set[str]],
+    looked_at: Collection[str],
 ) -> Neighbourhood:
     """The part of the snapshot that a match can touch, or ``TooWide``."""
-    part = Neighbourhood(view, needs)
-    _Fetch(part, pattern, params, {}).run()
+    part = Neighbourhood(view, needs, looked_at)
+    _Fetch(part, pattern, params, {}, outermost=True).run()
     return part
 
 
@@ -199,7 +207,10 @@ class _Fetch:
         pattern: Pattern,
         params: Mapping[str, Any],
         given: Mapping[str, set[str]],
+        *,
+        outermost: bool = False,
     ) -> None:
+        self.outermost = outermost
         self.part = part
         self.view = part.view
         self.pattern = pattern
@@ -245,7 +256,7 @@ class _Fetch:
         for test in tests:
             key = key_of(node, test, self.params)
             if key is not None:
-                return self._ids(node, Condition("id", "=", key))
+                return self._by_key(name, node, key)
         pinned = self.view.table(node)
         if pinned.row_count <= FEW_ROWS:
             return self._kept(pinned, pinned.table.read(self.part.wanted(pinned)))
@@ -256,6 +267,17 @@ class _Fetch:
                 if len(found) <= MAX_FRONTIER:
                     return found
         return None
+
+    def _by_key(self, name: str, node: NodeType, key: str) -> set[str]:
+        """The node of a key. Its row is read unless an edge has to show anyway that it is there.
+
+        Without such an edge the match has no row at all. Inside a negation it could still have some,
+        and the id of no node would be among those that other variables may be.
+        """
+        joined = any(name in one.ends for one in self.pattern.traversals)
+        if joined and self.outermost and name not in self.part.looked_at:
+            return {key}
+        return self._ids(node, Condition("id", "=", key))
 
     def _equality(self, node: NodeType, test: ir.Predicate) -> Condition | None:
         """An equality with a value on an indexed property, under its name in the table."""

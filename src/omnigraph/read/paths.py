@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph import settings
 from omnigraph.lang.query import ir
 from omnigraph.read.neighbourhood import TooWide, fetch
-from omnigraph.read.pattern import Pattern, pattern_of, variables_of
-from omnigraph.read.world import World
+from omnigraph.read.pattern import Pattern, pattern_of
+from omnigraph.read.world import World, key_of
 
 if TYPE_CHECKING:
     from omnigraph.read.view import View
@@ -41,7 +41,8 @@ def open_world(view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[
     if choose_path(view, plan, pattern) == "indexed":
         started = perf_counter()
         try:
-            return World(fetch(view, pattern, params, _needs(plan, pattern)), params)
+            looked_at = _looked_at(plan, pattern, view, params)
+            return World(fetch(view, pattern, params, _needs(plan, pattern), looked_at), params)
         except TooWide:
             pass
         finally:
@@ -81,21 +82,46 @@ def _price(view: View, pattern: Pattern) -> float:
 def _needs(plan: ir.ReadPlan, pattern: Pattern) -> dict[str, set[str]]:
     """The properties a plan looks at, by node type."""
     needs: dict[str, set[str]] = {}
-
-    def need(types: Mapping[str, str], operand: object) -> None:
-        if isinstance(operand, ir.Aggregate):
-            operand = operand.arg
-        if isinstance(operand, ir.PropertyOf) and operand.var in types:
-            needs.setdefault(types[operand.var], set()).add(operand.property)
-
     for block in _blocks(pattern):
         tests = [test for tests in block.tests.values() for test in tests]
-        for predicate in [*tests, *block.joins]:
-            if isinstance(predicate, ir.Compare) and variables_of(predicate):
-                need(block.nodes, predicate.left)
-                need(block.nodes, predicate.right)
-    for column in plan.columns:
-        need(pattern.nodes, column.expr)
-    for key in plan.order:
-        need(pattern.nodes, key.expr)
+        for one in _properties([*tests, *block.joins]):
+            if one.var in block.nodes:
+                needs.setdefault(block.nodes[one.var], set()).add(one.property)
+    for one in _shown(plan):
+        if one.var in pattern.nodes:
+            needs.setdefault(pattern.nodes[one.var], set()).add(one.property)
     return needs
+
+
+def _looked_at(
+    plan: ir.ReadPlan, pattern: Pattern, view: View, params: Mapping[str, Any]
+) -> set[str]:
+    """The variables of which a plan needs more than that they have a certain key."""
+    found = {one.var for one in _shown(plan)}
+    for block in _blocks(pattern):
+        found |= {one.var for one in _properties(block.joins)}
+        for name, tests in block.tests.items():
+            rest = list(tests)
+            if name in block.nodes:
+                node = view.catalog.nodes[block.nodes[name]]
+                by_key = [one for one in rest if key_of(node, one, params) is not None]
+                rest = [one for one in rest if one not in by_key[:1]]
+            if rest:
+                found.add(name)
+    return found
+
+
+def _properties(predicates: Iterable[ir.Predicate]) -> Iterator[ir.PropertyOf]:
+    for predicate in predicates:
+        if isinstance(predicate, ir.Compare):
+            for operand in (predicate.left, predicate.right):
+                if isinstance(operand, ir.PropertyOf):
+                    yield operand
+
+
+def _shown(plan: ir.ReadPlan) -> Iterator[ir.PropertyOf]:
+    """The properties of the output and of its order."""
+    for expr in [*(column.expr for column in plan.columns), *(key.expr for key in plan.order)]:
+        operand = expr.arg if isinstance(expr, ir.Aggregate) else expr
+        if isinstance(operand, ir.PropertyOf):
+            yield operand
