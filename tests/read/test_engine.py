@@ -75,7 +75,7 @@ def check(graph: Graph, plain: Any, text: str, plan: ReadPlan) -> None:
         assert not Counter(actual) - everything, text
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_engine_agrees_with_the_oracle(tmp_path, seed):
     rng = random.Random(seed)
     plain = plain_graph(rng)
@@ -86,7 +86,7 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
 
 
 @pytest.mark.parametrize(("mode", "few"), [("csr", 0), ("indexed", 0), ("indexed", 1024)])
-@pytest.mark.parametrize("seed", range(200, 206))
+@pytest.mark.parametrize("seed", range(200, 203))
 def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few):
     """Without few rows, only a key or an index can start a look-up."""
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
@@ -99,7 +99,7 @@ def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few
             check(graph, plain, text, plan)
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", range(100, 103))
 def test_small_batches_change_nothing(tmp_path, monkeypatch, seed):
     monkeypatch.setattr(enumeration, "MAX_ROWS", 3)
     rng = random.Random(seed)
