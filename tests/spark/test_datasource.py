@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,16 @@ def names(graph):
 def data_files(graph):
     root = Path(graph.root.path)
     return sorted(str(path) for path in root.glob("nodes/*/data/**/*") if path.is_file())
+
+
+@pytest.fixture(autouse=True)
+def _known_to_spark(request):
+    """Spark finds the source by itself, unless its Python lies on a path with a space.
+
+    It asks a shell for that path without quoting it, and then looks for no source at all.
+    """
+    if " " in sys.executable and "spark" in request.fixturenames:
+        register(request.getfixturevalue("spark"))
 
 
 def test_every_type_survives_the_way_through_spark_and_back(spark, graph):
@@ -253,6 +264,9 @@ session = spark_session(conf={
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 })
+if " " in sys.executable:
+    from omnigraph.spark import register
+    register(session)
 
 def failing_once(batches):
     from pyspark import TaskContext
