@@ -61,7 +61,7 @@ def test_a_value_larger_than_the_budget_is_handed_out_and_others_stay():
     assert len(put(ByteCache(0), "a", 1)) == 1
 
 
-@pytest.mark.parametrize("notice", ["use", "resize", "new"])
+@pytest.mark.parametrize("notice", ["use", "new"])
 def test_growth_is_noticed(notice):
     cache = ByteCache(40)
     put(cache, "a", 10)
@@ -69,8 +69,6 @@ def test_growth_is_noticed(notice):
     grown.extend(bytes(25))
     if notice == "use":
         put(cache, "b", 10)
-    elif notice == "resize":
-        cache.resize("b")
     else:
         put(cache, "c", 5)
     assert "a" not in cache.kept()

@@ -67,7 +67,6 @@ def test_adjacency_has_each_neighbour_once_and_ascending(graph):
     assert topology.csr(BOTH) is topology.both()
     assert topology.out().degrees.tolist() == [2, 1, 1, 1]
     assert topology.loops().tolist() == [False, False, True, False]
-    assert topology.has_parallel
     assert topology.size == 7
 
 
@@ -77,7 +76,6 @@ def test_edge_types_between_two_types(graph):
     assert rows_of(topology.into()) == [[0, 2], []]
     assert (topology.out().shape, topology.into().shape) == ((4, 2), (2, 4))
     assert topology.loops().tolist() == [False] * 4
-    assert not topology.has_parallel
     assert topology.targets.type.name == "City"
 
 
@@ -159,7 +157,6 @@ def test_an_empty_edge_type(tmp_path):
     assert topology.size == 0
     assert rows_of(topology.out()) == []
     assert topology.multi(BOTH).positions.size == 0
-    assert not topology.has_parallel
     assert topology.edges.ids(codes()).to_pylist() == []
     assert topology.edges.ranks(codes()).tolist() == []
 

@@ -79,14 +79,6 @@ class ByteCache:
         with self._lock:
             return list(self._entries)
 
-    def resize(self, key: Hashable) -> None:
-        """Count a value again, which has grown since it was put here."""
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._recount(entry)
-                self._shrink()
-
     def forget(self) -> None:
         """Drop everything."""
         with self._lock:

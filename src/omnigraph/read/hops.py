@@ -69,38 +69,6 @@ def reach_count(
     return search(csr, starts, min, max, loops, inverse, weights)
 
 
-def reach_any(
-    csr: Adjacency,
-    starts: Codes,
-    min: int,
-    max: int,
-    loops: Mask | None = None,
-    inverse: bool = False,
-) -> Codes:
-    """The nodes emitted from at least one start, ascending."""
-    loops = _loops(csr) if loops is None else loops
-    starts = np.unique(starts)
-    if min == 1:
-        found = _reached(csr, starts, max, loops)
-    else:
-        search = _twins.choose(hops_numpy.marked, _cost(csr, starts, max))
-        found = search(csr, starts, min, max, loops, inverse)
-    return np.flatnonzero(found).astype(np.int32)
-
-
-def _reached(csr: Adjacency, starts: Codes, max: int, loops: Mask) -> Mask:
-    """What {1,max} emits from any start: all that one search from all starts together reaches.
-
-    Except for the starts themselves: such a node is emitted only by its self-loop or from another
-    start, so every node has to know two.
-    """
-    search = _twins.choose(hops_numpy.two_nearest, 100 * _followed(csr, len(starts), max))
-    nearest, second = search(csr, starts, max)
-    found: Mask = nearest != -1
-    found[starts] = (second[starts] != -1) | loops[starts]
-    return found
-
-
 def _cost(csr: Adjacency, starts: Codes, max: int) -> float:
     """Nanoseconds that searching from each start takes in NumPy, roughly."""
     return 100 * len(starts) * _followed(csr, 1, max)

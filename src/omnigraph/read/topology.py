@@ -98,11 +98,6 @@ class Topology:
         return self._list.rows.row_ids
 
     @property
-    def has_parallel(self) -> bool:
-        """Whether two stored edges join the same pair."""
-        return self.size != self.out().indices.size
-
-    @property
     def nbytes(self) -> int:
         """The bytes of everything made so far, nodes not counted."""
         return self._list.nbytes
