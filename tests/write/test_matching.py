@@ -10,6 +10,7 @@ import pytest
 
 from omnigraph.storage.handles import TableRef, create_table
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.types import PropType, Scalar
 from omnigraph.write.matching import matches
 
 OPS = ["=", "!=", "<", "<=", ">", ">="]
@@ -68,7 +69,9 @@ def test_in_memory_and_in_lance(tmp_path, kind):
     for op, value in itertools.product(OPS, [*values, None]):
         condition = Condition("p", op, value)
         expected = [str(at) for at, item in enumerate(stored) if wanted(kind, item, op, value)]
-        here = rows.filter(matches(rows, condition)).column("id").to_pylist()
+        here = (
+            rows.filter(matches(rows, condition, PropType(Scalar(kind)))).column("id").to_pylist()
+        )
         assert here == expected, condition
         where = filter_expression(table.schema, [condition])
         assert table.read(["id"], where).column("id").to_pylist() == expected, condition
@@ -76,9 +79,10 @@ def test_in_memory_and_in_lance(tmp_path, kind):
 
 def test_rows_in_many_chunks_and_no_rows():
     rows = pa.table({"p": pa.chunked_array([[1, None], [], [3]], pa.int32())})
+    type_ = PropType(Scalar.I32)
     for value, found in ((1, 1), (None, 0), (2**40, 0)):
-        assert rows.filter(matches(rows, Condition("p", "=", value))).num_rows == found
-    assert rows.filter(matches(rows, Condition("p", "<", 2**40))).num_rows == 2
+        assert rows.filter(matches(rows, Condition("p", "=", value), type_)).num_rows == found
+    assert rows.filter(matches(rows, Condition("p", "<", 2**40), type_)).num_rows == 2
     empty = rows.slice(0, 0)
-    assert empty.filter(matches(empty, Condition("p", "=", 1))).num_rows == 0
-    assert empty.filter(matches(empty, Condition("p", "=", None))).num_rows == 0
+    assert empty.filter(matches(empty, Condition("p", "=", 1), type_)).num_rows == 0
+    assert empty.filter(matches(empty, Condition("p", "=", None), type_)).num_rows == 0

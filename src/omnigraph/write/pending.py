@@ -14,6 +14,7 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.storage.blobs import blob_columns, is_blob
 from omnigraph.storage.handles import Table
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.types import PropType, Scalar
 from omnigraph.validate.committed import KEY_LIMIT
 from omnigraph.write.matching import matches
 
@@ -87,9 +88,14 @@ class PendingTable:
         if self.rows.num_rows:
             hidden = pc.is_in(found.column("id"), self.rows.column("id"))
             found = found.filter(pc.invert(hidden))
-            pending = self.rows.filter(matches(self.rows, condition))
+            kind = self._type(condition.column)
+            pending = self.rows.filter(matches(self.rows, condition, kind))
             found = pa.concat_tables([found, pending.select(found.column_names)])
         return found
+
+    def _type(self, column: str) -> PropType:
+        prop = self.entity.properties.get(column)
+        return PropType(Scalar.STRING) if prop is None else prop.type
 
     def ids_where(self, condition: Condition) -> list[str]:
         """Ids of committed rows that satisfy a condition."""
