@@ -188,6 +188,20 @@ def _stop(cluster):
                     os.kill(pid, signal.SIGKILL)
 
 
+def leftovers(directory, seconds=10):
+    """Processes that still run from or for this directory, after some time to end."""
+    deadline = time.monotonic() + seconds
+    while True:
+        left = [
+            int(place.name)
+            for place in Path("/proc").glob("[0-9]*")
+            if str(directory).encode() in _command_line(place.name) + _working_directory(place.name)
+        ]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
+
+
 def _descendants(pid):
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):

@@ -32,9 +32,10 @@ def spark(_spark_here):
 @pytest.fixture(scope="session")
 def cluster(_spark_here, tmp_path_factory):
     """A real cluster with two executors of one core; drivers run in processes of their own."""
-    from tests.spark.cluster import standalone_cluster
+    from tests.spark.cluster import leftovers, standalone_cluster
 
-    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as running:
+    directory = tmp_path_factory.mktemp("cluster")
+    with standalone_cluster(directory) as running:
+        assert len(leftovers(directory, seconds=0)) >= 2, "workers are seen while they run"
         yield running
-    left = [process.pid for process in running.processes if process.poll() is None]
-    assert left + running.executor_pids() == []
+    assert leftovers(directory) == []
