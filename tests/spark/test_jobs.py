@@ -191,10 +191,8 @@ def test_fragments_without_a_vector_do_not_stop_the_others(spark, tmp_path):
         assert place["num_unindexed_fragments"] == 0
 
 
-@pytest.fixture
-def hidden_file(graph):
-    """A data file of the documents, out of sight until `hidden_file()` brings it back."""
-    table = table_of(graph)
+def hide(table):
+    """Move a data file of the table out of sight; what is returned brings it back."""
     (name,) = (f"{file.path}" for file in table.fragments()[1].files)
     (path,) = Path(table.ref.dataset_uri).rglob(name)
     away = path.with_suffix(".away")
@@ -202,19 +200,45 @@ def hidden_file(graph):
     return lambda: away.rename(path)
 
 
-def test_failing_tasks_leave_the_graph_as_it_was(spark, graph, hidden_file, monkeypatch):
-    from omnigraph.write import ensure_indices
+@pytest.fixture
+def hidden_file(graph):
+    """A data file of the documents, out of sight until `hidden_file()` brings it back."""
+    return hide(table_of(graph))
 
-    # The driver looks for vectors before it starts, and would notice.
-    monkeypatch.setattr(ensure_indices, "_has_values", lambda *_: True)
+
+def test_failing_tasks_leave_their_table_as_it_was(spark, graph, hidden_file):
     before = graph.snapshot().tables
     report = graph.ensure_indices(engine="spark")
+    assert report.engine == "spark"
     assert {(key, name) for key, name, _ in report.failed} == {("node:Doc", n) for n in DOCS}
     assert graph.snapshot().tables["node:Doc"] == before["node:Doc"]
     check_whole(table_of(graph, "edge:Cites"), CITES)
     hidden_file()
     assert graph.ensure_indices(engine="spark").failed == []
     check_whole(table_of(graph), DOCS)
+
+
+@pytest.mark.parametrize("branch", ["main", "dev"])
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_where_every_build_fails_nothing_is_published(spark, graph, branch, engine):
+    if branch != "main":
+        graph.branches.create(branch)  # no table has a fork yet
+    tables = {"node:Doc": DOCS, "edge:Cites": CITES}
+    back = [hide(table_of(graph, key)) for key in tables]
+    head, commits = graph.snapshot(branch=branch), len(graph.commits.list(branch=branch))
+    report = graph.ensure_indices(branch=branch, engine=engine)
+    assert (report.built, report.commit) == ([], None)
+    wanted = {(key, name) for key, names in tables.items() for name in names}
+    assert {(key, name) for key, name, _ in report.failed} == wanted
+    assert all(why for _, _, why in report.failed)
+    assert graph.snapshot(branch=branch) == head
+    assert len(graph.commits.list(branch=branch)) == commits
+    assert graph.store.list("__recovery") == []
+    for bring in back:
+        bring()
+    report = graph.ensure_indices(branch=branch, engine=engine)
+    assert (report.failed, report.commit.operation) == ([], "ensure_indices")
+    check_whole(table_of(graph, branch=branch), DOCS)
 
 
 @pytest.mark.parametrize("moment", ["after_table_commit", "after_phase_b_before_phase_c"])

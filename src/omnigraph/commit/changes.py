@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.create import new_commit_id as new_ulid
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
@@ -78,12 +79,17 @@ class NewDataset:
     create: Callable[[], Table]
 
 
+class NothingToPublish(OmniGraphError):
+    """No table was changed by a write that is published only if one was."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """One operation: everything its commit will make visible at once.
 
     ``relied_on`` are the pins of tables whose content validation looked at without changing them;
-    ``ir_hash`` names the schema it was validated against.
+    ``ir_hash`` names the schema it was validated against. With ``only_if_changed`` a write that left
+    out every step ends with ``NothingToPublish``.
     """
 
     writer: Writer
@@ -99,6 +105,7 @@ class Write:
     expected_manifest_version: int | None = None
     takes_graph_lock: bool = False
     ir_hash: str | None = None
+    only_if_changed: bool = False
     operation_id: str = field(default_factory=new_ulid)
 
     @property

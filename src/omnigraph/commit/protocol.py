@@ -11,7 +11,14 @@ import logging
 from dataclasses import replace
 
 from omnigraph import failpoints
-from omnigraph.commit.changes import WRITERS, InlineStep, StagedStep, TableChange, Write
+from omnigraph.commit.changes import (
+    WRITERS,
+    InlineStep,
+    NothingToPublish,
+    StagedStep,
+    TableChange,
+    Write,
+)
 from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
 from omnigraph.commit.forks import reclaim_fork, refuse_claimed
@@ -110,6 +117,7 @@ class _Commit:
         self.write = write
         self.staged = staged
         self.effects = 0
+        self.changed = False
 
     def run(self) -> GraphCommit:
         with self.space.locks.acquire(self._lock_names()) as held:
@@ -221,7 +229,11 @@ class _Commit:
             table = self.tables[change.base.location]
             if change.base.location in self.forks:
                 table = self._fork(table)
-            pins.append(self._run_steps(change, table))
+            after = self._run_steps(change, table)
+            self.changed |= after.version != table.version
+            pins.append(self._pin(change, after))
+        if self.write.only_if_changed and not self.changed:
+            raise NothingToPublish("every step was left out; nothing was published")
         return pins
 
     def _effect(self) -> None:
@@ -236,7 +248,7 @@ class _Commit:
         self._hit("after_fork")
         return fork
 
-    def _run_steps(self, change: TableChange, table: Table) -> TableState:
+    def _run_steps(self, change: TableChange, table: Table) -> Table:
         early = self.staged.get(change.base.location)
         for at, step in enumerate(change.steps):
             if isinstance(step, InlineStep):
@@ -250,6 +262,9 @@ class _Commit:
                     self._effect()
                     table = commit_staged(staged)
             self._hit("after_table_commit")
+        return table
+
+    def _pin(self, change: TableChange, table: Table) -> TableState:
         return replace(
             change.base,
             table_version=table.version,

@@ -5,11 +5,12 @@ Who rewrites the fragments (this process, or executors) is the caller's choice: 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.commit.changes import InlineStep, TableChange, Write
+from omnigraph.commit.changes import InlineStep, NothingToPublish, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace, lance_branch
@@ -102,5 +103,7 @@ def compact(
             changes.append(TableChange(pin, (job.step(),)))
     if changes:
         intent = Intent(new_commit_id(), "optimize", now_us(), actor_id)
-        report.commit = commit(space, Write("optimize", branch, intent, tuple(changes)))
+        write = Write("optimize", branch, intent, tuple(changes), only_if_changed=True)
+        with contextlib.suppress(NothingToPublish):
+            report.commit = commit(space, write)
     return report

@@ -6,11 +6,12 @@ parts of an index are built (here, or by executors) is the caller's choice: a ``
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.changes import NothingToPublish, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace
@@ -138,7 +139,10 @@ def ensure_indices(
     actor_id: str | None = None,
     builds_for: Callable[[TableState], Builds] = lambda _pin: build_here,
 ) -> IndexReport:
-    """Build every missing index of every table that has rows, in one commit."""
+    """Build every missing index of every table that has rows, in one commit.
+
+    What fails is reported and holds up nothing else; where nothing was built there is no commit.
+    """
     heal(space)
     report = IndexReport()
     changes = []
@@ -150,8 +154,9 @@ def ensure_indices(
             changes.append(TableChange(pin, tuple(steps)))
     if changes:
         intent = Intent(new_commit_id(), "ensure_indices", now_us(), actor_id)
-        write = Write("ensure_indices", branch, intent, tuple(changes))
-        report.commit = commit(space, write)
+        write = Write("ensure_indices", branch, intent, tuple(changes), only_if_changed=True)
+        with contextlib.suppress(NothingToPublish):
+            report.commit = commit(space, write)
     return report
 
 
@@ -164,13 +169,16 @@ def _buildable(
     table = open_table(space.pinned(pin))
     todo = []
     for name, kind in missing_indexes(entity, table):
-        if kind is IndexKind.VECTOR and not _has_values(table, name):
+        if kind is IndexKind.VECTOR and _is_empty(table, name):
             report.pending.append((entity.table_key, name))
         else:
             todo.append((name, kind))
     return todo
 
 
-def _has_values(table: Table, column: str) -> bool:
+def _is_empty(table: Table, column: str) -> bool:
     where = filter_expression(table.schema, [Condition(column, "is_not_null")])
-    return table.count_rows(where) > 0
+    try:
+        return table.count_rows(where) == 0
+    except OmniGraphError:
+        return False  # The build meets the same trouble, and is reported.
