@@ -37,6 +37,9 @@ class ArrowSpace:
         self.read.append(f"all of {name}")
         return self.columns[name]
 
+    def has_column(self, name: str) -> bool:
+        return f"all of {name}" in self.read
+
     def values(self, name: str, codes: Codes) -> pa.Array:
         self.read.append(f"{len(codes)} of {name}")
         return self.columns[name].array.take(pa.array(codes, pa.int32()))

@@ -173,6 +173,9 @@ class _BatchRows:
     def column(self, name: str) -> Column:
         return self.columns[name]
 
+    def has_column(self, name: str) -> bool:
+        return name in self.columns
+
     def values(self, name: str, codes: Codes) -> pa.Array:
         return self.columns[name].array.take(codes)
 

@@ -35,6 +35,10 @@ class Space(Protocol):
         """A property of all entities, by code. A property the table lacks is null everywhere."""
         ...
 
+    def has_column(self, name: str) -> bool:
+        """Whether that property of all entities is kept in memory now."""
+        ...
+
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these entities, repeats included; reads no more than it must."""
         ...

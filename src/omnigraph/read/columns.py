@@ -23,7 +23,7 @@ class Column:
 
     def __init__(self, type: PropType, array: pa.Array) -> None:
         self.type = type
-        self.array = array
+        self._array = array
         self._valid: Mask | None = None
         self._numbers: npt.NDArray[Any] | None = None
         self._ranked: tuple[Codes, pa.Array] | None = None
@@ -31,6 +31,16 @@ class Column:
 
     def __len__(self) -> int:
         return len(self.array)
+
+    @property
+    def array(self) -> pa.Array:
+        """The values as they are stored."""
+        return self._array
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of the array."""
+        return self._array.type
 
     @property
     def valid(self) -> Mask | None:
@@ -89,6 +99,48 @@ class Column:
         if self._ranked is None:
             self._ranked = _ranked(self)
         return self._ranked
+
+
+class Part(Column):
+    """A column's values at some codes, in the forms the whole has: ``dictionary`` is the whole's."""
+
+    def __init__(self, whole: Column, codes: Codes) -> None:
+        super().__init__(whole.type, None)
+        self._whole = whole
+        self._at = codes
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @property
+    def array(self) -> pa.Array:
+        """The values as they are stored."""
+        if self._array is None:
+            self._array = self._whole.array.take(self._at)
+        return self._array
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of the array."""
+        return self._whole.kind
+
+    @property
+    def valid(self) -> Mask | None:
+        """Which values are not null; None when all are there."""
+        valid = self._whole.valid
+        return None if valid is None else valid[self._at]
+
+    @property
+    def numbers(self) -> npt.NDArray[Any]:
+        """Numbers, truth values, days and milliseconds as a NumPy array; 0 where null."""
+        return self._whole.numbers[self._at]
+
+    def is_worth_codes(self) -> bool:
+        """Whether a comparison of text had better go by codes: where the whole has them."""
+        return self._whole.has_codes
+
+    def _coded(self) -> tuple[Codes, pa.Array]:
+        return self._whole.codes[self._at], self._whole.dictionary
 
 
 def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -34,7 +34,7 @@ def compared(column: Column, op: ComparisonOp, value: Any) -> Mask:
     """Which values of a column stand in this relation to a stored value; a null never does."""
     if value is None:
         return _where_valid(column, held=False)
-    settled = op == "!=" if _is_unstorable(value) else settle(column.array.type, op, value)
+    settled = op == "!=" if _is_unstorable(value) else settle(column.kind, op, value)
     if isinstance(settled, bool):
         return _where_valid(column, settled)
     op, value = settled
@@ -143,7 +143,7 @@ def among(column: Column, values: list[Any]) -> Mask:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = column.array.type
+    kind = column.kind
     exact = [
         settled[1]
         for item in values

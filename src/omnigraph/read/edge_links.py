@@ -81,10 +81,10 @@ class EdgeLink:
         """The child summed over the neighbours of every code of the parent."""
         rows = self.rows(parent)
         if child.is_full:
-            degrees = rows.degrees
-            return Message(None, degrees if at.codes is None else degrees[at.codes], {})
+            degrees = rows.degrees if at.codes is None else rows.degrees[at.codes]
+            return Message(None, degrees, {}, len(rows.indices))
         back = self.rows(self.span.other(parent))
-        refuse_wrap(child.weights, lambda part: kernels.pull(rows, child.spread_out(part)))
+        refuse_wrap(child, lambda part: kernels.pull(rows, child.spread_out(part)))
         sweep = len(rows.indices)
         push = _cost(_PUSH_COST, back, child, sweep)
         # Where every code of the parent costs more on its own, their degrees need no look.
@@ -188,6 +188,6 @@ def both(one: EdgeLink, two: EdgeLink, parent: str, at: Support, child: Support)
     def count(weights: Counts | None) -> Counts:
         return kernels.common_count(first, listed, second, listed, weights)
 
-    refuse_wrap(child.weights, lambda part: count(child.spread_out(part)))
+    refuse_wrap(child, lambda part: count(child.spread_out(part)))
     counts = count(None if child.is_full else child.spread_out(child.multiplicities()))
     return Message(None, counts, {})

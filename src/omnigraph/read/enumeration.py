@@ -267,7 +267,7 @@ class Enumeration:
             def count(weights: Counts | None) -> Counts:
                 return kernels.common_count(first, a, second, b, weights)
 
-            refuse_wrap(support.weights, lambda part: count(support.spread_out(part)))
+            refuse_wrap(support, lambda part: count(support.spread_out(part)))
             weights = None if support.is_full else support.spread_out(support.multiplicities())
             counts = count(weights)
             keep = counts > 0

@@ -81,7 +81,7 @@ class HopLink:
 
         if not self._connects:
             return Message(None, np.zeros(at.count, dtype=np.int64), {})
-        refuse_wrap(child.weights, lambda part: self._sums(parent, at, child.spread_out(part)))
+        refuse_wrap(child, lambda part: self._sums(parent, at, child.spread_out(part)))
         same_type = self.traversal.left_type == self.traversal.right_type
         if same_type and not child.totals and at.count <= child.count:
             weights = None if child.is_full else child.spread_out(child.multiplicities())

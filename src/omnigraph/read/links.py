@@ -53,6 +53,8 @@ class Message(NamedTuple):
     codes: Codes | None
     weights: Counts
     totals: dict[int, Totals]
+    at_most: int | None = None
+    """No weight is larger, where such a bound is known without looking."""
 
 
 class Link(Protocol):

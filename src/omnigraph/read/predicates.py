@@ -132,13 +132,9 @@ class _Read:
 
     def by_row(self) -> Column:
         """The column with one value per row."""
-        import pyarrow as pa
+        from omnigraph.read.columns import Part
 
-        from omnigraph.read.columns import Column
-
-        if self.codes is None:
-            return self.column
-        return Column(self.column.type, self.column.array.take(pa.array(self.codes)))
+        return self.column if self.codes is None else Part(self.column, self.codes)
 
     @property
     def numbers(self) -> Numbers:
@@ -172,9 +168,10 @@ def _property(operand: ir.PropertyOf, rows: Rows) -> _Read:
     from omnigraph.read.columns import Column
 
     space, codes = rows.spaces[operand.var], rows.codes[operand.var]
-    if codes is None or is_worth_all(len(codes), space.size):
-        return _Read(space.column(operand.property), codes)
-    return _Read(Column(operand.type, space.values(operand.property, codes)), None)
+    name = operand.property
+    if codes is None or is_worth_all(len(codes), space.size) or space.has_column(name):
+        return _Read(space.column(name), codes)
+    return _Read(Column(operand.type, space.values(name, codes)), None)
 
 
 def is_worth_all(rows: int, size: int) -> bool:

@@ -9,7 +9,7 @@ enumerated (``enumeration``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
@@ -22,6 +22,7 @@ from omnigraph.read.pattern import Negation, Pattern, Traversal, variables_of
 from omnigraph.read.predicates import Rows, holds
 from omnigraph.read.support import Support, Totals, positions
 from omnigraph.read.value_links import joins_by_value, value_link
+from omnigraph.read.world import FEW, key_of
 
 if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Mask, Space
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from omnigraph.read.world import World
 
 SEED = "#seed"
+
+# Fewer nodes are tested at once: that takes no longer than finding out.
+_MANY = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +169,13 @@ class _Solver:
     # -- what each variable may be
 
     def _prepare(self) -> bool:
-        import numpy as np
-
         pattern = self.pattern
+        late = [name for name in pattern.nodes if self._can_wait(name)]
         for name, type_name in pattern.nodes.items():
-            tests = pattern.tests.get(name, ())
-            if name in self.seed:
-                space = self.world.space("node", type_name)
-                given = Support(space.size, np.unique(self.seed[name]))
-                self.supports[name] = self.world.narrow(type_name, given, tests)
+            if name in late:
+                self.supports[name] = Support(self.world.nodes(type_name).size)
             else:
-                self.supports[name] = self._with_totals(name, self.world.support(type_name, tests))
-            if name in self.wanted.among:
-                chosen = np.sort(self.wanted.among[name])
-                self.supports[name] = self.supports[name].among(chosen)
+                self.supports[name] = self._supported(name, type_name)
             if not self.supports[name].count:
                 return False
         for traversal in pattern.traversals:
@@ -186,9 +183,58 @@ class _Solver:
         spaces = {name: space_of(self.world, pattern, name) for name in pattern.nodes}
         for join in self.equalities:
             self.links.add(value_link(join, spaces))
+        while late:
+            self._test_late(late.pop(), late)
         for negation in pattern.negations:
             self._negate(negation)
         return all(support.count for support in self.supports.values())
+
+    def _supported(self, name: str, type_name: str) -> Support:
+        import numpy as np
+
+        tests = self.pattern.tests.get(name, ())
+        if name in self.seed:
+            space = self.world.space("node", type_name)
+            given = Support(space.size, np.unique(self.seed[name]))
+            support = self.world.narrow(type_name, given, tests)
+        else:
+            support = self._with_totals(name, self.world.support(type_name, tests))
+        if name in self.wanted.among:
+            support = support.among(np.sort(self.wanted.among[name]))
+        return support
+
+    def _can_wait(self, name: str) -> bool:
+        """Whether a variable of many nodes may be tested after a neighbour has narrowed it."""
+        tests = self.pattern.tests.get(name)
+        if not tests or name in self.seed or name in self.wanted.among:
+            return False
+        space = self.world.nodes(self.pattern.nodes[name])
+        if space.size < _MANY or any(one.left == one.right for one in self.pattern.traversals):
+            return False
+        return not any(key_of(space.type, one, self.world.params) for one in tests)
+
+    def _test_late(self, name: str, late: list[str]) -> None:
+        """Test a variable, of the neighbours of few nodes only where one of these can be summed away."""
+        near = []
+        for link in self.links.at(name):
+            other = link.span.other(name)
+            child = self.supports[other]
+            if (
+                isinstance(link, EdgeLink)
+                and other not in self.must
+                and other not in late
+                and child.codes is not None
+                and len(self.links.at(other)) == 1
+            ):
+                near.append((child.count * link.fan_out(other), other, link))
+        if near:
+            reach, other, link = min(near, key=lambda entry: entry[:2])
+            if reach * FEW <= self.supports[name].size:
+                self.links.remove(link)
+                self._absorb([link], other, self.supports.pop(other))
+        type_name, tests = self.pattern.nodes[name], self.pattern.tests[name]
+        narrowed = self.world.narrow(type_name, self.supports[name], tests)
+        self.supports[name] = self._with_totals(name, narrowed)
 
     def _bind(self, traversal: Traversal) -> None:
         edge = traversal.edge_var
@@ -247,7 +293,9 @@ class _Solver:
                     totals[key] = Totals(counts, column, best=best, want=want)
                 case _:
                     totals[key] = Totals(counts, column)
-        return Support(support.size, support.codes, support.weights, totals)
+        if support.weights is not None:
+            totals = {key: entry.times(support.weights) for key, entry in totals.items()}
+        return replace(support, totals={**support.totals, **totals})
 
     # -- summing away
 
@@ -259,18 +307,21 @@ class _Solver:
                 if name not in self.must and self._is_end(name)
             ]
             if not free:
-                return
+                break
             # Full ones first, whose messages are degrees; then the largest: what is left at the end
             # is the smallest.
             _, _, name = max(free)
             support = self.supports.pop(name)
             links = self.links.at(name)
             if not links:
+                # What belongs to dead codes is no part of any total; of counts they add nothing.
+                support = support.alive() if support.totals else support
                 self.unit = self.unit.join(*support.summed())
                 continue
             for link in links:
                 self.links.remove(link)
             self._absorb(links, name, support)
+        self.supports = {name: support.alive() for name, support in self.supports.items()}
 
     def _is_end(self, name: str) -> bool:
         """Whether at most one other variable is next to it, by links that send messages."""
@@ -284,6 +335,9 @@ class _Solver:
     def _absorb(self, links: list[Link], name: str, child: Support) -> None:
         parent = links[0].span.other(name)
         at = self.supports[parent]
+        if not child.is_full:
+            # Degrees are there for every code; other messages take as long as codes are many.
+            child, at = child.alive(), at.alive()
         if len(links) == 1:
             message = links[0].message(parent, at, child)
         else:
@@ -291,7 +345,7 @@ class _Solver:
             assert isinstance(one, EdgeLink)
             assert isinstance(two, EdgeLink)
             message = both(one, two, parent, at, child)
-        self.supports[parent] = _joined(at, message).alive()
+        self.supports[parent] = _joined(at, message)
 
     def _reduce(self) -> None:
         """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
@@ -371,8 +425,10 @@ def _arguments(aggregate: ir.Aggregate) -> set[str]:
 
 def _joined(at: Support, message: Message) -> Support:
     if message.codes is None:
-        return at.join(message.weights, message.totals)
+        return at.join(message.weights, message.totals, message.at_most)
     narrowed = at.among(message.codes)
+    if narrowed.count == len(message.codes):
+        return narrowed.join(message.weights, message.totals, message.at_most)
     where = positions(message.codes, narrowed.listed())
     totals = {key: entry.at(where) for key, entry in message.totals.items()}
-    return narrowed.join(message.weights[where], totals)
+    return narrowed.join(message.weights[where], totals, message.at_most)

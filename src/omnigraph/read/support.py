@@ -80,6 +80,8 @@ class Support:
     totals: Mapping[int, Totals] = field(default_factory=dict)
     members: Mask | None = field(default=None, compare=False)
     """Which codes are listed, over all codes, where that is known anyway."""
+    at_most: int | None = field(default=None, compare=False)
+    """No weight is larger, where such a bound is known without looking."""
 
     @property
     def is_full(self) -> bool:
@@ -127,9 +129,16 @@ class Support:
         """How many bindings there are."""
         if self.weights is None:
             return self.count
-        if float(self.weights.sum(dtype=float)) >= TOO_MANY:
+        if not self.fits and float(self.weights.sum(dtype=float)) >= TOO_MANY:
             raise too_many()
         return int(self.weights.sum())
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is known that all weights together stay below 64 bits."""
+        return self.weights is None or (
+            self.at_most is not None and self.at_most * self.count < TOO_MANY
+        )
 
     def summed(self) -> tuple[Counts, dict[int, Totals]]:
         """All codes as one: what a variable without links is to every row."""
@@ -212,36 +221,43 @@ class Support:
             listed,
             None if self.weights is None else self.weights[rows],
             {at: totals.at(rows) for at, totals in self.totals.items()},
+            at_most=self.at_most,
         )
 
-    def join(self, weights: Counts, totals: Mapping[int, Totals]) -> Support:
+    def join(
+        self, weights: Counts, totals: Mapping[int, Totals], at_most: int | None = None
+    ) -> Support:
         """The same with a neighbour summed away, whose message is aligned with the listed codes."""
         mine = self.weights
         carried = {at: entry.times(weights) for at, entry in self.totals.items()}
         for at, entry in totals.items():
             carried[at] = entry if mine is None else entry.times(mine)
-        return Support(
-            self.size, self.codes, weights if mine is None else times(mine, weights), carried
-        )
+        if mine is not None:
+            if at_most is not None:
+                at_most = None if self.at_most is None else self.at_most * at_most
+            weights = times(mine, weights, at_most)
+        return Support(self.size, self.codes, weights, carried, at_most=at_most)
 
 
-def times(left: Counts, right: Counts) -> Counts:
-    """The products, or the refusal to wrap."""
+def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
+    """The products, or the refusal to wrap; none is larger than ``at_most``, where that is known."""
     import numpy as np
 
-    if left.size and right.size:
+    is_small = at_most is not None and at_most < TOO_MANY
+    if not is_small and left.size and right.size:
         bound = float(left.max()) * float(right.max())
         if bound >= TOO_MANY and (left.astype(np.float64) * right >= TOO_MANY).any():
             raise too_many()
     return left * right
 
 
-def refuse_wrap(weights: Counts | None, add: Callable[[Counts], Counts]) -> None:
+def refuse_wrap(child: Support, add: Callable[[Counts], Counts]) -> None:
     """Refuse weights of which a sum passes 64 bits; ``add`` makes the sums.
 
     Halves of 32 bits cannot wrap. They are added up only where all weights together are too many.
     """
-    if weights is None or float(weights.sum(dtype=float)) < TOO_MANY:
+    weights = child.weights
+    if child.fits or weights is None or float(weights.sum(dtype=float)) < TOO_MANY:
         return
     high, low = add(weights >> 32), add(weights & 0xFFFFFFFF)
     if (high + (low >> 32) >= 2**31).any():

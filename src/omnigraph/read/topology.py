@@ -42,6 +42,10 @@ class EdgeSpace:
         """A property of all edges by position."""
         return self._properties.column(name)
 
+    def has_column(self, name: str) -> bool:
+        """Whether a property of all edges is kept in memory now."""
+        return self._properties.has_column(name)
+
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these edges, repeats included."""
         return self._properties.values(name, codes)

@@ -106,7 +106,7 @@ class ValueLink:
         def sums(one: Support) -> Message:
             return summed(index, targets, self.values + 1, one, None)
 
-        refuse_wrap(child.weights, lambda part: sums(replace(child, weights=part)).weights)
+        refuse_wrap(child, lambda part: sums(replace(child, weights=part)).weights)
         return sums(child)
 
     def reached(self, parent: str, at: Support, child: Support) -> Support:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.read.topology import Topology
 
 # Below this part of all codes, tests look at the listed codes only.
-_FEW = 16
+FEW = 16
 
 _KEYS = (Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE)
 
@@ -75,7 +75,7 @@ class World:
         space = self.nodes(type_name)
         compares = [test for test in tests if isinstance(test, ir.Compare)]
         if compares and support.count:
-            if support.codes is not None and support.count * _FEW <= support.size:
+            if support.codes is not None and support.count * FEW <= support.size:
                 for test in compares:
                     rows = _rows_of(test, space, support.listed(), self.params)
                     support = support.only_listed(holds(test, rows))

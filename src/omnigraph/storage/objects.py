@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -273,6 +274,7 @@ class ObjectStore:
             raise translate(error, verb, name, self.address) from error
 
 
+@functools.lru_cache(maxsize=1024)
 def check_name(name: str) -> str:
     """A name every store can keep as it is; ``BadRequest`` for any other."""
     segments = name.split("/")
