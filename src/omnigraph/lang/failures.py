@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Any, cast
-
-from lark import Lark
-from lark.exceptions import UnexpectedInput, UnexpectedToken
+from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.errors import ParseError
 from omnigraph.lang.source import Source, one_of, unescape
+
+if TYPE_CHECKING:
+    from lark import Lark
+    from lark.exceptions import UnexpectedInput
 
 END = "$END"
 
@@ -36,6 +37,8 @@ def run(
     parser: Lark, source: Source, names: Mapping[str, str], advise: Advise | None = None
 ) -> Any:
     """What the parser makes of the source; a failure is the ParseError that `translate` gives."""
+    from lark.exceptions import UnexpectedInput
+
     _check_encoding(source)
     steps: Any = parser.parse_interactive(source.text)
     try:
@@ -55,6 +58,8 @@ def translate(
     advise: Advise | None = None,
 ) -> ParseError:
     """The ParseError for a lark failure; `names` gives the words for each terminal."""
+    from lark.exceptions import UnexpectedToken
+
     if isinstance(error, UnexpectedToken) and error.token.type == END:
         # lark places the end where the last token stands.
         start = error.token.start_pos or 0

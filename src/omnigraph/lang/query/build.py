@@ -1,4 +1,4 @@
-"""Builds the syntax tree, bottom-up, while lark parses.
+"""Builds the syntax tree, bottom-up, while a text is parsed.
 
 Every rule of `grammar.lark` has a method of its name here. What the grammar lets through only to
 be refused with a clear message (empty blocks, a direction after `nearest`) is refused here.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, NoReturn, cast
 
-from lark import Token, Transformer, v_args
-
 from omnigraph.errors import Span, did_you_mean
 from omnigraph.lang.query import ast
-from omnigraph.lang.query.reading import cover, fail, text_of, whole
+from omnigraph.lang.query.reading import Token, cover, fail, text_of, whole
 from omnigraph.types import PropType, Scalar
 
 _ARGUMENTS = {
@@ -63,8 +61,7 @@ def _filled(block: str, parts: tuple[Any, ...], first: Token, last: Token, holds
         fail(f"the `{block}` block is empty", cover(first, last), f"it holds {holds}")
 
 
-@v_args(inline=True)
-class Builder(Transformer[Token, ast.QueryFile]):
+class Builder:
     """From tokens to `ast.QueryFile`."""
 
     def start(self, *queries: ast.Query) -> ast.QueryFile:
@@ -280,7 +277,7 @@ class Builder(Transformer[Token, ast.QueryFile]):
 
     def comparison(self, left: ast.Expr | Token, op: Token, right: ast.Expr) -> ast.Comparison:
         """`left op right`."""
-        first = _variable(left) if isinstance(left, Token) else left
+        first = _variable(left) if isinstance(left, str) else left
         return ast.Comparison(first, cast("ast.Operator", str(op)), right, cover(first, right))
 
     # Expressions
@@ -387,7 +384,7 @@ class Builder(Transformer[Token, ast.QueryFile]):
 
 
 def _scalar(name: Token) -> Scalar:
-    if name not in set(Scalar):
+    if name not in set(map(str, Scalar)):
         hint = did_you_mean(name, [*Scalar, "Vector"])
         if name == "enum":
             hint = "the parameter for an enum property is a `String`"

@@ -8,15 +8,29 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol, cast
-
-from lark import Token
+from typing import Final, NoReturn, Protocol
 
 from omnigraph.errors import Span
 from omnigraph.lang.source import Source, unescape
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
+
+NESTING_LIMIT: Final = 64
+"""How deep `not` blocks, lists and calls may nest, so that no recursive pass can overflow."""
+
+OPEN: Final = frozenset({"LBRACE", "LBRACKET", "LPAR"})
+CLOSE: Final = frozenset({"RBRACE", "RBRACKET", "RPAREN"})
+
+
+class Token(str):
+    """A word of the text with its terminal and its place; lark's tokens have the same attributes."""
+
+    __slots__ = ("end_pos", "start_pos", "type")
+
+    type: str
+    start_pos: int
+    end_pos: int
 
 
 @dataclass(slots=True)
@@ -46,8 +60,8 @@ class Spanned(Protocol):
 def cover(first: Token | Spanned, last: Token | Spanned | None = None) -> Span:
     """The span from the start of `first` to the end of `last`."""
     last = first if last is None else last
-    start: Any = first.start_pos if isinstance(first, Token) else first.span.start
-    end: Any = last.end_pos if isinstance(last, Token) else last.span.end
+    start = first.start_pos if isinstance(first, str) else first.span.start
+    end = last.end_pos if isinstance(last, str) else last.span.end
     return READING.get().source.span(start, end)
 
 
@@ -58,7 +72,7 @@ def fail(message: str, span: Span, hint: str | None = None) -> NoReturn:
 
 def text_of(token: Token) -> str:
     """The value of a string token."""
-    return unescape(READING.get().source, str(token), cast("int", token.start_pos))
+    return unescape(READING.get().source, str(token), token.start_pos)
 
 
 def whole(token: Token) -> int:

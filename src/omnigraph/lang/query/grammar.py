@@ -1,0 +1,180 @@
+"""The parser that lark makes of `grammar.lark`, and the tables that `driver` runs without lark.
+
+To make lark's parser takes longer than to answer most queries, so its tables are kept beside the
+grammar. Whoever changes the grammar makes them anew::
+
+    python -m omnigraph.lang.query.grammar
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+from lark import Lark, Token
+from lark.lark import PostLex
+from lark.lexer import PatternStr
+from lark.parse_tree_builder import maybe_create_child_filter
+from lark.parsers.lalr_analysis import Shift
+
+from omnigraph.lang.query.build import Builder
+from omnigraph.lang.query.reading import CLOSE, NESTING_LIMIT, OPEN, READING
+from omnigraph.lang.source import Source
+
+TABLES: Final = "tables.json"
+
+_NESTING = {"NOT": "`not` blocks", "LBRACKET": "lists", "LPAR": "calls"}
+
+
+@lru_cache(maxsize=1)
+def lark_parser() -> Lark:
+    """The parser that says what is wrong with a text."""
+    grammar = resources.files(__package__).joinpath("grammar.lark").read_text("utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer="contextual",
+        transformer=cast("Any", _Callbacks()),
+        postlex=_Tokens(),
+    )
+
+
+class _Callbacks:
+    """The builder's methods as lark calls them: with a list."""
+
+    def __init__(self) -> None:
+        self._builder = Builder()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._builder, name)
+        return lambda children: method(*children)
+
+
+class _Tokens(PostLex):
+    """The tokens on their way from the lexer to the parser."""
+
+    # With NAME in every state a word is always read whole: `limit5` is not `limit` and `5`. With
+    # OTHER in every state each fault is met by the parser, after its token has passed here.
+    always_accept = ("NAME", "OTHER")
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        """Pass the tokens on, and stop where brackets nest too deep."""
+        reading = READING.get()
+        nested: list[str] = []
+        depth: Counter[str] = Counter()
+        for token in stream:
+            reading.take(cast("Any", token))
+            if token.type in OPEN:
+                after = reading.before
+                kind = "NOT" if after is not None and after.type == "NOT" else token.type
+                nested.append(kind)
+                depth[kind] += 1
+                if kind in _NESTING and depth[kind] > NESTING_LIMIT:
+                    _too_deep(reading.source, kind, token)
+            elif token.type in CLOSE and nested:
+                depth[nested.pop()] -= 1
+            yield token
+
+
+def _too_deep(source: Source, kind: str, token: Token) -> NoReturn:
+    source.fail(
+        f"{_NESTING[kind]} nest at most {NESTING_LIMIT} deep",
+        source.span(cast("int", token.start_pos), cast("int", token.end_pos)),
+    )
+
+
+def tables() -> dict[str, Any]:
+    """What `driver.Driver` reads, from lark's own tables: the same whenever it is made.
+
+    States are numbered in the order in which they are reached, names ascending. A rule is its
+    origin, its size, the method that makes its value, whether a single child stands for it, and
+    which of its children the method gets: ``None`` for all, else places, -1 for an absent one.
+    """
+    # None of this is promised by lark: the tests of this module fail if it is ever different.
+    frontend: Any = lark_parser().parser
+    table: Any = frontend.parser._parse_table  # noqa: SLF001
+    lexers: Any = frontend.lexer.lexer.lexers
+    (start,), (end,) = table.start_states.values(), table.end_states.values()
+    numbers, rules, scanners = {start: 0}, dict[Any, int](), dict[str, int]()
+    states = []
+    for state in (reached := [start]):
+        shifts, reduces = {}, {}
+        for name, (action, to) in sorted(table.states[state].items(), key=lambda it: str(it[0])):
+            if action is not Shift:
+                reduces[str(name)] = rules.setdefault(to, len(rules))
+                continue
+            if to not in numbers:
+                numbers[to] = len(numbers)
+                reached.append(to)
+            shifts[str(name)] = numbers[to]
+        scanner = json.dumps(_scanner(lexers[state]))
+        states.append([scanners.setdefault(scanner, len(scanners)), shifts, reduces])
+    whole: Any = frontend.lexer.lexer.root_lexer
+    return {
+        "end": numbers[end],
+        "skip": "|".join(_patterns(whole)[name] for name in sorted(whole.ignore_types)),
+        "terminals": [
+            [term.name, term.pattern.to_regexp()]
+            for term in whole.terminals
+            if not _is_word(whole, term) and term.name not in whole.ignore_types
+        ],
+        "scanners": [json.loads(scanner) for scanner in scanners],
+        "rules": [_rule(rule) for rule in rules],
+        "states": states,
+    }
+
+
+def _patterns(lexer: Any) -> dict[str, str]:
+    return {term.name: term.pattern.to_regexp() for term in lexer.terminals}
+
+
+def _is_word(lexer: Any, term: Any) -> bool:
+    """Whether a terminal is one certain name, and so found among names."""
+    name = re.compile(_patterns(lexer)["NAME"])
+    return isinstance(term.pattern, PatternStr) and bool(name.fullmatch(term.pattern.value))
+
+
+def _scanner(lexer: Any) -> list[Any]:
+    """The terminals of a state in the order they are tried, and the words among its names."""
+    words = {term.pattern.value: term.name for term in lexer.terminals if _is_word(lexer, term)}
+    left_out = {*words.values(), *lexer.ignore_types}
+    return [[term.name for term in lexer.terminals if term.name not in left_out], words]
+
+
+def _rule(rule: Any) -> list[Any]:
+    size, options = len(rule.expansion), rule.options
+    chosen = maybe_create_child_filter(
+        rule.expansion, options.keep_all_tokens, False, options.empty_indices
+    )
+    alone = bool(options.expand1 and not rule.alias)
+    # What a repetition collects (`__query_star_0`) is a list, poured into the rule around it.
+    called = rule.alias or rule.origin.name
+    return [str(rule.origin.name), size, str(called), alone, _places(chosen, size)]
+
+
+def _places(chosen: Any, size: int) -> list[Any] | None:
+    if chosen is None:
+        return None
+    placed: list[Any] = []
+    include, *absent = chosen.args
+    for at, poured, *before in include:
+        placed += [-1] * sum(before)
+        placed.append([at] if poured else at)
+    placed += [-1] * sum(absent)
+    return None if placed == list(range(size)) else placed
+
+
+def main() -> None:
+    """Write the tables beside the grammar."""
+    place = Path(__file__).with_name(TABLES)
+    place.write_text(json.dumps(tables(), separators=(",", ":")) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
