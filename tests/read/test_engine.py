@@ -15,7 +15,7 @@ from omnigraph.errors import OmniGraphError, ResourceLimit
 from omnigraph.graph import Graph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
-from omnigraph.read import enumeration, neighbourhood
+from omnigraph.read import enumeration, neighbourhood, solve
 from omnigraph.read.execute import run_read
 from omnigraph.read.view import Reader
 from omnigraph.types import from_arrow
@@ -97,6 +97,33 @@ def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few
         fill(graph, plain)
         for text, plan in queries(rng, QUERIES):
             check(graph, plain, text, plan)
+
+
+@pytest.mark.parametrize("few", [0, 1, 16])
+def test_late_tests_agree_with_the_oracle(tmp_path, monkeypatch, few):
+    """Tests of a variable that wait for a neighbour to narrow it, as if every type had many nodes."""
+    monkeypatch.setattr(solve, "_MANY", 0)
+    monkeypatch.setattr(solve, "FEW", few)
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    rng = random.Random(300 + few)
+    plain = plain_graph(rng)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        fill(graph, plain)
+        for text, plan in queries(rng, QUERIES):
+            check(graph, plain, text, plan)
+
+
+def test_a_block_about_one_of_two_different_nodes(tmp_path):
+    """Rows of equal nodes are counted and taken off: the block then asks about the other name."""
+    text = """query q() { match { $p1 knows $p2  $p2.name != $p1.name  not { $p1 knows{2,2} $t } }
+              return { count($p2.nick) as n } }"""
+    rng = random.Random(19)
+    plain = plain_graph(rng)
+    plan = compile_query(CATALOG, text)
+    assert isinstance(plan, ReadPlan)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        fill(graph, plain)
+        check(graph, plain, text, plan)
 
 
 @pytest.mark.parametrize("seed", range(100, 103))

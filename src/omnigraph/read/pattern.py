@@ -186,7 +186,7 @@ def merged(pattern: Pattern, old: str, new: str) -> Pattern:
             joins.append(moved_join)
     return replace(
         pattern,
-        nodes={var: kind for var, kind in pattern.nodes.items() if var != old},
+        nodes={name(var): kind for var, kind in pattern.nodes.items()},
         given=frozenset(map(name, pattern.given)),
         tests=tests,
         traversals=tuple(
