@@ -1,13 +1,14 @@
 """What is wrong with a machine's Java is said before any work, with what to do about it."""
 
 import os
+import re
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from omnigraph.errors import BadRequest
 from omnigraph.runner.java import find_java, java_problem
-from omnigraph.runner.session import is_running, spark_session
 
 MODULES = "java.base jdk.incubator.vector"
 
@@ -74,9 +75,24 @@ def test_no_java_at_all_says_what_to_install(monkeypatch, tmp_path):
     assert "openjdk" in java_problem() or "winget" in java_problem()
 
 
-def test_a_session_is_refused_with_the_problem_and_the_way_around_it(monkeypatch, tmp_path):
-    if is_running():
-        pytest.skip("a running session is used whatever JAVA_HOME says")
-    monkeypatch.setenv("JAVA_HOME", os.devnull)
-    with pytest.raises(BadRequest, match=r"JAVA_HOME.*engine=local"):
-        spark_session("local[1]")
+# A session that runs in this process is used whatever JAVA_HOME says, hence another process.
+REFUSED = """
+from omnigraph.errors import BadRequest
+from omnigraph.runner.session import spark_session
+try:
+    spark_session("local[1]")
+except BadRequest as error:
+    print(error)
+"""
+
+
+def test_a_session_is_refused_with_the_problem_and_the_way_around_it():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", REFUSED],
+        env={**os.environ, "JAVA_HOME": os.devnull},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"JAVA_HOME.*engine=local", done.stdout), done.stdout

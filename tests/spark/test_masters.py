@@ -43,8 +43,8 @@ def test_anything_else_is_refused_with_examples(master):
         masters.check(master)
 
 
-def test_spark_connect_is_for_the_caller_to_open():
-    with pytest.raises(BadRequest, match=r"Spark Connect.*spark=session"):
+def test_spark_connect_is_refused_with_what_would_do():
+    with pytest.raises(BadRequest, match=r"Spark Connect server.*use `local\[\*\]`"):
         masters.check("sc://host:15002")
 
 

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.runner.job_errors import explained_failures
-from omnigraph.runner.session import is_running, running_session, spark_session
+from omnigraph.runner.session import is_running, running_session, spark_session, usable_session
 
 # One program for what needs a process of its own: every start of Spark takes seconds.
 LIFE = """
 import gc, json, os, pathlib, sys, threading, warnings
 import lance
 from pyspark.sql import SparkSession
+from omnigraph.errors import BadRequest
 from omnigraph.runner import session
 
 facts = {"before": session.is_running()}
@@ -51,6 +53,10 @@ facts["counts"].append(count())
 
 spark.stop()
 facts["after stop"] = session.is_running()
+try:
+    session.usable_session(spark)
+except BadRequest as error:
+    facts["stopped"] = str(error)
 facts["counts"].append(session.spark_session(conf={"spark.app.name": "mine"}) and count())
 facts["same java"] = session._own.gateway.process.pid == java
 
@@ -109,6 +115,7 @@ def test_a_session_from_its_start_to_the_end_of_its_process(tmp_path):
     assert facts["counts"] == [7, 7, 7, 7]
     assert facts["running in a forked child"] == 0
     assert facts["after stop"] is False
+    assert "is stopped; pass one that runs" in facts["stopped"]
     assert facts["same java"] is True
     assert facts["the caller's"] is True
     assert facts["the caller's lives"] is True
@@ -141,6 +148,37 @@ def test_another_master_or_setting_than_the_running_one_is_refused(spark):
         spark_session("local[1]")
     with pytest.raises(BadRequest, match=r"spark\.sql\.caseSensitive.*session\.stop\(\)"):
         spark_session(conf={"spark.sql.caseSensitive": "false"})
+
+
+class TestPassedSessions:
+    """What is passed as `spark` is judged before any work; nothing here starts Spark."""
+
+    def connected(self):
+        # Stands in for the class of Spark Connect, whose dependencies are not installed.
+        kind = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+        return kind()
+
+    def test_a_session_of_spark_connect(self):
+        with pytest.raises(BadRequest, match=r"Spark Connect.*spark_master"):
+            usable_session(self.connected())
+
+    @pytest.mark.parametrize("given", ["local[2]", 4, object()])
+    def test_what_is_no_session(self, given):
+        with pytest.raises(BadRequest, match=rf"spark is a {type(given).__name__}; pass a Spark"):
+            usable_session(given)
+
+    def test_loads_refuse_them_whatever_the_engine(self, tmp_path):
+        with og.init(tmp_path / "g", "node N { k: String @key }") as graph:
+            for engine in ("auto", "spark"):
+                with pytest.raises(BadRequest, match="Spark Connect"):
+                    graph.load([], engine=engine, spark=self.connected())
+            frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+            frame.mapInArrow, frame.sparkSession = None, self.connected()
+            with pytest.raises(BadRequest, match="Spark Connect"):
+                graph.load_nodes("N", frame)
+
+    def test_a_session_that_runs_is_taken(self, spark):
+        assert usable_session(spark) is spark
 
 
 def test_a_setting_that_is_not_sparks_is_refused():

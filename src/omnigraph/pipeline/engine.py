@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph import settings
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.incoming import Engine
 from omnigraph.pipeline.reading import LocalEngine
-from omnigraph.pipeline.request import ENGINES, LoadRequest
+from omnigraph.pipeline.request import ENGINES, EngineChoice, LoadRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BYTES_PER_MB = 1_000_000
 
@@ -15,7 +20,8 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
     """The engine of a load, and where it is not the one to be expected, why.
 
     ``auto`` is Spark when a session or a master was given, when a frame is Spark's, and when the
-    input is large; without Java it is local, whatever the input.
+    input is large. Without Java it is local, whatever the input; so it is when Spark does not start,
+    unless the caller said which Spark to use.
     """
     from omnigraph.runner.session import spark_problem
 
@@ -32,11 +38,17 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
         return LocalEngine(), None
     if choice.engine == "auto" and not configured and not _calls_for_spark(request):
         return LocalEngine(), None
-    problem = None if choice.spark is not None else spark_problem()
-    if problem is None:
-        return _spark_engine(request), None
-    if choice.engine == "spark":
+    given = choice.spark if choice.spark is not None else request.inputs.spark_session()
+    problem = None if given is not None else spark_problem()
+    if problem is not None and choice.engine == "spark":
         raise BadRequest(f"{problem}; `engine=local` works without")
+    if problem is None:
+        try:
+            return _spark_engine(choice, given), None
+        except OmniGraphError as failure:
+            if choice.engine == "spark" or configured or given is not None:
+                raise
+            problem = failure.message.partition("\n")[0]
     return LocalEngine(), f"this load ran on the local engine: {problem}"
 
 
@@ -47,10 +59,10 @@ def _calls_for_spark(request: LoadRequest) -> bool:
     return inputs.size > settings.SPARK_THRESHOLD_MB.get() * BYTES_PER_MB
 
 
-def _spark_engine(request: LoadRequest) -> Engine:
+def _spark_engine(choice: EngineChoice, given: SparkSession | None) -> Engine:
     from omnigraph.pipeline.spark_engine import SparkEngine
-    from omnigraph.runner.session import spark_session
+    from omnigraph.runner.session import spark_session, usable_session
 
-    choice = request.engine
-    session = choice.spark or request.inputs.spark_session()
-    return SparkEngine(spark_session(choice.master, choice.conf) if session is None else session)
+    if given is not None:
+        return SparkEngine(usable_session(given))
+    return SparkEngine(spark_session(choice.master, choice.conf))

@@ -21,7 +21,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.rows import TableState
 from omnigraph.pipeline.request import ENGINES, EngineName
 from omnigraph.runner.job_errors import explained_failures
-from omnigraph.runner.session import is_running, spark_problem, spark_session
+from omnigraph.runner.session import is_running, spark_session
 from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.indexes import IndexKind, build_segment
 from omnigraph.storage.inline_residual import run_compaction_task
@@ -58,16 +58,17 @@ def ensure_indices_on(
     actor_id: str | None = None,
 ) -> IndexReport:
     """Build every missing index in one commit, on that engine."""
-    session = _session(engine)
+    executors = _Executors(engine)
     used = set()
 
     def builds_for(pin: TableState) -> Builds:
-        chosen = _suits(session, engine, pin)
+        chosen = executors.for_table(pin)
         used.add("local" if chosen is None else "spark")
         return build_here if chosen is None else partial(build_on_spark, chosen)
 
     report = ensure_indices(space, catalog, branch, actor_id, builds_for)
     report.engine = "spark" if "spark" in used else "local"
+    report.note = executors.note
     return report
 
 
@@ -75,35 +76,43 @@ def compact_on(
     engine: EngineName, space: Workspace, branch: str, actor_id: str | None = None
 ) -> CompactionReport:
     """Compact every table that has fragments to merge in one commit, on that engine."""
-    session = _session(engine)
+    executors = _Executors(engine)
 
     def rewrite_for(pin: TableState) -> Rewrite:
-        chosen = _suits(session, engine, pin)
+        chosen = executors.for_table(pin)
         return rewrite_here if chosen is None else partial(rewrite_on_spark, chosen)
 
-    return compact(space, branch, actor_id, rewrite_for)
+    report = compact(space, branch, actor_id, rewrite_for)
+    report.note = executors.note
+    return report
 
 
-def _session(engine: EngineName) -> Callable[[], SparkSession] | None:
-    """How to get the session, or None to work here. `auto` starts none that nobody asked for."""
-    if engine not in ENGINES:
-        raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
-    if engine == "spark":
+class _Executors:
+    """The session that works on tables, or none.
+
+    ``auto`` starts none that nobody asked for, and none for small tables; where it does not start,
+    this process does the work, and ``note`` says why.
+    """
+
+    def __init__(self, engine: EngineName) -> None:
+        if engine not in ENGINES:
+            raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
+        self.note: str | None = None
+        self._auto = engine == "auto"
         # Now, so that what is wrong with it is said before any work.
-        session = spark_session()
-        return lambda: session
-    if engine == "local":
-        return None
-    configured = settings.SPARK_MASTER.get() is not None and spark_problem() is None
-    return spark_session if is_running() or configured else None
+        self._session = spark_session() if engine == "spark" else None
+        self._wanted = self._auto and (is_running() or settings.SPARK_MASTER.get() is not None)
 
-
-def _suits(
-    session: Callable[[], SparkSession] | None, engine: EngineName, pin: TableState
-) -> SparkSession | None:
-    if session is None or (engine == "auto" and pin.row_count < LARGE_TABLE_ROWS):
-        return None
-    return session()
+    def for_table(self, pin: TableState) -> SparkSession | None:
+        """The session to work on a table with; None to do it here."""
+        if self._wanted and pin.row_count >= LARGE_TABLE_ROWS:
+            self._wanted = False
+            try:
+                self._session = spark_session()
+            except OmniGraphError as failure:
+                why = failure.message.partition("\n")[0]
+                self.note = f"this process did the work of Spark's executors: {why}"
+        return None if self._auto and pin.row_count < LARGE_TABLE_ROWS else self._session
 
 
 # ------------------------------------------------------------------ indexes

@@ -26,8 +26,8 @@ def check(master: str) -> None:
         return
     if master.startswith("sc://"):
         raise BadRequest(
-            f'"{master}" is a Spark Connect server; connect to it yourself and pass the session '
-            f"(`spark=session`)",
+            f'"{master}" is a Spark Connect server, whose sessions have no context that OmniGraph '
+            f"could run jobs on; use {_ACCEPTED}",
             master=master,
         )
     raise BadRequest(f'"{master}" is not a Spark master; use {_ACCEPTED}', master=master)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph import settings
 from omnigraph.errors import BadRequest
 from omnigraph.runner import archive, gateway, masters
-from omnigraph.runner.gateway import Gateway, GatewayFailure
+from omnigraph.runner.gateway import Gateway
 from omnigraph.runner.java import java_problem
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ __all__ = [
     "spark_problem",
     "spark_session",
     "stop_session",
+    "usable_session",
 ]
 
 DEFAULT_MASTER = "local[*]"
@@ -77,6 +78,25 @@ def running_session() -> SparkSession | None:
 
     session = SparkSession._instantiatedSession  # noqa: SLF001 - the public way asks Java
     return session if session is not None and _answers(session) else None
+
+
+def usable_session(given: Any) -> SparkSession:
+    """A session of the caller's, once it is clear that jobs of ours can run on it."""
+    module = type(given).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise BadRequest(
+            "this is a session of Spark Connect, which has no context that OmniGraph could run "
+            "jobs on; pass a session made with `SparkSession.builder.master(…)`, or leave it out "
+            "and name the master with `spark_master`"
+        )
+    if not module.startswith("pyspark.sql") or not hasattr(given, "sparkContext"):
+        raise BadRequest(f"spark is a {type(given).__name__}; pass a SparkSession, or leave it out")
+    session: SparkSession = given
+    if not _answers(session):
+        raise BadRequest(
+            "the Spark session that was passed is stopped; pass one that runs, or leave it out"
+        )
+    return session
 
 
 def spark_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -126,12 +146,12 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
     # py4j does so on the root logger, even when garbage collection releases what a dead Java held.
     logging.getLogger().addFilter(_not_of_py4j)
     java = _java_for(master, conf)
-    spark_conf = SparkConf(loadDefaults=True, _jvm=java.connection.jvm)
-    for key, value in _all_settings(master, conf, java.scratch).items():
-        spark_conf.set(key, value)
     previous = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = masters.worker_python(master, conf)
     try:
+        spark_conf = SparkConf(loadDefaults=True, _jvm=java.connection.jvm)
+        for key, value in _all_settings(master, conf, java.scratch).items():
+            spark_conf.set(key, value)
         context = SparkContext(conf=spark_conf, gateway=java.connection)
         session = SparkSession(context)
         _wait_for_executor(session)
@@ -185,7 +205,7 @@ def _java_for(master: str, conf: dict[str, str]) -> Gateway:
             masters.environment(master, conf),
             scratch,
         )
-    except (GatewayFailure, OSError) as failure:
+    except Exception as failure:  # py4j raises what it likes about a Java that is gone
         shutil.rmtree(scratch, ignore_errors=True)
         raise BadRequest(_start_failure(master, failure, str(failure)), master=master) from failure
     _own.gateway, _own.asked = java, asked

@@ -40,6 +40,8 @@ class CompactionReport:
     added: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     commit: GraphCommit | None = None
+    note: str | None = None
+    """Why the engine is not the one that was to be expected."""
 
 
 def rewrite_here(table: Table, tasks: Sequence[Any]) -> list[Any]:

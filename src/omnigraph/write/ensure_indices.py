@@ -70,6 +70,8 @@ class IndexReport:
     commit: GraphCommit | None = None
     engine: str = "local"
     """`spark` when an index was built by executors."""
+    note: str | None = None
+    """Why the engine is not the one that was to be expected."""
 
     def to_json(self) -> dict[str, Any]:
         """The public form."""
@@ -81,6 +83,7 @@ class IndexReport:
             ],
             "engine": self.engine,
             "commit": None if self.commit is None else self.commit.to_json(),
+            **({} if self.note is None else {"note": self.note}),
         }
 
 
