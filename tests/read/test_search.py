@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+import tempfile
 import threading
 
 import pyarrow as pa
@@ -327,8 +331,45 @@ def test_threads_share_one_index(graph):
 
 
 @pytest.mark.usefixtures("_always_throw_away")
+def test_without_a_cache_directory_the_process_has_its_own(graph, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "here"))
+    monkeypatch.setattr(throwaway, "_own_directory", throwaway._own_directory.__wrapped__)
+    view = view_of(graph)
+    assert found(view, text_predicate("search", "run")) == expected(view, "run", 0)
+    [place] = (tmp_path / "here").iterdir()
+    assert len(list(place.iterdir())) == 1
+
+
+@pytest.mark.usefixtures("_always_throw_away")
 def test_a_cache_directory_that_cannot_be_written_is_named(graph, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    monkeypatch.setattr(throwaway, "_own_directory", throwaway._own_directory.__wrapped__)
     with pytest.raises(StorageError, match="OMNIGRAPH_CACHE_DIR"):
         found(view_of(graph), text_predicate("search", "run"))
+
+
+def test_own_directories_end_with_the_process(graph, tmp_path):
+    """A process that may not write its cache directory leaves nothing behind."""
+    program = (
+        "import omnigraph, sys\n"
+        "with omnigraph.open(sys.argv[1], mode='r') as graph:\n"
+        "    text = 'query q() { match { $a: Doc } return { $a }"
+        ' order { bm25($a.body, "run") } }\'\n'
+        "    print(len(graph.query(text).rows))\n"
+    )
+    (tmp_path / "file").write_text("")
+    (tmp_path / "here").mkdir()
+    environment = {
+        **os.environ,
+        "OMNIGRAPH_CACHE_DIR": str(tmp_path / "file"),
+        "TMPDIR": str(tmp_path / "here"),
+    }
+    run = [sys.executable, "-c", program, str(graph.root)]
+    printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    assert int(printed.stdout) > 0
+    assert list((tmp_path / "here").iterdir()) == []

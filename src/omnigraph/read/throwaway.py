@@ -8,7 +8,9 @@ finds it gone while searching makes it again.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
@@ -67,7 +69,27 @@ def with_throwaway(space: NodeSpace, name: str, search: Callable[[Table], T]) ->
 
 
 def _directory() -> Path:
-    return settings.CACHE_DIR.get() / "text"
+    """Where indexes are kept: the cache directory, or one of this process where that is read-only."""
+    kept = settings.CACHE_DIR.get() / "text"
+    with contextlib.suppress(OSError):
+        kept.mkdir(parents=True, exist_ok=True)
+    return kept if os.access(kept, os.W_OK | os.X_OK) else _own_directory(os.getpid())
+
+
+@functools.cache
+def _own_directory(process: int) -> Path:
+    try:
+        place = Path(tempfile.mkdtemp(prefix=f"omnigraph-text-{process}-"))
+    except OSError as error:
+        raise _unusable(settings.CACHE_DIR.get(), error) from error
+    atexit.register(_remove_own, process, place)
+    return place
+
+
+def _remove_own(process: int, place: Path) -> None:
+    # A fork ends with what its parent registered, and the parent may go on.
+    if os.getpid() == process:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _key(identity: Identity, column: str | None) -> str:
