@@ -220,3 +220,20 @@ class TestPlans:
         known.read(self.CATALOG, SOURCE, "time", None)
         assert known.read(self.CATALOG, SOURCE, "ages", None) is first
         assert known.read(self.CATALOG, SOURCE, "older", None) is not older
+
+    def test_long_texts_take_the_room_of_many(self, monkeypatch):
+        monkeypatch.setattr(plans, "MAX_TEXT", 3 * len(SOURCE))
+        known = Plans()
+        first = known.read(self.CATALOG, SOURCE, "ages", None)
+        known.read(compile_schema(SCHEMA).catalog, SOURCE, "ages", None)
+        first = known.read(self.CATALOG, SOURCE, "ages", None)
+        padded = SOURCE + " " * len(SOURCE)
+        second = known.read(self.CATALOG, padded, "ages", None)
+        assert known.read(self.CATALOG, SOURCE, "ages", None) is first
+        assert known.read(self.CATALOG, padded, "ages", None) is second
+        known.read(self.CATALOG, SOURCE, "older", None)
+        assert known.read(self.CATALOG, padded, "ages", None) is second
+        assert known.read(self.CATALOG, SOURCE, "ages", None) is not first
+        too_long = SOURCE + " " * 3 * len(SOURCE)
+        third = known.read(self.CATALOG, too_long, "ages", None)
+        assert known.read(self.CATALOG, too_long, "ages", None) is not third

@@ -11,6 +11,8 @@ from omnigraph.lang.query.ir import MutationPlan, Plan, ReadPlan
 from omnigraph.lang.schema.catalog import Catalog
 
 MAX_PLANS = 256
+MAX_TEXT = 2_000_000
+"""Characters of all texts together: a plan takes about ten times the memory of its text."""
 
 Kind = Literal["read", "mutation"]
 
@@ -23,6 +25,7 @@ class Plans:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str | None, Kind], tuple[Catalog, Plan]] = OrderedDict()
+        self._size = 0
         self._lock = threading.Lock()
 
     def read(self, catalog: Catalog, text: str, name: str | None, filename: str | None) -> ReadPlan:
@@ -50,8 +53,11 @@ class Plans:
                 return known[1]
         plan = compile_query(catalog, text, name, want, filename)
         with self._lock:
+            if key not in self._known:
+                self._size += len(text)
             self._known[key] = (catalog, plan)
             self._known.move_to_end(key)
-            if len(self._known) > MAX_PLANS:
-                self._known.popitem(last=False)
+            while len(self._known) > MAX_PLANS or self._size > MAX_TEXT:
+                (dropped, _, _), _ = self._known.popitem(last=False)
+                self._size -= len(dropped)
         return plan
