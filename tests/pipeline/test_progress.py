@@ -44,6 +44,23 @@ def test_every_phase_is_told_and_records_are_counted(graph, seen, monkeypatch):
     assert all(progress.seconds >= 0 and progress.rate >= 0 for progress in seen)
 
 
+def test_stages_are_numbered_and_staged_rows_counted(graph, seen, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "10")
+    graph.load([*people(30), *people(10)], progress=seen.append)
+    stages = list(dict.fromkeys((progress.stage, progress.phase) for progress in seen))
+    assert stages == [(1, "reading"), (2, "validating"), (3, "writing"), (4, "indexing")]
+    assert {progress.stages for progress in seen} == {4}
+    assert {progress.staged for progress in seen if progress.stage < 3} == {0}
+    # Of ten people there are two records, and the last one counts.
+    assert (seen[-1].records, seen[-1].staged) == (40, 30)
+
+
+@pytest.mark.parametrize("mode", ["merge", "append", "overwrite"])
+def test_what_is_written_is_staged_in_every_mode(graph, seen, mode):
+    graph.load(people(7), mode=mode, progress=seen.append)
+    assert seen[-1].staged == 7
+
+
 def test_a_small_load_builds_no_index_and_says_so(graph, seen):
     graph.load(people(3), progress=seen.append)
     assert phases(seen) == ["reading", "validating", "writing"]

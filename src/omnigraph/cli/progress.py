@@ -64,7 +64,10 @@ class _Line:
         newest = self._newest
         if newest is None:
             return "opening"
-        words = f"{newest.phase}: {newest.records:,} records"
+        words = f"stage {newest.stage} of {newest.stages}, {newest.phase}: "
+        words += f"{newest.records:,} records read"
         if newest.phase == "reading" and newest.rate:
             words += f", {newest.rate:,.0f}/s"
+        if newest.staged:
+            words += f", {newest.staged:,} staged"
         return f"{words}, {time.monotonic() - self._began:.0f} s"

@@ -24,7 +24,7 @@ from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.locations import InMemory
-from omnigraph.pipeline.progress import ProgressReport
+from omnigraph.pipeline.progress import ProgressReport, Told
 from omnigraph.pipeline.report import Bad, BadRecords
 from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.sources import Source
@@ -355,7 +355,7 @@ class _WrittenRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
-    def stage(self, table: Table, mode: LoadMode) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:  # noqa: ARG002
         import pyarrow as pa
 
         if self.plan.direct:

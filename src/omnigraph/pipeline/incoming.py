@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.batches import OFFSET, SOURCE, Entity
-from omnigraph.pipeline.progress import ProgressReport
+from omnigraph.pipeline.progress import ProgressReport, Told
 from omnigraph.pipeline.request import LoadMode, LoadRequest
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.blobs import blob_array
@@ -57,8 +57,11 @@ class Incoming(Protocol):
         """Write no record whose order is in this frame; says how many those are."""
         ...
 
-    def stage(self, table: Table, mode: LoadMode) -> Staged:
-        """Write the rows for a table, in one transaction that is not committed."""
+    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
+        """Write the rows for a table, in one transaction that is not committed.
+
+        ``told`` hears of the rows that were written, while others are.
+        """
         ...
 
 

@@ -287,9 +287,10 @@ class _Load:
 
     def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
         mode = self.request.mode
+        told = self.report.staged if self.report.wanted else None
 
         def stage(table: Table) -> Staged:
-            return incoming.stage(table, mode)
+            return incoming.stage(table, mode, told)
 
         steps = [StagedStep(stage)]
         after = incoming.rows + (0 if mode == "overwrite" else pin.row_count)

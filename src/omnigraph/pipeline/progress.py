@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Phase = Literal["reading", "validating", "writing", "indexing"]
+PHASES: tuple[Phase, ...] = ("reading", "validating", "writing", "indexing")
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A moment of a load: what it is doing, the records read so far, the seconds since it began."""
+    """A moment of a load: what it is doing, what it has done, the seconds since it began.
+
+    ``records`` are the records read so far, ``staged`` the rows written for their tables.
+    """
 
     phase: Phase
     records: int
     seconds: float
+    staged: int = 0
+
+    @property
+    def stage(self) -> int:
+        """The number of the phase, from 1 on."""
+        return PHASES.index(self.phase) + 1
+
+    @property
+    def stages(self) -> int:
+        """How many phases there are; the last one only comes where indexes are built."""
+        return len(PHASES)
 
     @property
     def rate(self) -> float:
@@ -28,26 +47,63 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+Told = Callable[[int], object]
+"""Takes how many rows more were dealt with."""
 
 
 class ProgressReport:
     """The moments of one load. A callback that fails is not called again and fails nothing else.
 
-    A load cannot be stopped from its callback, which may run while tables move.
+    A load cannot be stopped from its callback, which may run while tables move, and in threads that
+    write or watch, though never in two at once.
     """
 
     def __init__(self, callback: ProgressCallback | None) -> None:
         self._callback = callback
         self._started = time.perf_counter()
+        self._phase: Phase = "reading"
         self._records = 0
+        self._staged = 0
+        self._lock = threading.Lock()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody asked."""
+        return self._callback is not None
 
     def tell(self, phase: Phase, records: int = 0) -> None:
         """The load is in this phase and has read that many records more."""
-        self._records += records
+        with self._lock:
+            if phase == "writing":
+                self._staged = 0  # a lost race is written again from the start
+            self._phase = phase
+            self._records += records
+            self._call()
+
+    def read(self, records: int) -> None:
+        """So many records more were read."""
+        self.tell("reading", records)
+
+    def staged(self, rows: int) -> None:
+        """So many rows more were written for their table."""
+        with self._lock:
+            self._staged += rows
+            self._call()
+
+    def _call(self) -> None:
         if self._callback is None:
             return
+        seconds = time.perf_counter() - self._started
         try:
-            self._callback(Progress(phase, self._records, time.perf_counter() - self._started))
+            self._callback(Progress(self._phase, self._records, seconds, self._staged))
         except Exception as error:  # noqa: BLE001 - whatever a caller's function raises
             self._callback = None
             logger.warning("the progress of the load is not reported any more: %r", error)
+
+
+def counted(batches: Iterable[pa.RecordBatch], told: Told | None) -> Iterator[pa.RecordBatch]:
+    """The batches as they are; each is told about once it was taken."""
+    for batch in batches:
+        yield batch
+        if told is not None:
+            told(batch.num_rows)

@@ -36,8 +36,9 @@ from omnigraph.pipeline.payloads import (
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.report import SHOWN, BadRecords
 from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.spark_progress import Tally
 from omnigraph.pipeline.spark_rows import SparkRows
-from omnigraph.pipeline.spark_tasks import read_spark_frame, read_tasks
+from omnigraph.pipeline.spark_tasks import counted_records, read_spark_frame, read_tasks
 from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
@@ -46,6 +47,7 @@ from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_PARTS = 1 << 15
@@ -76,11 +78,12 @@ class SparkEngine:
         """Have executors read everything; any bad record ends the load."""
         report.tell("reading")
         rules = replace(rules, embedder=resolve_embedder(rules.embedder))
+        tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
-            planned = _Plan(self, request, rules, directory)
-            self._payloads = planned.frame()
-            found = _Found.of(self._payloads)
-            report.tell("reading", found.records)
+            with tally.watched():
+                self._payloads = _Plan(self, request, rules, directory, tally.counter).frame()
+                found = _Found.of(self._payloads)
+            tally.settle(found.records)
             found.refuse(request, directory)
             incoming = self._incoming(request, rules, found)
         return ReadRecords(incoming, found.pending)
@@ -119,9 +122,15 @@ class _Plan:
     """Which tasks read the input, where they run, and the frame of all they give."""
 
     def __init__(
-        self, engine: SparkEngine, request: LoadRequest, rules: RowRules, directory: Path
+        self,
+        engine: SparkEngine,
+        request: LoadRequest,
+        rules: RowRules,
+        directory: Path,
+        counter: Accumulator[int] | None,
     ) -> None:
         self.engine = engine
+        self.counter = counter
         self.session = engine.session
         self.inputs = request.inputs
         self.rules = rules
@@ -142,7 +151,7 @@ class _Plan:
             else:
                 here.append((number, task))
         if away or not (frames or here):
-            run = partial(read_tasks, tasks=away, rules=self.rules)
+            run = partial(read_tasks, tasks=away, rules=self.rules, counter=self.counter)
             places = self.session.range(0, len(away), 1, max(1, len(away)))
             frames.insert(0, places.mapInArrow(run, COLUMNS))
         frames += self._sent(here)
@@ -186,6 +195,7 @@ class _Plan:
             key=task.table_key,
             ends=ends,
             rules=self.rules,
+            counter=self.counter,
         )
         name = f"omnigraph_{self.rules.operation_id}_{number}"
         # The frame is of another session; this is how sessions of one context share.
@@ -201,7 +211,7 @@ class _Plan:
         blocks = chain.from_iterable(
             packed(number, task.read(self.rules.catalog), self.rules) for number, task in tasks
         )
-        for row in blocks:
+        for row in counted_records(blocks, self.counter):
             waiting.append(row)
             if sum(batch.nbytes for batch in waiting) >= SENT_BYTES:
                 sent.append(self._send(waiting))

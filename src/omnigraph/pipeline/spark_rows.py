@@ -11,7 +11,9 @@ from omnigraph import settings
 from omnigraph.pipeline.batches import Entity, batch_schema
 from omnigraph.pipeline.incoming import Spellings
 from omnigraph.pipeline.payloads import narrow_columns
+from omnigraph.pipeline.progress import Told
 from omnigraph.pipeline.request import LoadMode
+from omnigraph.pipeline.spark_progress import Tally
 from omnigraph.pipeline.spark_tasks import (
     DATA,
     MATCH,
@@ -123,16 +125,19 @@ class SparkRows:
             self._narrow.unpersist()
             self._narrow = None
 
-    def stage(self, table: Table, mode: LoadMode) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
         """Have executors write the rows; only what describes the files comes here."""
+        tally = Tally(self.runner.session, told)
         if mode == "append" or (mode == "merge" and not self.may_repeat):
-            return stage_append_fragments(table, self._written(table, "append"))
+            return stage_append_fragments(table, self._written(table, "append", tally))
         if mode == "overwrite":
-            written = self._written(table, "overwrite")
+            written = self._written(table, "overwrite", tally)
             return stage_overwrite_fragments(table, written, table.schema)
-        return self._merged(table)
+        return self._merged(table, tally)
 
-    def _written(self, table: Table, mode: Literal["append", "overwrite"]) -> list[Any]:
+    def _written(
+        self, table: Table, mode: Literal["append", "overwrite"], tally: Tally
+    ) -> list[Any]:
         if not self.rows:
             return []
         run = partial(
@@ -141,10 +146,11 @@ class SparkRows:
             entity=self.entity,
             mode=mode,
             spellings=self.spellings,
+            counter=tally.counter,
         )
         with spark_errors():
             data = self.payloads.select("narrow", "wide").coalesce(self._writers())
-            return _fragments(data.mapInArrow(run, FRAGMENTS))
+            return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
 
     def _writers(self) -> int:
         """How many tasks write: enough for the cores and the files, no more than is allowed."""
@@ -154,7 +160,7 @@ class SparkRows:
 
     # -- merge
 
-    def _merged(self, table: Table) -> Staged:
+    def _merged(self, table: Table, tally: Tally) -> Staged:
         """New images and the deletion of the old ones in one transaction; row ids are kept."""
         runner = SparkRunner(self.runner.session)
         try:
@@ -162,9 +168,9 @@ class SparkRows:
             counted = runner.ask("SELECT COUNT(*) AS n, COUNT(rid) AS m FROM c", {"c": changes})
             any_change, matched = (counted.column(name)[0].as_py() for name in ("n", "m"))
             if not any_change:
-                return stage_append_fragments(table, self._written(table, "append"))
+                return stage_append_fragments(table, self._written(table, "append", tally))
             with spark_errors():
-                written = self._write_merged(table, runner.data(changes))
+                written = self._write_merged(table, runner.data(changes), tally)
             if not matched:
                 return stage_append_fragments(table, written)
             if changes.table is not None:
@@ -199,7 +205,7 @@ class SparkRows:
         where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
         return runner.frame(signed_places(table.read(["id"], where, **places)))
 
-    def _write_merged(self, table: Table, changes: DataFrame) -> list[Any]:
+    def _write_merged(self, table: Table, changes: DataFrame, tally: Tally) -> list[Any]:
         none = "CAST(NULL AS BINARY)"
         matches = changes.selectExpr(
             "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", f"{none} AS narrow",
@@ -209,10 +215,16 @@ class SparkRows:
             "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
             "CAST(NULL AS BIGINT) AS rid", "narrow", "wide",
         )  # fmt: skip
-        run = partial(merge_payloads, ref=table.ref, entity=self.entity, spellings=self.spellings)
+        run = partial(
+            merge_payloads,
+            ref=table.ref,
+            entity=self.entity,
+            spellings=self.spellings,
+            counter=tally.counter,
+        )
         together = matches.unionAll(data).repartition(self._writers(), "task")
         ordered = together.sortWithinPartitions("task", "kind", "seq")
-        return _fragments(ordered.mapInArrow(run, FRAGMENTS))
+        return _fragments(ordered.mapInArrow(run, FRAGMENTS), tally)
 
     def _drop(self, table: Table, changes: DataFrame) -> tuple[list[Any], list[int]]:
         run = partial(drop_matched, ref=table.ref)
@@ -238,5 +250,9 @@ def typed_schema(entity: Entity) -> pa.Schema:
     return pa.schema([*fields, pa.field(ORDER, pa.int64())])
 
 
-def _fragments(data: DataFrame) -> list[Any]:
-    return [fragment_of(text) for text in data.toArrow().column("fragment").to_pylist()]
+def _fragments(data: DataFrame, tally: Tally) -> list[Any]:
+    with tally.watched():
+        texts = data.toArrow().column("fragment").to_pylist()
+    fragments = [fragment_of(text) for text in texts]
+    tally.settle(sum(fragment.physical_rows for fragment in fragments))
+    return fragments

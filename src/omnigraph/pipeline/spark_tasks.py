@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.frames import read_batches
 from omnigraph.pipeline.incoming import Spellings, respelled, stored_batch, stored_rows
 from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.payloads import (
+    BAD,
     COUNT,
+    ROWS,
     Payload,
     arrow_row,
     batch_of,
@@ -20,6 +22,7 @@ from omnigraph.pipeline.payloads import (
     whole_batches,
 )
 from omnigraph.pipeline.sources import PART_SHIFT, Source
+from omnigraph.pipeline.spark_progress import count
 from omnigraph.pipeline.tasks import ReadTask
 from omnigraph.runner.executors import Batches, carrying, portable
 from omnigraph.storage.handles import Table, TableRef, open_table
@@ -34,6 +37,7 @@ from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import Accumulator
 
 TASK = "0task"
 
@@ -41,15 +45,31 @@ MATCH, DATA = 0, 1
 """The two kinds of rows that ``merge_payloads`` gets: what becomes of records, and records."""
 
 
+Counter: TypeAlias = "Accumulator[int] | None"
+"""What a task adds the records to that it has dealt with."""
+
+
+def counted_records(payloads: Batches, counter: Counter) -> Batches:
+    """The payload rows as they are; the records of each are counted."""
+    for row in payloads:
+        if counter is not None and row.column("kind")[0].as_py() in {ROWS, BAD}:
+            count(counter, row.column("records")[0].as_py())
+        yield row
+
+
 @carrying
 def read_tasks(
-    batches: Batches, *, tasks: Sequence[tuple[int, ReadTask]], rules: RowRules
+    batches: Batches,
+    *,
+    tasks: Sequence[tuple[int, ReadTask]],
+    rules: RowRules,
+    counter: Counter = None,
 ) -> Batches:
     """Read and judge the tasks whose places in the list come in."""
     for batch in batches:
         for place in batch.column(0).to_pylist():
             number, task = tasks[place]
-            yield from packed(number, task.read(rules.catalog), rules)
+            yield from counted_records(packed(number, task.read(rules.catalog), rules), counter)
 
 
 @carrying
@@ -61,6 +81,7 @@ def read_spark_frame(
     key: str,
     ends: tuple[str, str],
     rules: RowRules,
+    counter: Counter = None,
 ) -> Batches:
     """Judge a partition of a DataFrame: its rows are numbered by partition and place in it."""
     from pyspark import TaskContext
@@ -78,7 +99,7 @@ def read_spark_frame(
     entity = rules.catalog.entity(key)
     first = (part << PART_SHIFT) + 1
     blocks = read_batches(entity, counted(), *ends, source=source.index, first_row=first)
-    yield from packed(number + part, blocks, rules)
+    yield from counted_records(packed(number + part, blocks, rules), counter)
     yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, pending=part))
 
 
@@ -104,6 +125,7 @@ def write_payloads(
     entity: Entity,
     mode: Literal["append", "overwrite"],
     spellings: Spellings,
+    counter: Counter = None,
 ) -> Batches:
     """Write payload rows of one table as fragments; the fragments come out, not the rows."""
     import pyarrow as pa
@@ -120,12 +142,17 @@ def write_payloads(
         yield from stored_rows(entity, table.schema, rows)
 
     reader = pa.RecordBatchReader.from_batches(table.schema, stored())
-    yield from _told(write_fragments(table, reader, mode=mode))
+    yield from _told(write_fragments(table, reader, mode=mode), counter)
 
 
 @carrying
 def merge_payloads(
-    batches: Batches, *, ref: TableRef, entity: Entity, spellings: Spellings
+    batches: Batches,
+    *,
+    ref: TableRef,
+    entity: Entity,
+    spellings: Spellings,
+    counter: Counter = None,
 ) -> Batches:
     """Write payload rows of one table, keeping row ids of the rows they replace.
 
@@ -146,9 +173,9 @@ def merge_payloads(
                 narrow, wide = (batch.column(name)[at] for name in ("narrow", "wide"))
                 merge.add(tasks[at], joined(narrow.as_buffer(), wide.as_buffer()))
                 if merge.is_full:
-                    yield from _told(merge.written())
+                    yield from _told(merge.written(), counter)
             at = end
-    yield from _told(merge.written())
+    yield from _told(merge.written(), counter)
 
 
 class _Merge:
@@ -264,8 +291,9 @@ def _left(table: Table, number: int, offsets: list[int]) -> pa.RecordBatch:
     )
 
 
-def _told(fragments: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+def _told(fragments: Sequence[Any], counter: Counter) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for fragment in fragments:
+        count(counter, fragment.physical_rows)
         yield pa.RecordBatch.from_pydict({"fragment": pa.array([fragment_text(fragment)])})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows
+from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table
@@ -65,12 +66,12 @@ class SpooledRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
-    def stage(self, table: Table, mode: LoadMode) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
         """Stream the rows into files for the table."""
         import pyarrow as pa
 
         stored = stored_rows(self.entity, table.schema, _read(self._path), self._losers)
-        rows = pa.RecordBatchReader.from_batches(table.schema, stored)
+        rows = pa.RecordBatchReader.from_batches(table.schema, counted(stored, told))
         if mode == "append" or (mode == "merge" and not self.may_repeat):
             return stage_append(table, rows)
         if mode == "overwrite":

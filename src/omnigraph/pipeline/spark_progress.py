@@ -1,0 +1,64 @@
+"""Counting on executors: what tasks have done so far, seen here while their job runs.
+
+Spark hands over what a task counted when the task ends, with its result, so counting costs no
+messages of its own. A task that ran twice may be counted twice until the job is over and the true
+number is known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from omnigraph.pipeline.progress import Told
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.2
+
+
+class Tally:
+    """A count that tasks add to. ``counter`` travels to them; None where nobody listens."""
+
+    def __init__(self, session: SparkSession, told: Told | None) -> None:
+        self.counter: Accumulator[int] | None = None
+        if told is not None:
+            self.counter = session.sparkContext.accumulator(0)
+        self._told = told
+        self._seen = 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Tell what was added, now and then, while the block waits for a job."""
+        if self.counter is None:
+            yield
+            return
+        over = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(over,), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    def settle(self, total: int) -> None:
+        """The job is over; tell what is missing to the true number."""
+        if self._told is not None and total != self._seen:
+            more, self._seen = total - self._seen, total
+            self._told(more)
+
+    def _watch(self, over: threading.Event) -> None:
+        assert self.counter is not None
+        while not over.wait(POLL_SECONDS):
+            self.settle(self.counter.value)
+
+
+def count(counter: Accumulator[int] | None, rows: int) -> None:
+    """Add to a tally, in a task."""
+    if counter is not None:
+        counter.add(rows)

@@ -1,0 +1,173 @@
+"""Progress of loads on Spark: counts that run while tasks do, in this process and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import StorageError
+from omnigraph.pipeline.spark_progress import Tally, count
+from tests.cli.test_load_terminal import at_terminal
+
+SCHEMA = """
+node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }
+edge Cites: Doc -> Doc
+"""
+
+
+def docs(start, end, **data):
+    lines = [
+        json.dumps({"type": "Doc", "data": {"slug": f"d{n}", **data}}) for n in range(start, end)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A graph, and two files: what is in the second needs vectors."""
+    og.init(tmp_path / "g", SCHEMA).close()
+    (tmp_path / "a.jsonl").write_text(docs(0, 300))
+    (tmp_path / "b.jsonl").write_text(docs(300, 500, body="text"))
+    return tmp_path
+
+
+def waiting_embedder(mark):
+    """An embedder that gives nothing until the mark is there; by value, so that it travels."""
+
+    class Waiting:
+        model = "test"
+
+        def embed(self, texts, dimension):
+            deadline = time.monotonic() + 120
+            while not mark.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            return [[float(len(text)), 1.0] for text in texts]
+
+    return Waiting()
+
+
+@pytest.mark.parametrize("mode", ["merge", "append", "overwrite"])
+def test_records_are_counted_while_tasks_still_read(spark, place, mode):
+    mark, seen = place / "seen", []
+
+    def progress(now):
+        seen.append(now)
+        if now.records == 300:
+            mark.touch()  # Only now the other task can end.
+
+    with og.open(place / "g", embedder=waiting_embedder(mark)) as graph:
+        files = [str(place / "a.jsonl"), str(place / "b.jsonl")]
+        result = graph.load(files, mode=mode, spark=spark, progress=progress)
+    assert (result.engine, result.total_rows) == ("spark", 500)
+    assert [now.records for now in seen if now.phase == "reading"] == [0, 300, 500]
+    assert list(dict.fromkeys((now.stage, now.phase) for now in seen)) == [
+        (1, "reading"),
+        (2, "validating"),
+        (3, "writing"),
+    ]
+    assert {now.stages for now in seen} == {4}
+    assert seen[-1].staged == seen[-1].records == 500
+
+
+def test_a_merge_stages_what_it_writes_and_frames_of_this_process_count(spark, place):
+    seen = []
+    with og.open(place / "g") as graph:
+        graph.load(str(place / "a.jsonl"), engine="local")
+        records = [{"type": "Doc", "data": {"slug": slug}} for slug in ("d0", "new", "new")]
+        graph.load(records, mode="merge", spark=spark, progress=seen.append)
+    assert (seen[-1].records, seen[-1].staged) == (3, 2)
+
+
+def test_a_tally_is_told_while_the_job_runs_and_settled_after(spark, tmp_path):
+    mark, told = tmp_path / "seen", []
+
+    def tell(rows):
+        told.append(rows)
+        mark.touch()
+
+    tally = Tally(spark, tell)
+    counter = tally.counter
+
+    def work(batches):
+        for batch in batches:
+            if batch.column(0)[0].as_py() == 0:
+                count(counter, 5)
+            else:
+                deadline = time.monotonic() + 120
+                while not mark.exists():
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
+                count(counter, 7)
+            yield batch
+
+    with tally.watched():
+        assert spark.range(0, 2, 1, 2).mapInArrow(work, "id long").count() == 2
+    assert told[0] == 5
+    tally.settle(11)
+    assert sum(told) == 11
+
+
+def test_a_failing_job_ends_the_watch_and_nobody_listening_costs_nothing(spark):
+    from omnigraph.runner.executors import spark_errors
+
+    def fails(_batches):
+        raise ValueError("no")
+
+    tally = Tally(spark, lambda _rows: None)
+    with pytest.raises(StorageError), spark_errors(), tally.watched():
+        spark.range(1).mapInArrow(fails, "id long").count()
+    silent = Tally(spark, None)
+    assert silent.counter is None
+    with silent.watched():
+        count(silent.counter, 3)
+    silent.settle(3)
+
+
+@pytest.mark.usefixtures("_spark_here")
+def test_a_terminal_sees_stages_and_counts(place):
+    argv = ("load", "--mode", "append", "--data", "a.jsonl", "--spark-master", "local[1]", "g")
+    env = {
+        "OMNIGRAPH_SPARK_ARCHIVE": "0",
+        "COLUMNS": "120",
+    }
+    code, out, shown = at_terminal(argv, place, env)
+    assert code == 0, shown
+    assert out.startswith("loaded 300 rows into branch main (append, spark)")
+    assert "stage 1 of 4, reading: 0 records read" in shown
+    assert re.search(r"stage 3 of 4, writing: 300 records read, 300 staged, \d+ s", shown), shown
+
+
+ON_THE_CLUSTER = """
+import json, pathlib, sys, time
+import omnigraph as og
+
+place = pathlib.Path(sys.argv[1])
+mark, seen = place / "seen", []
+
+class Waiting:
+    model = "test"
+    def embed(self, texts, dimension):
+        while not mark.exists():
+            time.sleep(0.02)
+        return [[1.0, 1.0] for text in texts]
+
+def progress(now):
+    seen.append([now.phase, now.records, now.staged])
+    if now.records == 300:
+        mark.touch()
+
+with og.open(str(place / "g"), embedder=Waiting()) as graph:
+    graph.load([str(place / "a.jsonl"), str(place / "b.jsonl")], engine="spark", progress=progress)
+print(json.dumps(seen))
+"""
+
+
+def test_counts_run_on_a_real_cluster(cluster, place):
+    seen = json.loads(cluster.run_driver(ON_THE_CLUSTER, place))
+    assert [records for phase, records, _ in seen if phase == "reading"] == [0, 300, 500]
+    assert seen[-1] == ["writing", 500, 500]
