@@ -5,6 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A test asserts behaviour, never a clock. The parent keeps what Hypothesis chose for a CI machine.
+settings.register_profile(
+    "calm", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("calm")
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +20,19 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("OMNIGRAPH_"):
             monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """How the tests are dealt out to workers, where there are any (`./dev test`)."""
+    from tests.scheduling import Schedule
+
+    return Schedule(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long tests first where several workers should end together."""
+    if hasattr(config, "workerinput"):
+        from tests.scheduling import rank
+
+        items.sort(key=lambda item: rank(item.nodeid))

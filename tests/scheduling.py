@@ -1,0 +1,38 @@
+"""Which tests one worker runs together, and in which order, when the suite runs in more than one."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Longest first, so that the workers end together. Directories are one unit as a whole: a process has
+# one Spark session, and a cluster takes the machine.
+FIRST = (
+    "tests/spark/",
+    "tests/faults/test_crash_matrix.py",
+    "tests/cli/test_manual.py",
+)
+
+
+class Schedule(LoadScopeScheduling):
+    """Whole files go to the workers, and `tests/spark` as if it were one file.
+
+    The option `--dist loadgroup` would do, but xdist 3.8 cannot name groups under pytest 9.2.
+    """
+
+    def __init__(self, config, log):
+        super().__init__(config, log)
+        self.config.option.loadscopereorder = False  # the collection is in order
+
+    def _split_scope(self, nodeid):
+        return unit(nodeid)
+
+
+def unit(nodeid: str) -> str:
+    """What the worker that runs this test runs all of."""
+    return next((long for long in FIRST if nodeid.startswith(long)), nodeid.partition("::")[0])
+
+
+def rank(nodeid: str) -> int:
+    """Where its unit comes in the order."""
+    first = unit(nodeid)
+    return FIRST.index(first) if first in FIRST else len(FIRST)
