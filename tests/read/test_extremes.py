@@ -89,6 +89,30 @@ def test_ids_are_any_text(graph, monkeypatch, mode):
         assert found == (set(ODD_IDS) if ref == hub else set())
 
 
+@pytest.mark.parametrize("mode", ["csr", "indexed"])
+@pytest.mark.parametrize("most", [2, 65, 10**6, 2**63 - 1])
+@pytest.mark.parametrize("step", ["cites", "<cites>"])
+def test_hops_may_be_any_integer(graph, monkeypatch, mode, most, step):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    graph.load([doc(ref) for ref in "abc"])
+    graph.load([cites(one, two) for one in "abc" for two in "abc"])
+    hops = f"{step}{{1,{most}}}"
+    pairs = f"query q() {{ match {{ $a: Doc  $a {hops} $b }} return {{ $a, $b }} }}"
+    expected = {(one, two) for one in "abc" for two in "abc"}
+    assert {tuple(row.values()) for row in graph.query(pairs).rows} == expected
+    count = f"query q() {{ match {{ $a {hops} $b }} return {{ count($b) as n }} }}"
+    assert graph.query(count).rows == [{"n": 9}]
+    far = f"query q() {{ match {{ $a {step}{{2,{most}}} $b }} return {{ count($b) as n }} }}"
+    assert graph.query(far).rows == [{"n": 6}]  # the loops of those one step away
+
+
+@pytest.mark.parametrize("name", [5, ["q"], b"q", True])
+@pytest.mark.parametrize("method", ["query", "explain", "profile", "mutate"])
+def test_a_query_is_named_by_a_text(graph, name, method):
+    with pytest.raises(BadRequest, match=f"not by {type(name).__name__}"):
+        getattr(graph, method)(ALL, name)
+
+
 @pytest.mark.parametrize("ranking", ['bm25($a.body, "run")', "nearest($a.vec, [1, 0])"])
 def test_a_limit_may_be_any_integer(graph, ranking):
     graph.load([doc(ref, body="runs", vec=[1, 0]) for ref in "ab"])

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Literal
 
+from omnigraph.errors import BadRequest
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import MutationPlan, Plan, ReadPlan
 from omnigraph.lang.schema.catalog import Catalog
@@ -45,6 +46,8 @@ class Plans:
     def _plan(
         self, want: Kind, catalog: Catalog, text: str, name: str | None, filename: str | None
     ) -> Plan:
+        if not isinstance(name, str | None):
+            raise BadRequest(f"a query is named by a text, not by {type(name).__name__}")
         key = (text, name, want)
         with self._lock:
             known = self._known.get(key)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from omnigraph.read.pattern import Traversal
     from omnigraph.read.topology import Topology
 
+# Steps an estimate looks ahead; bounds may be any integer.
+_STEPS = 64
+
 
 class HopLink:
     """A search of several steps, from the left variable."""
@@ -37,8 +40,13 @@ class HopLink:
         if not self._connects:
             return 0.0
         csr, _, _ = self._search(origin)
-        mean = len(csr.indices) / max(1, csr.shape[0])
-        return float(min(csr.shape[1], max(1.0, mean) ** self.traversal.max_hops))
+        everything, reached = float(csr.shape[1]), 1.0
+        mean = max(1.0, len(csr.indices) / max(1, csr.shape[0]))
+        for _ in range(min(self.traversal.max_hops, _STEPS)):
+            reached *= mean
+            if reached >= everything:
+                return everything
+        return min(reached, everything)
 
     @property
     def _connects(self) -> bool:
