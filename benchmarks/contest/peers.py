@@ -16,10 +16,15 @@ LOCK = Path(__file__).with_name("peers.lock")
 PEERS = ("kuzu", "ladybug")
 
 
+def peers_place(lock: Path = LOCK) -> Path:
+    """The directory for the peers of a lock, whether it is there or not."""
+    fingerprint = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    return settings.CACHE_DIR.get() / f"benchmark-peers-{fingerprint}"
+
+
 def peers_directory(lock: Path = LOCK, names: Sequence[str] = PEERS) -> Path | None:
     """Where the peers are installed, with their hashes checked; None when that is not possible."""
-    fingerprint = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    place = settings.CACHE_DIR.get() / f"benchmark-peers-{fingerprint}"
+    place = peers_place(lock)
     if place.is_dir():
         return place
     print(f"installing {' and '.join(names)} into {place} (once)", file=sys.stderr)

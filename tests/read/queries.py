@@ -7,8 +7,12 @@ failing query is short enough to read.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from omnigraph.errors import OmniGraphError
+from omnigraph.lang.query import compile_query
+from omnigraph.lang.query.ir import ReadPlan
 from omnigraph.lang.schema import compile_schema
 from tests.oracle.graph import Edge, Graph, Values
 
@@ -299,3 +303,29 @@ class Query:
         if self.rng.random() < 0.4:
             tail += f" limit {self.rng.randint(0, 5)}"
         return ", ".join([*keys, *aggregates]), tail
+
+
+def matches(rng: random.Random, count: int) -> Iterator[tuple[str, ReadPlan, ReadPlan]]:
+    """Matches of single hops that compile: counted, and listed by the ids of their nodes."""
+    made = 0
+    while made < count:
+        query = Query(rng)
+        query.text()
+        clauses = "\n".join(query.clauses)
+        # Comparisons of big integers with floats are exact only in the engine.
+        if "{" in clauses.replace("not {", "") or "views" in clauses:
+            continue
+        names = sorted(query.nodes)[:3]
+        items = ", ".join(f"${name}" for name in names)
+        texts = [
+            f"query q() {{ match {{ {clauses} }} return {{ {output} }} }}"
+            for output in (f"{items}, count(${names[0]}) as n", items)
+        ]
+        try:
+            grouped, listed = (compile_query(CATALOG, text) for text in texts)
+        except OmniGraphError:
+            continue
+        assert isinstance(grouped, ReadPlan)
+        assert isinstance(listed, ReadPlan)
+        made += 1
+        yield texts[0], grouped, listed

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.errors import OmniGraphError
-from omnigraph.lang.query import compile_query, ir
-from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
 from omnigraph.read.pattern import Pattern, Traversal, pattern_of
 from omnigraph.read.view import Reader
 from omnigraph.types import to_arrow
-from tests.read.queries import CATALOG, SCHEMA, Query, plain_graph
+from tests.read.queries import CATALOG, SCHEMA, matches, plain_graph
 from tests.stored import fill
 
 OPERATORS = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -114,32 +112,6 @@ def database(plain) -> duckdb.DuckDBPyConnection:
         connection.register(f"arrow_{name}", pa.table(columns))
         connection.execute(f'CREATE TABLE "{name}" AS FROM arrow_{name}')
     return connection
-
-
-def matches(rng: random.Random, count: int) -> Iterator[tuple[str, ReadPlan, ReadPlan]]:
-    """Matches of single hops that compile: counted, and listed by the ids of their nodes."""
-    made = 0
-    while made < count:
-        query = Query(rng)
-        query.text()
-        clauses = "\n".join(query.clauses)
-        # Comparisons of big integers with floats are exact only in the engine.
-        if "{" in clauses.replace("not {", "") or "views" in clauses:
-            continue
-        names = sorted(query.nodes)[:3]
-        items = ", ".join(f"${name}" for name in names)
-        texts = [
-            f"query q() {{ match {{ {clauses} }} return {{ {output} }} }}"
-            for output in (f"{items}, count(${names[0]}) as n", items)
-        ]
-        try:
-            grouped, listed = (compile_query(CATALOG, text) for text in texts)
-        except OmniGraphError:
-            continue
-        assert isinstance(grouped, ReadPlan)
-        assert isinstance(listed, ReadPlan)
-        made += 1
-        yield texts[0], grouped, listed
 
 
 @pytest.mark.parametrize("seed", range(4))
