@@ -184,10 +184,12 @@ def _cast_times(t: PropType, array: pa.Array) -> Cast:
     import numpy as np
     import pyarrow as pa
 
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    unfit: dict[int, str] = {}
     if pa.types.is_integer(array.type):
         return _whole_or_each(t, array, lambda: _checked(t, array.cast(pa.int64())))
+    if array.type == t.arrow_type() and _all_in_years(t, array):
+        return Cast(array, {})
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    unfit: dict[int, str] = {}
     ms, odd = _milliseconds(t, array)
     if t.scalar is Scalar.DATE:
         for row in np.flatnonzero(odd & valid).tolist():
@@ -204,6 +206,17 @@ def _cast_times(t: PropType, array: pa.Array) -> Cast:
     stored = pa.array(numbers, pa.int64(), mask=~valid)
     narrow = stored.cast(pa.int32()) if t.scalar is Scalar.DATE else stored
     return Cast(narrow.cast(t.arrow_type()), unfit)
+
+
+def _all_in_years(t: PropType, array: pa.Array) -> bool:
+    """Whether dates or instants in their stored type all lie in the years 0001 to 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_date = t.scalar is Scalar.DATE
+    low, high = (MIN_DAYS, MAX_DAYS) if is_date else (MIN_MS, MAX_MS)
+    extremes = pc.min_max(array.cast(pa.int32() if is_date else pa.int64())).as_py()
+    return extremes["min"] is None or (extremes["min"] >= low and extremes["max"] <= high)
 
 
 def _checked(t: PropType, numbers: pa.Array) -> pa.Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import NodeType
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _MAX_MS = 2**48 - 1
+_CHUNK_ROWS = 16_384
+"""So many at a time: what is computed of them stays in the caches of the processor."""
 
 
 def derive_ids(
@@ -47,10 +50,10 @@ def derive_ids(
     if isinstance(entity, NodeType) and entity.key is not None:
         return _keyed_ids(entity, entity.key, batch)
     given = batch.column(ID)
-    if given.null_count == 0:
+    if len(given) and given.null_count == 0:
         return given, bad_batch([])
     made = made_ids(batch.column(SOURCE), batch.column(OFFSET), operation_id, started_at_ms)
-    return pc.coalesce(given, made), bad_batch([])
+    return made if given.null_count == len(given) else pc.coalesce(given, made), bad_batch([])
 
 
 def named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
@@ -174,27 +177,45 @@ def made_ids(
     import pyarrow as pa
 
     size = len(offsets)
-    low, high = np.empty(size, np.uint64), np.empty(size, np.uint64)
-    source, offset = sources.to_numpy(), offsets.to_numpy().astype(np.uint64)
-    for index in np.unique(source).tolist():
-        rows = source == index
-        low[rows], high[rows] = _hashed(operation_id, index, offset[rows])
-    texts = np.empty((size, 26), np.uint8)
-    texts[:, :10] = _time_text(started_at_ms)
-    # 80 bits, five to a character: 16 in `high`, then 64 in `low`.
-    for place in range(16):
-        shift = 75 - 5 * place
-        if shift >= 64:
-            digit = high >> np.uint64(shift - 64)
-        elif shift > 59:
-            digit = (high << np.uint64(64 - shift)) | (low >> np.uint64(shift))
-        else:
-            digit = low >> np.uint64(shift)
-        texts[:, 10 + place] = _alphabet()[(digit & np.uint64(31)).astype(np.intp)]
+    source, offset = sources.to_numpy(), offsets.to_numpy()
+    texts = np.empty((size, 13), np.uint16)
+    for place, pair in enumerate(_pairs()[_time_bits(started_at_ms)]):
+        texts[:, place] = pair
+    for start in range(0, size, _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
+        _write_parts(texts[rows, 5:], *_random_parts(source[rows], offset[rows], operation_id))
     bounds = np.arange(0, 26 * (size + 1), 26, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.utf8(), size, [None, pa.py_buffer(bounds), pa.py_buffer(texts.ravel())]
     )
+
+
+def _write_parts(
+    texts: NDArray[np.uint16], low: NDArray[np.uint64], high: NDArray[np.uint64]
+) -> None:
+    """80 bits, 16 of them in `high`, as eight pairs of characters of ten bits each."""
+    import numpy as np
+
+    pairs = _pairs()
+    middle = (high << np.uint64(4)) | (low >> np.uint64(60))
+    shifted = [high >> np.uint64(6), middle, *(low >> np.uint64(s) for s in range(50, -1, -10))]
+    for place, bits in enumerate(shifted):
+        texts[:, place] = np.take(pairs, (bits & np.uint64(1023)).view(np.int64))
+
+
+def _random_parts(
+    sources: NDArray[np.int32], offsets: NDArray[np.int64], operation_id: str
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    import numpy as np
+
+    offset = offsets.astype(np.uint64)
+    if len(sources) and sources.min() == sources.max():
+        return _hashed(operation_id, int(sources[0]), offset)
+    low, high = np.empty_like(offset), np.empty_like(offset)
+    for index in np.unique(sources).tolist():
+        rows = sources == index
+        low[rows], high[rows] = _hashed(operation_id, index, offset[rows])
+    return low, high
 
 
 def _hashed(
@@ -223,16 +244,19 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-def _alphabet() -> NDArray[np.uint8]:
+@cache
+def _pairs() -> NDArray[np.uint16]:
+    """The two characters of every number of ten bits, as they lie in memory."""
     import numpy as np
 
-    return np.frombuffer(_CROCKFORD, np.uint8)
+    alphabet = np.frombuffer(_CROCKFORD, np.uint8)
+    texts = np.empty((1024, 2), np.uint8)
+    texts[:, 0], texts[:, 1] = np.repeat(alphabet, 32), np.tile(alphabet, 32)
+    return texts.view(np.uint16).ravel()
 
 
-def _time_text(ms: int) -> NDArray[np.uint8]:
-    import numpy as np
-
+def _time_bits(ms: int) -> list[int]:
+    """The 50 bits of a ULID's time, ten by ten."""
     if not 0 <= ms <= _MAX_MS:
         raise ValueError(f"{ms} ms do not fit the 48 bits of a ULID")
-    digits = [ms >> shift & 31 for shift in range(45, -1, -5)]
-    return np.take(_alphabet(), digits)
+    return [ms >> shift & 1023 for shift in range(40, -1, -10)]

@@ -70,6 +70,7 @@ def _check_text(place: str, check: Check, value: object) -> str:
 
 
 def _outside_enum(prop: Property, column: pa.Array) -> Mask:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -78,8 +79,9 @@ def _outside_enum(prop: Property, column: pa.Array) -> Mask:
         return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, allowed)))
     flat = pc.list_flatten(column)
     wrong = pc.and_(pc.is_valid(flat), pc.invert(pc.is_in(flat, allowed)))
-    rows = pc.filter(pc.list_parent_indices(column), wrong)
-    return pc.is_in(pa.array(range(len(column)), pa.int64()), rows.cast(pa.int64()))
+    bad = np.zeros(len(column), np.bool_)
+    bad[pc.filter(pc.list_parent_indices(column), wrong).to_numpy(zero_copy_only=False)] = True
+    return pa.array(bad)
 
 
 def _outside_range(bounds: Range, column: pa.Array) -> Mask:
@@ -87,20 +89,22 @@ def _outside_range(bounds: Range, column: pa.Array) -> Mask:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    bad: Mask = pa.array([False] * len(column), pa.bool_())
+    bad: Mask = None
     sides: list[tuple[ComparisonOp, int | float | None]] = [(">=", bounds.min), ("<=", bounds.max)]
     for op, bound in sides:
         if bound is None:
             continue
         settled = settle(column.type, op, bound)
-        if isinstance(settled, bool):
-            inside: Mask = pa.array([settled] * len(column), pa.bool_())
-        else:
-            exact_op, value = settled
-            compare = {">=": pc.greater_equal, "<=": pc.less_equal, ">": pc.greater, "<": pc.less}
-            inside = compare[exact_op](column, pa.scalar(value, column.type))
-        bad = pc.or_(bad, pc.invert(inside))
-    return pc.and_(pc.is_valid(column), bad)
+        if settled is True:
+            continue
+        if settled is False:
+            return pc.is_valid(column)
+        exact_op, value = settled
+        compare = {">=": pc.greater_equal, "<=": pc.less_equal, ">": pc.greater, "<": pc.less}
+        # Inverted, because NaN is within no bounds. Null stays null, which is no violation.
+        outside = pc.invert(compare[exact_op](column, pa.scalar(value, column.type)))
+        bad = outside if bad is None else pc.or_(bad, outside)
+    return pa.repeat(pa.scalar(False), len(column)) if bad is None else bad
 
 
 def _report(
