@@ -13,6 +13,7 @@ TEXTS = {
     "unique within": rules.unique_within(("order", "userName")),
     "unique against": rules.unique_against(("order", "userName")),
     "endpoints": rules.missing_endpoints("src"),
+    "endpoints, counted": rules.count_missing_endpoints(("src", "dst")),
     "stranded": rules.stranded_edges("dst", replaced=False),
     "stranded, replaced": rules.stranded_edges("dst", replaced=True),
     "touched": rules.touched_sources(),

@@ -7,6 +7,7 @@ import pytest
 
 from omnigraph.errors import ConstraintError, KeyConflict
 from omnigraph.graph import init
+from omnigraph.runner import local as local_module
 from omnigraph.runner.local import LocalRunner
 from omnigraph.types import from_json
 from omnigraph.validate import committed as committed_module
@@ -64,18 +65,21 @@ def graph(tmp_path_factory):
         yield graph
 
 
-@pytest.fixture(params=["memory", "engine", "scan"])
+@pytest.fixture(params=["memory", "arrow", "engine", "scan"])
 def judge(request, graph, monkeypatch):
     """Violations of a change, and the tables they rest on.
 
-    `memory`: rows in Arrow. `engine`: rows in DuckDB. `scan`: so many keys that tables are scanned.
+    `memory`: few rows in Arrow. `arrow`: so many that DuckDB reads them there. `engine`: rows in
+    DuckDB. `scan`: so many keys that tables are scanned.
     """
+    if request.param == "arrow":
+        monkeypatch.setattr(local_module, "FEW_ROWS", 0)
     if request.param == "scan":
         monkeypatch.setattr(committed_module, "KEY_LIMIT", 0)
     runner = LocalRunner()
 
     def frame(table):
-        if request.param != "memory":
+        if request.param in {"engine", "scan"}:
             return runner.frame(pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
         return runner.frame(table)
 

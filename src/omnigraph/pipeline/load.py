@@ -210,7 +210,7 @@ class _Load:
         for key, incoming in self.incoming.items():
             columns = ["id", *needed_columns(incoming.entity), ORDER]
             pending = incoming.frame(runner, columns)
-            if not incoming.may_repeat:
+            if not incoming.may_repeat or not runner.may_repeat(pending, "id"):
                 losers[key] = 0
             elif self.request.mode == "merge":
                 lost = runner.sql(LOSERS, {"pend": pending})

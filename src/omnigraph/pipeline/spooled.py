@@ -58,8 +58,11 @@ class SpooledRows:
         old.unlink()
 
     def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
-        """Some columns as a frame of the runner."""
-        return runner.frame(self._reader(columns))
+        """Some columns as a frame of the runner, which reads them where they lie."""
+        import pyarrow as pa
+
+        with pa.ipc.open_stream(pa.memory_map(str(self._path))) as reader:
+            return runner.frame(reader.read_all().select(list(columns)))
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Remember the records that are not written."""
@@ -77,14 +80,6 @@ class SpooledRows:
         if mode == "overwrite":
             return stage_overwrite(table, rows)
         return stage_merge_insert(table, rows)
-
-    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
-        import pyarrow as pa
-
-        with pa.memory_map(str(self._path)) as file, pa.ipc.open_stream(file) as opened:
-            schema = pa.schema([opened.schema.field(name) for name in columns])
-        batches = (batch.select(list(columns)) for batch in _read(self._path))
-        return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:

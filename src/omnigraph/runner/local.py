@@ -1,7 +1,8 @@
 """The local runner: DuckDB over Arrow, in this process.
 
-A frame is either an Arrow table (small, registered as it is) or a table of DuckDB's, which spills to
-disk beyond the memory limit, so memory stays bounded however large the input.
+A frame is either an Arrow table, which queries read where it lies (in memory, or in a file that is
+mapped into it), or a table of DuckDB's, which spills to disk beyond the memory limit. So memory stays
+bounded however large the input.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT = "1GB"
 BATCH_ROWS = 65_536
+FEW_ROWS = 100_000
+"""Up to so many rows a look in this process is quicker than a query."""
+HASHED_ROWS = 1 << 25
+"""Up to so many rows all hashes of a column are held in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +120,23 @@ class LocalRunner:
         return self.ask(f"SELECT * FROM {local.name}{cut}", {})
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
-        """The rows, when they are in Arrow already."""
-        return _local(frame).table
+        """The rows, when they are in Arrow already and few."""
+        table = _local(frame).table
+        return table if table is not None and table.num_rows <= FEW_ROWS else None
+
+    def may_repeat(self, frame: Frame, column: str) -> bool:
+        """Values whose hashes all differ do so themselves; sorting numbers is cheap."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        here = self.in_memory(frame)
+        if here is not None:
+            return len(pc.unique(here.column(column))) < int(here.num_rows)
+        if self.count(frame) > HASHED_ROWS:
+            return True
+        hashed = self.ask(f"SELECT hash(f.`{column}`) AS h FROM f", {"f": frame}).column("h")
+        ordered = np.sort(hashed.to_numpy())
+        return bool((ordered[1:] == ordered[:-1]).any())
 
     def count(self, frame: Frame) -> int:
         """How many rows there are."""

@@ -56,7 +56,11 @@ class Runner(Protocol):
         ...
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
-        """The rows of a frame that is in this process already; None where it lies elsewhere."""
+        """The few rows of a frame that is in this process already; None of all others."""
+        ...
+
+    def may_repeat(self, frame: Frame, column: str) -> bool:
+        """Whether a value may come twice; no is certain, yes only that a look did not settle it."""
         ...
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:

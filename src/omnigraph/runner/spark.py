@@ -169,6 +169,11 @@ class SparkRunner:
         """The rows, when they are in Arrow already."""
         return _spark(frame).table
 
+    def may_repeat(self, frame: Frame, column: str) -> bool:
+        """Only rows that are here are looked at."""
+        here = self.in_memory(frame)
+        return here is None or self._here.may_repeat(self._here.frame(here), column)
+
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
         spark = _spark(frame)

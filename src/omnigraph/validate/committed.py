@@ -33,6 +33,8 @@ class Committed:
         self.pins = pins
         self.locate = locate
         self.relied_on: set[str] = set()
+        self._scanned: dict[tuple[str, ...], Frame] = {}
+        self._empty: dict[pa.Schema, Frame] = {}
 
     def rows(
         self,
@@ -49,12 +51,12 @@ class Committed:
         self.relied_on.add(entity.table_key)
         schema = entity.arrow_schema()
         if changes.delta(entity).replaced or pin.row_count == 0:
-            return self.runner.frame(_empty(schema, names))
+            return self._nothing(schema, names)
         wanted = distinct(self.runner, keys, key_column, KEY_LIMIT)
         if wanted is None:
-            return self.runner.scan(self.locate(pin), names)
+            return self._scan(entity, names)
         if not wanted:
-            return self.runner.frame(_empty(schema, names))
+            return self._nothing(schema, names)
         where = filter_expression(
             schema, [Condition(column, "in", _stored(wanted, schema, column))]
         )
@@ -64,13 +66,22 @@ class Committed:
         """Every committed row."""
         self.relied_on.add(entity.table_key)
         names = list(dict.fromkeys(["id", *columns]))
-        return self.runner.scan(self.locate(self.pins[entity.table_key]), names)
+        return self._scan(entity, names)
 
+    def _nothing(self, schema: pa.Schema, names: Sequence[str]) -> Frame:
+        import pyarrow as pa
 
-def _empty(schema: pa.Schema, names: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
+        fields = pa.schema([schema.field(name) for name in names])
+        if fields not in self._empty:
+            self._empty[fields] = self.runner.frame(fields.empty_table())
+        return self._empty[fields]
 
-    return pa.schema([schema.field(name) for name in names]).empty_table()
+    def _scan(self, entity: NodeType | EdgeType, names: Sequence[str]) -> Frame:
+        """Whole columns; rules that want the same ones share them."""
+        key = (entity.table_key, *names)
+        if key not in self._scanned:
+            self._scanned[key] = self.runner.scan(self.locate(self.pins[entity.table_key]), names)
+        return self._scanned[key]
 
 
 def _stored(values: list[object], schema: pa.Schema, column: str) -> list[object]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 LIMIT = 20
 
 ALIVE = "NOT EXISTS (SELECT 1 FROM gone d WHERE d.id = c.id)"
+_LIVE_NODES = f"SELECT n.id FROM nodes n UNION ALL SELECT c.id FROM com c WHERE {ALIVE}"
 UNTOUCHED = f"{ALIVE} AND NOT EXISTS (SELECT 1 FROM pend q WHERE q.id = c.id)"
 
 
@@ -46,15 +47,23 @@ def unique_against(members: Sequence[str]) -> str:
     )
 
 
+def count_missing_endpoints(sides: Sequence[str]) -> str:
+    """How many of these ends of incoming edges are no node after the change.
+
+    The frames are those of ``missing_endpoints``. One look at the nodes serves both ends.
+    """
+    ends = " UNION ALL ".join(f"SELECT e.{side} AS node FROM pend e" for side in sides)
+    return f"SELECT COUNT(*) AS n FROM ({ends}) t ANTI JOIN ({_LIVE_NODES}) l ON l.id = t.node"
+
+
 def missing_endpoints(side: str) -> str:
     """Incoming edges one end of which is no node after the change.
 
     Here `pend` are the edges, `nodes` incoming nodes, `com` committed ones, `gone` removed ids.
     """
-    live = f"SELECT n.id FROM nodes n UNION ALL SELECT c.id FROM com c WHERE {ALIVE}"
     return (
         f"SELECT e.id, e.{side} AS node, e.`0rec` AS rec FROM pend e "
-        f"LEFT JOIN ({live}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {LIMIT}"
+        f"LEFT JOIN ({_LIVE_NODES}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {LIMIT}"
     )
 
 
