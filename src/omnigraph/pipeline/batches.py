@@ -18,7 +18,8 @@ of validation and not judged here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
@@ -60,6 +61,10 @@ class Parsed(NamedTuple):
     bad: pa.RecordBatch
 
 
+Piece = Callable[[], Parsed]
+"""A block that was fetched and is yet to be read; any thread may do that."""
+
+
 def bad_schema() -> pa.Schema:
     """The columns of a batch of bad records."""
     import pyarrow as pa
@@ -72,7 +77,16 @@ def bad_batch(records: Iterable[BadRecord]) -> pa.RecordBatch:
     import pyarrow as pa
 
     rows = [record._asdict() for record in sorted(records)]
+    if not rows:
+        return _none_bad()
     return pa.RecordBatch.from_pylist(rows, schema=bad_schema())
+
+
+@cache
+def _none_bad() -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema=bad_schema())
 
 
 def column_type(t: PropType) -> pa.DataType:

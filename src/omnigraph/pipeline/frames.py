@@ -19,6 +19,7 @@ from omnigraph.pipeline.batches import (
     BadRecord,
     Entity,
     Parsed,
+    Piece,
     TypedBatch,
     bad_batch,
     batch_schema,
@@ -109,13 +110,27 @@ def typed_batches(
     That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
     ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
     """
+    pieces = frame_pieces(entity, data, from_col, to_col, source=source, name=name)
+    return (piece() for piece in pieces)
+
+
+def frame_pieces(
+    entity: Entity,
+    data: Any,
+    from_col: str,
+    to_col: str,
+    *,
+    source: int,
+    name: str = "the frame",
+) -> Iterator[Piece]:
+    """The blocks of ``typed_batches``, yet to be read."""
     layout = Layout(entity, from_col, to_col)
     if is_pandas(data):
         layout.check(PandasBatch(data).names, name)
-        return _parsed(layout, pandas_batches(data, BATCH_ROWS), source, name)
+        return _pieces(layout, pandas_batches(data, BATCH_ROWS), source, name)
     reader = frame_reader(data)
     layout.check(reader.schema.names, name)
-    return _parsed(layout, reader, source, name)
+    return _pieces(layout, reader, source, name)
 
 
 def read_batches(
@@ -129,7 +144,8 @@ def read_batches(
     name: str = "the frame",
 ) -> Iterator[Parsed]:
     """Rows of a frame that come as Arrow batches, counted from ``first_row`` on."""
-    return _parsed(Layout(entity, from_col, to_col), batches, source, name, first_row)
+    pieces = _pieces(Layout(entity, from_col, to_col), batches, source, name, first_row)
+    return (piece() for piece in pieces)
 
 
 def frame_reader(data: Any) -> pa.RecordBatchReader:
@@ -224,6 +240,13 @@ def read_frame_file(
     groups: RowGroups | None = None,
 ) -> Iterator[Parsed]:
     """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file."""
+    return (piece() for piece in file_pieces(entity, source, from_col, to_col, groups))
+
+
+def file_pieces(
+    entity: Entity, source: Source, from_col: str, to_col: str, groups: RowGroups | None
+) -> Iterator[Piece]:
+    """The blocks of ``read_frame_file``, yet to be read."""
     lowered = source.name.lower()
     layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
     batches: Batches
@@ -235,7 +258,13 @@ def read_frame_file(
             names, batches = _binary(source, stack, groups)
         layout.check(names, source.name)
         first = 1 if groups is None else groups.first_row
-        yield from _parsed(layout, batches, source.index, source.name, first)
+        for piece in _pieces(layout, batches, source.index, source.name, first):
+            yield partial(_read_from, source, piece)
+
+
+def _read_from(source: Source, piece: Piece) -> Parsed:
+    with readable(source.name, source.compression):
+        return piece()
 
 
 Batches = Iterable["pa.RecordBatch | PandasBatch | BadRow"]
@@ -271,24 +300,28 @@ def _arrow_file(location: Location) -> pa.NativeFile:
     return pa.PythonFile(location.open(), mode="r")
 
 
-def _parsed(
+def _pieces(
     layout: Layout, batches: Batches, source: int, name: str, first_row: int = 1
-) -> Iterator[Parsed]:
+) -> Iterator[Piece]:
     row = first_row
     for batch in batches:
-        if isinstance(batch, BadRow):
-            yield Parsed([], bad_batch([BadRecord(source, row, batch.reason)]))
-            row += 1
-            continue
-        try:
-            yield _read_batch(layout, batch, source, row)
-        except Unfit as unfit:
-            raise InputError(
-                f"{name} cannot be read as {layout.entity.name}: {unfit}",
-                type_name=layout.entity.name,
-                source=name,
-            ) from None
-        row += batch.num_rows
+        yield partial(_parsed, layout, batch, source, name, row)
+        row += 1 if isinstance(batch, BadRow) else batch.num_rows
+
+
+def _parsed(
+    layout: Layout, batch: pa.RecordBatch | PandasBatch | BadRow, source: int, name: str, row: int
+) -> Parsed:
+    if isinstance(batch, BadRow):
+        return Parsed([], bad_batch([BadRecord(source, row, batch.reason)]))
+    try:
+        return _read_batch(layout, batch, source, row)
+    except Unfit as unfit:
+        raise InputError(
+            f"{name} cannot be read as {layout.entity.name}: {unfit}",
+            type_name=layout.entity.name,
+            source=name,
+        ) from None
 
 
 def _read_batch(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.pipeline.batches import Parsed
+from omnigraph.pipeline.batches import Piece
 from omnigraph.pipeline.frames import frame_sources
 from omnigraph.pipeline.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources import Given, Source, json_sources
@@ -133,10 +133,10 @@ class LoadInput:
         for part in self._parts:
             yield from part(catalog)
 
-    def read(self, catalog: Catalog) -> Iterator[Parsed]:
-        """Everything, one piece after another."""
+    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+        """All blocks in the order of the input, yet to be read."""
         for task in self.tasks(catalog):
-            yield from task.read(catalog)
+            yield from task.pieces(catalog)
 
 
 def is_spark_frame(frame: Any) -> bool:

@@ -1,12 +1,15 @@
-"""Stages 1 and 2 on the local engine: every block is read, judged and spooled, one after another."""
+"""Stages 1 and 2 on the local engine: blocks are read and judged on all cores, spooled in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-from omnigraph.pipeline.batches import no_rows
+from omnigraph.pipeline.batches import Parsed, Piece, no_rows
 from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
 from omnigraph.pipeline.judging import Aliases, Judged, RowRules
+from omnigraph.pipeline.parallel import in_order, usable_cores
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.report import BadRecords
 from omnigraph.pipeline.request import LoadRequest
@@ -53,10 +56,10 @@ class _Reading:
         rejects, sources = self.request.rejects, self.request.inputs.sources
         bad = BadRecords(None if rejects is None else self.directory / "bad.jsonl")
         report.tell("reading")
-        for parsed in self.request.inputs.read(self.rules.catalog):
-            judged = self.rules.judge(parsed)
-            bad.add(judged.bad)
-            self._keep(judged)
+        for parsed, judged in in_order(self._work(), usable_cores()):
+            outcome = self.rules.judge(parsed) if judged is None else judged
+            bad.add(outcome.bad)
+            self._keep(outcome)
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)
         bad.end(sources, rejects)
@@ -70,6 +73,18 @@ class _Reading:
                 rows_of.replace_text(spellings)
         incoming: dict[str, Incoming] = dict(self.incoming)
         return ReadRecords(incoming, self.embeddings_pending)
+
+    def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged | None]]]:
+        for piece in self.request.inputs.pieces(self.rules.catalog):
+            yield partial(self._judged, piece)
+
+    def _judged(self, piece: Piece) -> tuple[Parsed, Judged | None]:
+        """A block, and what became of it unless vectors are to be made: embedders get no threads."""
+        parsed = piece()
+        entities = (self.rules.catalog.entity(typed.table_key) for typed in parsed.batches)
+        if any(entity.embeds for entity in entities):
+            return parsed, None
+        return parsed, self.rules.judge(parsed)
 
     def _keep(self, judged: Judged) -> None:
         self.embeddings_pending += judged.embeddings_pending

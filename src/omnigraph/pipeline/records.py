@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import Catalog
@@ -19,6 +20,7 @@ from omnigraph.pipeline.batches import (
     BadRecord,
     Entity,
     Parsed,
+    Piece,
     TypedBatch,
     bad_batch,
     batch_schema,
@@ -45,8 +47,15 @@ def read_split(
     catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Parsed]:
     """The records of a split, block by block."""
+    return (piece() for piece in split_pieces(catalog, source, split, block_bytes))
+
+
+def split_pieces(
+    catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
+) -> Iterator[Piece]:
+    """The blocks of a split, yet to be read."""
     for block in read_blocks(source, split, block_bytes):
-        yield read_block(catalog, block)
+        yield partial(read_block, catalog, block)
 
 
 def read_block(catalog: Catalog, block: Block, *, by_columns: bool = True) -> Parsed:

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.batches import Parsed
-from omnigraph.pipeline.frames import RowGroups, plan_row_groups, read_frame_file, typed_batches
-from omnigraph.pipeline.records import read_split
+from omnigraph.pipeline.batches import Parsed, Piece
+from omnigraph.pipeline.frames import (
+    RowGroups,
+    file_pieces,
+    frame_pieces,
+    plan_row_groups,
+    read_frame_file,
+)
+from omnigraph.pipeline.records import read_split, split_pieces
 from omnigraph.pipeline.sources import Source
 from omnigraph.pipeline.splits import Split
 
@@ -26,6 +32,10 @@ class ReadTask(Protocol):
         """Its records, block by block."""
         ...
 
+    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+        """The same blocks, yet to be read."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LinesTask:
@@ -37,6 +47,10 @@ class LinesTask:
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The records that begin in the split."""
         return read_split(catalog, self.source, self.split)
+
+    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+        """The blocks of the split."""
+        return split_pieces(catalog, self.source, self.split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,11 @@ class FileTask:
         """The rows of the file, or of the groups."""
         entity = catalog.entity(self.table_key)
         return read_frame_file(entity, self.source, self.from_col, self.to_col, self.groups)
+
+    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+        """The blocks of the file, or of the groups."""
+        entity = catalog.entity(self.table_key)
+        return file_pieces(entity, self.source, self.from_col, self.to_col, self.groups)
 
     def parts(self) -> list[FileTask]:
         """The same rows as several tasks, where the format allows."""
@@ -71,6 +90,10 @@ class FrameTask:
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the frame."""
+        return (piece() for piece in self.pieces(catalog))
+
+    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+        """The blocks of the frame."""
         entity = catalog.entity(self.table_key)
         index = self.source.index
-        return typed_batches(entity, self.frame, self.from_col, self.to_col, source=index)
+        return frame_pieces(entity, self.frame, self.from_col, self.to_col, source=index)
