@@ -44,6 +44,17 @@ def test_an_object_is_read_in_ranges_by_any_process(address, tmp_path):
         assert content(source, size) == DATA
 
 
+def test_an_object_takes_the_way_to_its_store_along(address, tmp_path, s3, monkeypatch):
+    sent = pickle.dumps(json_sources(f"{address}/b.jsonl", tmp_path))
+    for name in s3.environment():
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:9")
+    (source,) = pickle.loads(sent)
+    assert content(source, 7777) == DATA
+    assert content(pickle.loads(pickle.dumps(source)), 7777) == DATA
+    assert s3.environment()["AWS_SECRET_ACCESS_KEY"] not in repr(source)
+
+
 def test_a_compressed_object_and_its_line_numbers(address, tmp_path):
     (source,) = json_sources(f"{address}/a.jsonl.gz", tmp_path)
     assert content(source, 1000) == DATA

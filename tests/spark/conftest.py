@@ -23,9 +23,23 @@ def _spark_here():
 
 
 @pytest.fixture(scope="session")
-def spark(_spark_here):
+def s3_of_session(_spark_here):
+    """The S3 that the environment of the session's Java leads to, and so the one of its workers."""
+    from tests.s3_server import S3Server
+
+    server = S3Server().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(_spark_here, s3_of_session):
     """The session of this process, on two cores; tests must not stop it."""
-    yield spark_session("local[2]", QUICK_START)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3_of_session.environment().items():
+            patch.setenv(name, value)
+        session = spark_session("local[2]", QUICK_START)
+    yield session
     stop_session()
 
 

@@ -1,7 +1,9 @@
 """Where bytes lie and how they are read: files, S3 objects, memory; plain or compressed.
 
-A location is a small value that travels to worker processes by pickle and is opened there, with
-the credentials of that process. What cannot be read comes out as an error that names it.
+A location is a small value that travels to worker processes by pickle and is opened there. One in
+S3 takes the endpoint and credentials of the process along that found it, as addresses of tables do:
+a worker has the environment of whatever started it. What cannot be read comes out as an error that
+names it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -18,6 +20,8 @@ from omnigraph.errors import BadRequest, InputError, OmniGraphError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
+
+    from omnigraph.storage.uris import Root
 
 Compression = Literal["gzip", "zstd"]
 
@@ -42,22 +46,31 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class S3Object:
-    """An object in S3, reached with the environment of the process that reads."""
+    """An object in S3, reached with the environment of the process that found it."""
 
     bucket: str
     key: str
+    options: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel with what the store is reached by from here."""
+        options = self.options
+        if options is None:
+            options = _s3_root(self.bucket).lance_options()
+        return S3Object, (self.bucket, self.key, options)
 
     def size(self) -> int:
         """The length in bytes."""
         import obstore
 
-        return obstore.head(s3_store(self.bucket), self.key)["size"]
+        return obstore.head(s3_store(self.bucket, self.options), self.key)["size"]
 
     def open(self) -> BinaryIO:
         """The bytes, from the first on; seekable."""
         import obstore
 
-        reader = obstore.open_reader(s3_store(self.bucket), self.key, buffer_size=_S3_BUFFER)
+        store = s3_store(self.bucket, self.options)
+        reader = obstore.open_reader(store, self.key, buffer_size=_S3_BUFFER)
         return cast("BinaryIO", _ObjectReader(reader))
 
 
@@ -108,12 +121,17 @@ class _ObjectReader(io.RawIOBase):
         return int(self._reader.tell())
 
 
-def s3_store(bucket: str) -> S3Store:
-    """The store of a bucket, with the environment's endpoint and credentials."""
+def s3_store(bucket: str, options: Mapping[str, str] | None = None) -> S3Store:
+    """The store of a bucket; without ``options`` with the environment's endpoint and credentials."""
     from omnigraph.storage.objects import s3_backend
+
+    return s3_backend(_s3_root(bucket), given=options)
+
+
+def _s3_root(bucket: str) -> Root:
     from omnigraph.storage.uris import Root
 
-    return s3_backend(Root("s3", bucket, ""))
+    return Root("s3", bucket, "")
 
 
 def compression_of(name: str) -> Compression | None:

@@ -13,7 +13,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
@@ -310,9 +310,17 @@ def _encoded(name: str, text: str) -> bytes:
         ) from None
 
 
-def s3_backend(root: Root, request_timeout: float = 30.0, request_retries: int = 4) -> S3Store:
-    """Obstore's view of an S3 root, with the environment's endpoint and credentials."""
-    options = root.lance_options()
+def s3_backend(
+    root: Root,
+    request_timeout: float = 30.0,
+    request_retries: int = 4,
+    given: Mapping[str, str] | None = None,
+) -> S3Store:
+    """Obstore's view of an S3 root.
+
+    Endpoint and credentials are those of the environment, or ``given`` by a process that has them.
+    """
+    options = root.lance_options() if given is None else dict(given)
     allow_http = options.pop("allow_http", "false") == "true"
     if "aws_endpoint" in options:
         # obstore reads the environment too, where this variable would win over the option.

@@ -1,0 +1,152 @@
+"""Graphs and sources in S3 on Spark: loads, the data source, index builds."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from uuid import uuid4
+
+import obstore
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import omnigraph as og
+from omnigraph.errors import BadRequest, ConstraintError
+from omnigraph.pipeline import jobs
+from omnigraph.pipeline.locations import s3_store
+from omnigraph.spark import register
+from tests.s3_server import BUCKET, S3Server
+from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, table_of
+from tests.spark.test_jobs import SCHEMA as DOCUMENTS
+from tests.stored import read_back
+
+SCHEMA = """
+node Person { name: String @key  age: I32? @index @range(age, 0..150) }
+edge Knows: Person -> Person
+"""
+
+
+def reach(server, patch):
+    for name, value in server.environment().items():
+        patch.setenv(name, value)
+    return f"s3://{BUCKET}/{uuid4().hex}"
+
+
+@pytest.fixture(scope="module")
+def other_server():
+    """Another S3 than the one that the session's workers would find by themselves."""
+    server = S3Server().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def elsewhere(other_server, monkeypatch):
+    """An address that only this process has the way to."""
+    return reach(other_server, monkeypatch)
+
+
+@pytest.fixture
+def shared(s3_of_session, monkeypatch):
+    """An address that the session's workers find by their own environment."""
+    return reach(s3_of_session, monkeypatch)
+
+
+def put(address, name, data):
+    obstore.put(s3_store(BUCKET), f"{address.removeprefix(f's3://{BUCKET}/')}/{name}", data)
+
+
+def person(name, **data):
+    return json.dumps({"type": "Person", "data": {"name": name, **data}})
+
+
+def ages(graph, branch="main"):
+    rows = read_back(graph, branch).nodes["Person"]
+    return {name: row["age"] for name, row in rows.items()}
+
+
+def test_files_in_s3_are_loaded_into_a_graph_in_s3(spark, elsewhere):
+    knows = [json.dumps({"edge": "Knows", "from": f"p{n}", "to": "q0"}) for n in range(3)]
+    put(elsewhere, "in/a.jsonl", "\n".join(person(f"p{n}", age=n) for n in range(100)).encode())
+    put(elsewhere, "in/b.jsonl", "\n".join(knows).encode())
+    sink = io.BytesIO()
+    rows = pa.table({"name": [f"q{n}" for n in range(9)], "age": range(9)})
+    parquet.write_table(rows, sink, row_group_size=4)
+    put(elsewhere, "people.parquet", sink.getvalue())
+
+    def gather(inputs):
+        inputs.json(f"{elsewhere}/in")
+        inputs.nodes("Person", f"{elsewhere}/people.parquet")
+
+    with og.init(f"{elsewhere}/g", SCHEMA) as graph:
+        result = graph.load_inputs(gather, mode="append", spark=spark)
+        assert (result.engine, result.total_rows) == ("spark", 112)
+        expected = {f"p{n}": n for n in range(100)} | {f"q{n}": n for n in range(9)}
+        assert ages(graph) == expected
+        assert len(read_back(graph).edges["Knows"]) == 3
+
+        put(elsewhere, "c.jsonl", f"{person('p1', age=99)}\n{person('new', age=1)}\n".encode())
+        graph.load(f"{elsewhere}/c.jsonl", mode="merge", spark=spark)
+        expected |= {"p1": 99, "new": 1}
+        assert ages(graph) == expected
+        graph.load(
+            f"{elsewhere}/c.jsonl", mode="merge", spark=spark, branch="side", from_branch="main"
+        )
+        assert ages(graph, "side") == expected
+
+        head = graph.snapshot()
+        put(elsewhere, "bad.jsonl", f"{person('x')}\n{person('y', age=200)}\n".encode())
+        with pytest.raises(ConstraintError, match=rf"{elsewhere}/bad\.jsonl, line 2: "):
+            graph.load(f"{elsewhere}/bad.jsonl", spark=spark)
+        with pytest.raises(BadRequest, match="nothing"):
+            graph.load(f"{elsewhere}/nothing.jsonl", spark=spark)
+        assert graph.snapshot() == head
+    with og.open(f"{elsewhere}/g") as graph:
+        assert ages(graph) == expected
+
+
+def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch):
+    monkeypatch.setattr(jobs, "ROWS_PER_PART", 1)
+    with og.init(f"{elsewhere}/g", DOCUMENTS) as graph:
+        fill(graph, random.Random(6), parts=2)
+        before = answers(graph)
+        report = graph.ensure_indices(engine="spark")
+        assert (report.engine, report.failed) == ("spark", [])
+        check_whole(table_of(graph), DOCS)
+        check_whole(table_of(graph, "edge:Cites"), CITES)
+        assert answers(graph) == before
+        graph.load([{"type": "Doc", "data": {"ref": "late"}}])
+        compacted = jobs.compact_on("spark", graph.space, "main")
+        assert compacted.failed == {}
+        assert answers(graph) == before
+
+
+def test_the_data_source_reads_and_writes_a_graph_in_s3(spark, shared):
+    register(spark)
+    og.init(f"{shared}/g", SCHEMA).close()
+    options = {"graph": f"{shared}/g", "type": "Person"}
+
+    def write(rows, mode="append", **more):
+        frame = spark.createDataFrame(rows, "name string, age int").coalesce(2)
+        frame.write.format("omnigraph").options(**options, **more).mode(mode).save()
+
+    def read(**more):
+        rows = spark.read.format("omnigraph").options(**options, **more).load().collect()
+        return {row.name: row.age for row in rows}
+
+    write([(f"p{n}", n) for n in range(20)])
+    assert read() == {f"p{n}": n for n in range(20)}
+    write([("p1", 99), ("new", 1)], merge="true")
+    expected = {f"p{n}": n for n in range(20)} | {"p1": 99, "new": 1}
+    assert read() == expected
+    assert read(filter="age > 50") == {"p1": 99}
+    with og.open(f"{shared}/g") as graph:
+        assert ages(graph) == expected
+        graph.branches.create("side")
+    write([("side", 5)], branch="side")
+    assert read(branch="side") == expected | {"side": 5}
+    assert read() == expected
+    write([("only", 1)], mode="overwrite")
+    assert read() == {"only": 1}
