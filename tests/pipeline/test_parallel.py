@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from omnigraph.pipeline.parallel import in_order, usable_cores
+from omnigraph.cores import usable_cores
+from omnigraph.pipeline.parallel import in_order
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -149,6 +149,8 @@ def test_lance_is_imported_quietly_without_pandas_which_still_works_later(tmp_pa
         lance()
         assert "pandas" not in sys.modules, "pandas was imported"
         assert os.environ["LANCE_LOG"] == "error"
+        from omnigraph.cores import usable_cores
+        assert os.environ["LANCE_CPU_THREADS"] == str(usable_cores())
         import pandas
         assert pandas.__version__ == "2.2.2"
     """

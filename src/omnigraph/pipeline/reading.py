@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from omnigraph.cores import usable_cores
 from omnigraph.pipeline.batches import Parsed, Piece, no_rows
 from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
 from omnigraph.pipeline.judging import Aliases, Judged, RowRules
-from omnigraph.pipeline.parallel import in_order, usable_cores
+from omnigraph.pipeline.parallel import in_order
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.report import BadRecords
 from omnigraph.pipeline.request import LoadRequest

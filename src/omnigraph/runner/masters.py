@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from omnigraph.cores import usable_cores
 from omnigraph.errors import BadRequest
 
 CONNECT_SECONDS = 5.0
@@ -99,7 +100,7 @@ def local_cores(master: str) -> int | None:
     if found is None:
         return None
     if found[1] == "*":
-        return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        return usable_cores()
     return int(found[1] or 1)
 
 

@@ -19,6 +19,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from omnigraph.cores import usable_cores
+
 
 class _HidePandas(MetaPathFinder):
     """Makes ``import pandas`` fail in one thread; other threads import it undisturbed."""
@@ -53,6 +55,8 @@ def lance() -> Any:
     """The ``lance`` module, imported on the first call."""
     # Spark starts processes that inherit the environment: they are to be as quiet as this one.
     os.environ.setdefault("LANCE_LOG", "error")
+    # Lance keeps two cores free for files and encodes on the others: on one, where there are two.
+    os.environ.setdefault("LANCE_CPU_THREADS", str(usable_cores()))
     # Not around the import of lance: it asks then whether pandas is there, and would go on refusing
     # the frames of a program that uses both.
     with _pandas_hidden():
