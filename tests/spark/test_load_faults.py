@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+import threading
 import time
+import types
 
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.errors import StorageError
+from omnigraph.errors import BadRequest, StorageError
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
+from omnigraph.runner.executors import spark_errors
 from tests.commit.synthetic import Died, drifted
 from tests.stored import read_back
 from tests.write.test_crashes import LOAD_POINTS, content, expected, whole
@@ -213,3 +217,55 @@ def test_what_fails_on_executors_for_good_is_one_error_and_changes_nothing(tmp_p
             )
         assert "\n" not in str(caught.value)
         assert graph.snapshot().graph_commit_id == head
+
+
+class TestEmbeddersThatDoNotTravel:
+    def embedder(self):
+        class Locked:
+            model = "test"
+
+            def __init__(self):
+                self.lock = threading.Lock()
+
+            def embed(self, texts, dimension):
+                return [[1.0, 1.0] for _ in texts]
+
+        return Locked()
+
+    def test_one_that_cannot_be_pickled_is_refused_before_any_work(self, tmp_path, spark):
+        init(tmp_path / "g", SCHEMA).close()
+        record = {"type": "Doc", "data": {"slug": "a", "body": "b"}}
+        with open_graph(tmp_path / "g", embedder=self.embedder()) as graph:
+            head = graph.snapshot().graph_commit_id
+            with pytest.raises(BadRequest, match=r"embedder Locked .* engine `local`") as caught:
+                graph.load([record], spark=spark)
+            assert "lock" in str(caught.value)
+            assert graph.snapshot().graph_commit_id == head
+            assert graph.load([record], engine="local").total_rows == 1
+
+    def test_it_stays_here_where_no_type_needs_it(self, tmp_path, spark):
+        init(tmp_path / "g", "node N { k: String @key }").close()
+        with open_graph(tmp_path / "g", embedder=self.embedder()) as graph:
+            result = graph.load([{"type": "N", "data": {"k": "a"}}], spark=spark)
+            assert (result.engine, result.total_rows) == ("spark", 1)
+
+    def test_one_whose_module_the_workers_lack_is_named(self, tmp_path, spark, monkeypatch):
+        module = types.ModuleType("only_here")
+        exec("class Far:\n    model = 'test'\n", module.__dict__)
+        monkeypatch.setitem(sys.modules, "only_here", module)
+        init(tmp_path / "g", SCHEMA).close()
+        with (
+            open_graph(tmp_path / "g", embedder=module.Far()) as graph,
+            pytest.raises(BadRequest, match="no module only_here; install"),
+        ):
+            graph.load([{"type": "Doc", "data": {"slug": "a"}}], spark=spark)
+
+    def test_anything_else_that_cannot_be_pickled_is_told_by_us(self, spark):
+        lock = threading.Lock()
+
+        def holds(batches):
+            assert lock
+            yield from batches
+
+        with pytest.raises(BadRequest, match="cannot be sent to Spark's executors"), spark_errors():
+            spark.range(1).mapInArrow(holds, "id long").count()

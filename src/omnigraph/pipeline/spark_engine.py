@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.embeddings.provider import resolve_embedder
+from omnigraph.embeddings.provider import Embedder, resolve_embedder
+from omnigraph.errors import BadRequest
 from omnigraph.pipeline.frames import Layout
 from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
 from omnigraph.pipeline.inputs import is_spark_frame
@@ -77,7 +78,7 @@ class SparkEngine:
     ) -> ReadRecords:
         """Have executors read everything; any bad record ends the load."""
         report.tell("reading")
-        rules = replace(rules, embedder=resolve_embedder(rules.embedder))
+        rules = replace(rules, embedder=_travelling_embedder(rules))
         tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
             with tally.watched():
@@ -116,6 +117,26 @@ class SparkEngine:
                 rows.free()
             if self._payloads is not None:
                 self._payloads.unpersist()
+
+
+def _travelling_embedder(rules: RowRules) -> Embedder | None:
+    """The embedder for the executors; one that cannot get there is refused before any work."""
+    from pyspark import cloudpickle
+
+    embedder = resolve_embedder(rules.embedder)
+    types = (*rules.catalog.nodes.values(), *rules.catalog.edges.values())
+    if embedder is None or not any(entity.embeds for entity in types):
+        return None
+    dumps: Any = cloudpickle.dumps  # has no annotations
+    try:
+        dumps(embedder)
+    except Exception as error:
+        raise BadRequest(
+            f"the embedder {type(embedder).__name__} cannot be sent to Spark's executors, because "
+            f"it cannot be pickled ({error}); make what it holds, such as connections and locks, "
+            "when it is first used, or load with engine `local`"
+        ) from error
+    return embedder
 
 
 class _Plan:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.errors import BadRequest, OmniGraphError, StorageError
+from omnigraph.runner.job_errors import known_meaning
 from omnigraph.runner.names import encoded
 from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.pushdown import Pushdown
@@ -67,11 +68,21 @@ def spark_errors() -> Iterator[None]:
         carried = _CARRIED.search(text)
         if carried is not None:
             raise pickle.loads(base64.b64decode(carried[1])) from None  # noqa: S301 - our own
-        raise StorageError(f"the Spark engine failed: {_reason(text)}") from error
+        raise _meant(error, text) from error
+    except pickle.PicklingError as error:
+        raise BadRequest(
+            f"what the job needs cannot be sent to Spark's executors: {_reason(str(error))}; pass "
+            "objects that can be pickled, or use engine `local`"
+        ) from error
     except ConnectionError as error:
         raise StorageError(
             "the Spark engine failed: its Java process is gone; run the job again"
         ) from error
+
+
+def _meant(error: Exception, text: str) -> OmniGraphError:
+    known = known_meaning(error)
+    return known or StorageError(f"the Spark engine failed: {_reason(text)}")
 
 
 def _reason(text: str) -> str:

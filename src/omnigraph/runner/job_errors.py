@@ -77,12 +77,17 @@ def explained_failures() -> Iterator[None]:
 
 def explained(error: BaseException) -> OmniGraphError:
     """The error of ours that says what an error of Spark means."""
+    return known_meaning(error) or StorageError(f"the Spark job failed: {_gist(str(error))}")
+
+
+def known_meaning(error: BaseException) -> OmniGraphError | None:
+    """The same, for errors that there is advice for."""
     text = f"{type(error).__name__}: {error}"
     for pattern, meaning in _MEANINGS:
         found = pattern.search(text)
         if found is not None:
             return meaning(found)
-    return StorageError(f"the Spark job failed: {_gist(str(error))}")
+    return None
 
 
 def _of_spark(error: BaseException) -> bool:
