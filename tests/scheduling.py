@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Longest first, so that the workers end together. Directories are one unit as a whole: a process has
+# Longest first, so that the workers end together. A directory is one unit as a whole: a process has
 # one Spark session, and a cluster takes the machine.
 FIRST = (
     "tests/spark/",
     "tests/faults/test_crash_matrix.py",
+    "tests/write/test_crashes.py",
+    "tests/read/test_metamorphic.py",
     "tests/cli/test_manual.py",
 )
 
