@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_command
 
 from omnigraph.cli.app import build
 from tests.cli.running import Result
-from tests.conformance.case_files import BUNDLED, DIRECTORY_VARIABLE
+from tests.conformance.case_files import BUNDLED, DIRECTORY_VARIABLE, read_yaml
 from tests.conformance.expectations import only_known
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str] | None, str | None], Result]
@@ -149,7 +148,7 @@ def cli_cases() -> list[CliCase]:
     directory = Path(os.environ.get(DIRECTORY_VARIABLE) or BUNDLED)
     found = []
     for path in sorted(directory.glob("*.yaml")):
-        document = yaml.safe_load(path.read_text("utf-8"))
+        document = read_yaml(path)
         if isinstance(document, dict) and "setups" in document:
             shared = document["fixtures"], document["setups"]
             found += [CliCase(body, *shared) for body in document["cases"] if body["kind"] == "cli"]

@@ -45,6 +45,11 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+def read_yaml(path: Path) -> Any:
+    """What a file says; a YAMLError if it is no YAML."""
+    return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+
+
 def all_cases() -> list[Case]:
     """The cases of every `*.yaml` file in the directory in force, in file and source order."""
     directory = Path(os.environ.get(DIRECTORY_VARIABLE) or BUNDLED)
@@ -56,7 +61,7 @@ def all_cases() -> list[Case]:
 
 def _cases_of(path: Path) -> Iterator[Case]:
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        document = read_yaml(path)
     except yaml.YAMLError as error:
         yield _faulty(path.stem, f"not YAML: {error}")
         return

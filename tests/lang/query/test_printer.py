@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 
 from omnigraph.errors import ParseError
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.query.printer import WIDTH, render
+from tests.conformance.case_files import read_yaml
 from tests.lang.query.query_trees import queries, query_files
 
 CASES = Path(__file__).parents[2] / "conformance" / "cases" / "query.yaml"
 
 
 def conformance_sources() -> list[str]:
-    cases = yaml.safe_load(CASES.read_text("utf-8"))["cases"]
+    cases = read_yaml(CASES)["cases"]
     runs = [run for case in cases for run in (case, *case.get("then", ()))]
     return sorted({run["query"] for run in runs})
 
