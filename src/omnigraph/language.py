@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
-from omnigraph.lang.query.lint import LintReport
-from omnigraph.lang.query.lint import lint as lint_text
-from omnigraph.lang.schema import Compiled, compile_schema
+
+if TYPE_CHECKING:
+    from omnigraph.lang.query.lint import LintReport
+    from omnigraph.lang.schema import Compiled
 
 
 def parse_schema(schema: str | Path) -> Compiled:
@@ -15,6 +17,8 @@ def parse_schema(schema: str | Path) -> Compiled:
 
     Raises ``ParseError`` or ``CatalogError`` with the place of the first fault.
     """
+    from omnigraph.lang.schema import compile_schema
+
     text, filename = read_source(schema)
     return compile_schema(text, filename)
 
@@ -24,6 +28,9 @@ def lint(schema: str | Path | Compiled, source: str | Path) -> LintReport:
 
     Faults of the queries are in the report; a fault of the schema is raised.
     """
+    from omnigraph.lang.query.lint import lint as lint_text
+    from omnigraph.lang.schema import Compiled
+
     text, filename = read_source(source)
     compiled = schema if isinstance(schema, Compiled) else parse_schema(schema)
     schema_source = {"kind": "file"}
@@ -46,6 +53,6 @@ def read_source(source: str | Path) -> tuple[str, str | None]:
         raise BadRequest(
             f"{source} is not UTF-8 text (byte {error.start}); save it as UTF-8", path=str(source)
         ) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # ValueError: no name of a file, as with a NUL in it
+        reason = getattr(error, "strerror", None) or str(error)
         raise BadRequest(f"cannot read {source}: {reason}", path=str(source)) from error

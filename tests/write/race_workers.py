@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import omnigraph.pipeline.load
+import omnigraph.write.mutate  # noqa: F401 - they declare the points that are armed here
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, Contention, ExpectedVersionMismatch, OmniGraphError
 from omnigraph.graph import open as open_graph

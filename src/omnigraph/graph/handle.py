@@ -8,15 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
-from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
-from omnigraph.embeddings.provider import Embedder
 from omnigraph.errors import BadRequest
 from omnigraph.graph import reads
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.parts import Branches, Commits, Schema
 from omnigraph.graph.plans import Plans
-from omnigraph.graph.status import graph_status
 from omnigraph.lang.query.params import bind
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
@@ -24,31 +21,25 @@ from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.pipeline.inputs import LoadInput
-from omnigraph.pipeline.load import load
-from omnigraph.pipeline.progress import ProgressCallback
-from omnigraph.pipeline.request import (
-    EngineChoice,
-    EngineName,
-    LoadMode,
-    LoadRequest,
-    LoadResult,
-)
-from omnigraph.pipeline.sources import Given
-from omnigraph.pipeline.spool import scratch
-from omnigraph.read.profile import Profiled
-from omnigraph.read.results import QueryResult
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.uris import Root
-from omnigraph.write.ensure_indices import IndexReport
-from omnigraph.write.mutate import MutationResult, Request, mutate
 
+# What only writes need is imported by them: a process that asks one question loads none of it.
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.pipeline.inputs import LoadInput
+    from omnigraph.pipeline.progress import ProgressCallback
+    from omnigraph.pipeline.request import EngineName, LoadMode, LoadResult
+    from omnigraph.pipeline.sources import Given
     from omnigraph.read.explain import Explanation
+    from omnigraph.read.profile import Profiled
+    from omnigraph.read.results import QueryResult
     from omnigraph.read.view import Reader
+    from omnigraph.write.ensure_indices import IndexReport
+    from omnigraph.write.mutate import MutationResult
 
 Mode = Literal["rw", "r"]
 
@@ -150,6 +141,8 @@ class Graph:
 
     def refresh(self) -> None:
         """Check the graph again and finish what dead writers left; reads are fresh without this."""
+        from omnigraph.commit.heal import heal
+
         self.check()
         if self.mode == "rw":
             heal(self.space)
@@ -264,6 +257,12 @@ class Graph:
         self, gather: Callable[[LoadInput], object], **options: Unpack[LoadOptions]
     ) -> LoadResult:
         """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
+        from omnigraph.commit.heal import heal
+        from omnigraph.pipeline.inputs import LoadInput
+        from omnigraph.pipeline.load import load
+        from omnigraph.pipeline.request import EngineChoice, LoadRequest
+        from omnigraph.pipeline.spool import scratch
+
         self.ensure_writable()
         unknown = sorted(set(options) - set(LoadOptions.__annotations__))
         if unknown:
@@ -312,6 +311,9 @@ class Graph:
         ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a mutation that only
         inserts again when another writer was faster.
         """
+        from omnigraph.commit.heal import heal
+        from omnigraph.write.mutate import Request, mutate
+
         self.ensure_writable()
         text, filename = read_source(source)
         target = trimmed(branch)
@@ -350,5 +352,7 @@ class Graph:
 
     def status(self) -> dict[str, Any]:
         """Branches, head, and for each table of `main` its versions, fragments and indexes."""
+        from omnigraph.graph.status import graph_status
+
         self.ensure_open()
         return graph_status(self.space)

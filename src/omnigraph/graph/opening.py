@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from omnigraph.commit.heal import sweep
-from omnigraph.embeddings.provider import Embedder
 from omnigraph.errors import AlreadyInitialised, BadRequest
 from omnigraph.graph.checks import probe
 from omnigraph.graph.handle import Graph, Mode
-from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
@@ -22,6 +19,9 @@ from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.uris import Root
 
+if TYPE_CHECKING:
+    from omnigraph.embeddings.provider import Embedder
+
 
 def init(
     uri: str | Path, schema: str | Path, *, actor: str | None = None, force: bool = False
@@ -30,6 +30,8 @@ def init(
 
     ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
     """
+    from omnigraph.lang.schema import Catalog, compile_schema
+
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
@@ -85,6 +87,8 @@ def open(
     graph = Graph(Root.parse(uri), mode, actor, policy, embedder)
     graph.check()
     if mode == "rw":
+        from omnigraph.commit.heal import sweep
+
         sweep(graph.space)
         graph.verify_mirrors()
     return graph

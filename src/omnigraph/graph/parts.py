@@ -13,7 +13,6 @@ from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.rows import GraphCommit, SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
 from omnigraph.manifest.snapshot import Target
-from omnigraph.write.branches import create_branch, delete_branch
 
 if TYPE_CHECKING:
     from omnigraph.graph.handle import Graph
@@ -35,6 +34,8 @@ class Branches:
 
         ``actor`` is who asks; a branch records nobody, since it makes no commit.
         """
+        from omnigraph.write.branches import create_branch
+
         self._graph.ensure_writable()
         return create_branch(self._graph.space, name, from_)
 
@@ -49,6 +50,8 @@ class Branches:
         actor: str | None = None,  # noqa: ARG002 - part of the fixed signature
     ) -> None:
         """Remove a branch and its commits; not undoable."""
+        from omnigraph.write.branches import delete_branch
+
         self._graph.ensure_writable()
         delete_branch(self._graph.space, name)
 

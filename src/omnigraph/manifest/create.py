@@ -6,9 +6,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import pyarrow as pa
-from ulid import ULID
+from typing import TYPE_CHECKING
 
 import omnigraph
 from omnigraph import failpoints
@@ -22,12 +20,17 @@ from omnigraph.storage.blobs import blob_field
 from omnigraph.storage.handles import TableRef, create_table, open_table, table_exists
 from omnigraph.storage.uris import Root
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 AFTER_TABLES = failpoints.declare("init.after_tables")
 AFTER_MANIFEST = failpoints.declare("init.after_manifest")
 
 
 def new_commit_id() -> str:
     """A fresh ULID."""
+    from ulid import ULID
+
     return str(ULID())
 
 

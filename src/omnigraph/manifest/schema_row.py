@@ -8,23 +8,26 @@ a stale mirror (rewritten) from an edited one (refused).
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError, SchemaConflict, StorageError
-from omnigraph.lang.schema import Compiled, compile_schema
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.lang.schema.identity import create
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.faults import InvalidText, NotFound
 from omnigraph.storage.objects import ObjectStore
 
+if TYPE_CHECKING:
+    from omnigraph.lang.schema import Compiled
+
 STATE_FORMAT = 1
 
 
 def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
     """The row and the identities of a schema accepted at graph creation."""
+    from omnigraph.lang.schema.identity import create
+
     ir = create(compiled.shape)
     row = SchemaRow(source, ir.to_json(), compiled.shape.shape_hash, ir.ir_hash)
     return row, ir
@@ -121,6 +124,8 @@ def _document(store: ObjectStore, name: str) -> Any:
 
 
 def _shape_hash(text: str) -> str | None:
+    from omnigraph.lang.schema import compile_schema
+
     try:
         return compile_schema(text).shape.shape_hash
     except StorageError:
