@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read import adjacency
+from omnigraph.read import adjacency, edges
 from omnigraph.read.edges import EdgeList, Ends
 from omnigraph.read.view import Reader
 from omnigraph.storage.handles import open_table
@@ -55,6 +55,24 @@ def graph(tmp_path_factory):
 def rows_of(csr):
     spans = zip(csr.indptr[:-1], csr.indptr[1:], strict=True)
     return [csr.indices[low:high].tolist() for low, high in spans]
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 100])
+def test_two_threads_read_the_same_edges_as_one(tmp_path, monkeypatch, at_a_time):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load([*map(person, "dcba"), *(edge("Knows", "a", end) for end in "bcdabcd")])
+        graph.load([edge("Knows", start, "b") for start in "dcba"], mode="append")
+        graph.mutate('query q() { delete Person where name = "c" }')
+        before = view_of(graph).topology("Knows")
+        monkeypatch.setattr(edges, "_MANY_ROWS", 0)
+        monkeypatch.setattr(edges, "_BATCH_ROWS", 1)
+        monkeypatch.setattr(edges, "_CHUNK_ROWS", at_a_time)
+        after = view_of(graph).topology("Knows")
+        assert after.size == before.size == 8
+        assert after.src.tolist() == before.src.tolist()
+        assert after.dst.tolist() == before.dst.tolist()
+        assert after.row_ids.tolist() == before.row_ids.tolist()
+        check_against_rows(graph, view_of(graph))
 
 
 def test_adjacency_has_each_neighbour_once_and_ascending(graph):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_BATCH_ROWS = 1 << 15
 _CHUNK_ROWS = 4_000_000
 _MANY_ROWS = 100_000
 
@@ -80,14 +81,39 @@ class Ends(NamedTuple):
 
 
 def ends_of(rows: pa.Table, sources: NodeSpace, targets: NodeSpace) -> Ends:
-    """The ends of edge rows, looked up among the nodes; of many rows both ends at once."""
-    row_ids = rows.column("_rowid").to_numpy()
-    if rows.num_rows < _MANY_ROWS:
-        src, dst = sources.ordinals_of(rows.column("src")), targets.ordinals_of(rows.column("dst"))
-        return Ends(src, dst, row_ids)
+    """The ends of edge rows, looked up among the nodes."""
+    src, dst = sources.ordinals_of(rows.column("src")), targets.ordinals_of(rows.column("dst"))
+    return Ends(src, dst, rows.column("_rowid").to_numpy())
+
+
+def _read_ends(pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> Ends:
+    """All stored edges. Of many, one thread reads and looks up the sources, another the targets.
+
+    A scan keeps to one thread most of the time. Two of one version give the rows in one order.
+    """
+    if pinned.row_count < _MANY_ROWS:
+        return ends_of(pinned.table.read(["src", "dst"], with_row_id=True), sources, targets)
     with ThreadPoolExecutor(1) as beside:
-        looked_up = beside.submit(targets.ordinals_of, rows.column("dst"))
-        return Ends(sources.ordinals_of(rows.column("src")), looked_up.result(), row_ids)
+        looked_up = beside.submit(_read_end, pinned, "dst", targets, with_row_id=False)
+        src, row_ids = _read_end(pinned, "src", sources, with_row_id=True)
+        dst, _ = looked_up.result()
+    assert row_ids is not None
+    assert len(src) == len(dst) == len(row_ids)
+    return Ends(src, dst, row_ids)
+
+
+def _read_end(
+    pinned: Pinned, column: str, nodes: NodeSpace, *, with_row_id: bool
+) -> tuple[Codes, npt.NDArray[np.uint64] | None]:
+    """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
+    import numpy as np
+
+    codes, row_ids = [], []
+    for rows in _chunks(pinned, column, with_row_id=with_row_id):
+        codes.append(nodes.ordinals_of(rows.column(column)))
+        if with_row_id:
+            row_ids.append(rows.column("_rowid").to_numpy())
+    return np.concatenate(codes), np.concatenate(row_ids) if with_row_id else None
 
 
 class EdgeList:
@@ -108,10 +134,10 @@ class EdgeList:
 
     @staticmethod
     def read(pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
-        """One scan of the ends, each looked up among the nodes."""
+        """The ends as they are stored, each looked up among the nodes."""
         import numpy as np
 
-        ends = Ends.joined([ends_of(rows, sources, targets) for rows in _chunks(pinned)])
+        ends = _read_ends(pinned, sources, targets)
         if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
             ends = ends.chosen(np.argsort(ends.row_ids, kind="stable"))
         return EdgeList.of(ends, (sources.size, targets.size))
@@ -189,11 +215,11 @@ class EdgeList:
         return made
 
 
-def _chunks(pinned: Pinned) -> Iterator[pa.Table]:
-    """The ends of the stored edges in tables of bounded size."""
+def _chunks(pinned: Pinned, column: str, *, with_row_id: bool) -> Iterator[pa.Table]:
+    """One column of the stored edges in tables of bounded size."""
     import pyarrow as pa
 
-    reader = pinned.table.scan(["src", "dst"], with_row_id=True)
+    reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=_BATCH_ROWS)
     batches, rows = [], 0
     for batch in reader:
         batches.append(batch)
