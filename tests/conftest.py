@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.conformance.summary import count_cases
+
 # A test asserts behaviour, never a clock. The parent keeps what Hypothesis chose for a CI machine.
 settings.register_profile(
     "calm", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -20,6 +22,11 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("OMNIGRAPH_"):
             monkeypatch.delenv(name)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Here, because the process that reports for its workers loads no conftest further down."""
+    count_cases(terminalreporter)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent.name
 OUTCOMES = ("passed", "failed", "skipped", "error")
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def count_cases(terminalreporter: Any) -> None:
     """Count passed, failed and skipped cases per case file."""
     counts: dict[str, Counter[str]] = {}
     for outcome in OUTCOMES:
