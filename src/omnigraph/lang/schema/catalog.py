@@ -6,9 +6,10 @@ Its mappings are plain dicts, to be read only: a catalog travels to worker proce
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.records import dataclass
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:
