@@ -32,6 +32,8 @@ class Player:
     def __init__(self, name: str, dataset: Path, place: Path, peers: Path | None) -> None:
         paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), str(peers) if peers else ""]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        # The peers came with bytecode; ours is kept by the first process that imports it.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.name = name
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "benchmarks.contest.worker", name, str(dataset), str(place)],

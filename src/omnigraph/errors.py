@@ -38,7 +38,6 @@ bodies are read off the class attributes and never rebuilt elsewhere.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -178,6 +177,8 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     by_fold = {candidate.casefold(): candidate for candidate in candidates}
     if name.casefold() in by_fold:
         return by_fold[name.casefold()]
+    import difflib
+
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     return close[0] if close else None
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.read.columns import Column, one_array
+from omnigraph.read.columns import Column, arrow_of, one_array
 from omnigraph.types import PropType, Scalar
 
 TEXTS = st.text(max_size=3) | st.sampled_from(["", "a", "\uffff", "\U00010000", "é", "a\0"])
@@ -138,3 +138,21 @@ def test_chunks_become_one_array():
     chunks = pa.chunked_array([["a"], [], ["b", None]], pa.string())
     assert one_array(chunks).equals(pa.array(["a", "b", None]))
     assert one_array(pa.chunked_array([], pa.string())).equals(pa.array([], pa.string()))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64, np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 100])
+def test_numbers_become_the_arrays_that_arrow_makes(dtype, size):
+    numbers = np.arange(2 * size).astype(dtype)
+    absent = np.arange(size) % 3 == 1
+    for some in (numbers[:size], numbers[::2], numbers[::-2]):
+        made = arrow_of(some)
+        made.validate(full=True)
+        assert made.equals(pa.array(some))
+        made = arrow_of(some, absent=absent)
+        made.validate(full=True)
+        assert made.equals(pa.array(some, mask=absent))
+        assert made.null_count == absent.sum()
+        assert arrow_of(some, pa.float64(), absent).equals(
+            pa.array(some, pa.float64(), mask=absent)
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -111,6 +110,8 @@ class QueryResult:
         return f"{text}\n… {hidden} more" if hidden > 0 else text
 
     def _repr_html_(self) -> str:
+        import html
+
         from omnigraph.read.renderings import cells, summary
 
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
