@@ -10,8 +10,11 @@ from dataclasses import replace
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotFound
+from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotFound, StorageError
+from omnigraph.lang.query import compile_query
+from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.read import view as views
+from omnigraph.read.execute import run_read
 from omnigraph.read.nodes import NodeIds
 from omnigraph.read.view import Reader
 from omnigraph.storage.handles import open_table
@@ -183,6 +186,44 @@ def test_a_branch_that_becomes_another_one_before_its_table_opens_is_noticed(gra
     _branch_with(graph, "y")
     with pytest.raises(BranchNotFound, match="`b`"):
         _ = pinned.table
+
+
+AGES = "query q() { match { $p: Person } return { $p.name, $p.age } }"
+
+
+def ask(graph, view):
+    plan = compile_query(graph.schema.catalog, AGES)
+    assert isinstance(plan, ReadPlan)
+    return run_read(view, plan, {NOW_PARAM: 0})
+
+
+@pytest.mark.parametrize("mode", ["csr", "indexed"])
+def test_a_branch_that_goes_while_its_rows_are_read_is_named(graph, monkeypatch, mode):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    _branch_with(graph, "x")
+    view = view_of(graph, branch="b")
+    assert view.table(graph.schema.catalog.nodes["Person"]).table.version
+    graph.branches.delete("b")
+    with pytest.raises(BranchNotFound, match="`b` was deleted while it was being read"):
+        ask(graph, view)
+
+
+def test_a_version_that_goes_while_its_rows_are_read_is_named(graph):
+    view = view_of(graph)
+    table = view.table(graph.schema.catalog.nodes["Person"]).table
+    graph.load([person("a"), person("b"), person("z")], mode="overwrite")
+    now = open_table(graph.space.pinned(graph.snapshot().tables["node:Person"]))
+    cleanup_versions(now, [at for at in range(1, now.version) if at <= table.version])
+    with pytest.raises(HistoryReclaimed, match="read a newer state"):
+        ask(graph, view)
+
+
+def test_a_file_that_is_missing_is_still_told_as_such(graph, tmp_path):
+    view = view_of(graph)
+    (data,) = (tmp_path / "g" / "nodes").glob("*/data")
+    shutil.rmtree(data)
+    with pytest.raises(StorageError, match="missing or damaged"):
+        ask(graph, view)
 
 
 def test_a_graph_made_again_at_the_same_place_is_another_one(graph, tmp_path):

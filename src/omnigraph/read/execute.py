@@ -37,7 +37,7 @@ def run_read(
     import numpy as np
 
     # Floats follow IEEE: a sum that is too large is infinite, and nobody is warned of it.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"), view.reading():
         return _Run(view, plan, params, embedder, profile).answer()
 
 

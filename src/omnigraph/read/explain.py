@@ -100,8 +100,9 @@ class Explanation:
 
 def explain(view: View, plan: ir.ReadPlan, target: Target) -> Explanation:
     """Describe a plan on a snapshot."""
-    steps = tuple(_Explainer(view).steps(plan))
-    path = choose_path(view, plan)
+    with view.reading():
+        steps = tuple(_Explainer(view).steps(plan))
+        path = choose_path(view, plan)
     return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path)
 
 

@@ -65,6 +65,10 @@ class Pinned:
                 self._table = self._open()
             return self._table
 
+    def check(self) -> None:
+        """Raise what says why, if the branch or the version is gone by now."""
+        self._open()
+
     def _open(self) -> Table:
         try:
             table = open_table(self.ref)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from omnigraph import settings
 from omnigraph.commit.workspace import Workspace
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.read.cache import ByteCache
@@ -77,6 +79,18 @@ class View:
             if pinned is None:
                 pinned = self._pinned[entity.table_key] = self._pin(entity)
             return pinned
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Files that are missing may be those of a branch or version that was deleted: say so."""
+        try:
+            yield
+        except StorageError:
+            with self._lock:
+                tables = list(self._pinned.values())
+            for pinned in tables:
+                pinned.check()
+            raise
 
     def nodes(self, type_name: str) -> NodeSpace:
         """The nodes of a type, numbered."""
