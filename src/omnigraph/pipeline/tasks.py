@@ -19,6 +19,9 @@ from omnigraph.pipeline.records import read_split, split_pieces
 from omnigraph.pipeline.sources import Source
 from omnigraph.pipeline.splits import Split
 
+PIECE_BYTES = 2 << 20
+"""Blocks for threads of one process: small, so that the last ones keep all of them busy."""
+
 
 class ReadTask(Protocol):
     """A piece of the input."""
@@ -50,7 +53,7 @@ class LinesTask:
 
     def pieces(self, catalog: Catalog) -> Iterator[Piece]:
         """The blocks of the split."""
-        return split_pieces(catalog, self.source, self.split)
+        return split_pieces(catalog, self.source, self.split, PIECE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
