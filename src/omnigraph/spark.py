@@ -214,7 +214,7 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.graph.opening import open as open_graph
-        from omnigraph.pipeline.datasource_write import commit_rows
+        from omnigraph.pipeline.datasource_commit import commit_rows
 
         asked = self._plan.options
         with _plainly(), open_graph(asked.graph) as graph:

@@ -19,12 +19,8 @@ from omnigraph.errors import (
 )
 from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.datasource import write_options
-from omnigraph.pipeline.datasource_write import (
-    commit_rows,
-    discard_rows,
-    plan_write,
-    write_rows,
-)
+from omnigraph.pipeline.datasource_commit import commit_rows
+from omnigraph.pipeline.datasource_write import discard_rows, plan_write, write_rows
 from omnigraph.storage import loose_files
 from tests.stored import read_back
 

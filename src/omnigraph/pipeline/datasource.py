@@ -1,6 +1,7 @@
 """The Spark data source without Spark: its options, its columns and the types Spark sees.
 
-`omnigraph.spark` dresses this as a data source; `datasource_read` and `datasource_write` do the work.
+`omnigraph.spark` dresses this as a data source; `datasource_read`, `datasource_write` and
+`datasource_commit` do the work.
 """
 
 from __future__ import annotations

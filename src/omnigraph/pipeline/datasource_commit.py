@@ -1,0 +1,198 @@
+"""The commit of a write from Spark: a load whose rows are files that tasks wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import Conflict
+from omnigraph.pipeline.datasource_merge import image_rows
+from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
+from omnigraph.pipeline.incoming import SOURCE_SHIFT, ReadRecords, stored_rows
+from omnigraph.pipeline.inputs import LoadInput
+from omnigraph.pipeline.judging import RowRules
+from omnigraph.pipeline.load import load
+from omnigraph.pipeline.locations import InMemory
+from omnigraph.pipeline.progress import ProgressReport, Told
+from omnigraph.pipeline.report import BadRecords
+from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
+from omnigraph.pipeline.sources import Source
+from omnigraph.pipeline.spool import scratch
+from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.storage.handles import Table
+from omnigraph.storage.loose_files import data_files, read_data_file
+from omnigraph.storage.staging import (
+    Staged,
+    stage_append,
+    stage_append_fragments,
+    stage_merge_insert,
+    stage_overwrite,
+    stage_overwrite_fragments,
+    stage_replace_rows,
+)
+from omnigraph.validate.change_set import ORDER
+from omnigraph.write.ensure_indices import Builds, build_here
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RETRIES = 3
+"""A whole job is not thrown away because another writer came between its last look and its commit."""
+
+
+def commit_rows(space: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
+    """Judge the rows of all tasks together, and publish them as one commit."""
+    identifier = space.manifest.state(plan.options.branch).identifier
+    if identifier != plan.branch_identifier:
+        raise Conflict(
+            f"the branch `{plan.options.branch}` was deleted and made again while rows were "
+            "written for it; write them again",
+            branch=plan.options.branch,
+        )
+    ordered = sorted(written, key=lambda one: one.partition)
+    with scratch() as directory:
+        inputs = LoadInput(directory)
+        count = 1 + max((one.partition for one in ordered), default=-1)
+        inputs.sources = [
+            Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
+            for number in range(count)
+        ]
+        request = LoadRequest(
+            inputs,
+            plan.mode,
+            plan.options.branch,
+            actor_id=plan.options.actor,
+            retries=RETRIES,
+            ir_hash=plan.ir_hash,
+        )
+        result = load(space, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
+    # Images that had to be read again as rows are of no use any more.
+    used = plan.form == "fragments"
+    discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
+    return result
+
+
+class _WrittenEngine:
+    """An engine whose records were read, judged and written by tasks of Spark."""
+
+    name = "spark"
+
+    def __init__(self, plan: WritePlan, written: Sequence[Written]) -> None:
+        self.plan = plan
+        self.written = written
+
+    def runner(self) -> Runner:
+        return LocalRunner()
+
+    def read(
+        self,
+        request: LoadRequest,
+        rules: RowRules,  # noqa: ARG002 - the tasks had theirs
+        directory: Path,  # noqa: ARG002
+        report: ProgressReport,
+    ) -> ReadRecords:
+        report.tell("reading")
+        bad = BadRecords()
+        for one in self.written:
+            bad.add(one.bad)
+            bad.total += one.bad_total - len(one.bad)
+        bad.end(request.inputs.sources, None)
+        rows = _WrittenRows(self.plan, self.written)
+        if not rows.rows and self.plan.mode != "overwrite":
+            return ReadRecords({})
+        pending = sum(one.embeddings_pending for one in self.written)
+        return ReadRecords({self.plan.table_key: rows}, pending)
+
+    def builds(self, _rows: int) -> Builds:
+        return build_here
+
+    def close(self) -> None:
+        """The files are kept or removed by the caller."""
+
+
+class _WrittenRows:
+    """The rows that tasks wrote, as the incoming rows of a load."""
+
+    def __init__(self, plan: WritePlan, written: Sequence[Written]) -> None:
+        self.plan = plan
+        self.written = written
+        self.entity = plan.entity
+        self.rows = sum(one.rows for one in written)
+        self.may_repeat = plan.named
+        self._losers: pa.Array | None = None
+
+    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
+        import pyarrow as pa
+
+        schema = self.entity.arrow_schema()
+        fields = [pa.field(ORDER, pa.int64()) if name == ORDER else schema.field(name)
+                  for name in columns]  # fmt: skip
+        narrow = pa.schema([field.remove_metadata().with_nullable(True) for field in fields])
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(name) for name in columns], schema=narrow)
+            for batch in self._batches([name for name in columns if name != ORDER])
+        )
+        return runner.frame(pa.RecordBatchReader.from_batches(narrow, batches))
+
+    def leave_out(self, runner: Runner, losers: Frame) -> int:
+        self._losers = runner.collect(losers).column(ORDER).combine_chunks()
+        return len(self._losers)
+
+    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:  # noqa: ARG002
+        import pyarrow as pa
+
+        fragments = [fragment for one in self.written for fragment in one.fragments]
+        if self.plan.form == "fragments":
+            if mode == "overwrite":
+                return stage_overwrite_fragments(table, fragments, table.schema)
+            return stage_append_fragments(table, fragments)
+        if self.plan.form == "images" and table.ref == self.plan.ref and not self._losers:
+            return self._replacing(table, fragments)
+        stored = stored_rows(self.entity, table.schema, self._batches(None), self._losers)
+        rows = pa.RecordBatchReader.from_batches(table.schema, stored)
+        if mode == "overwrite":
+            return stage_overwrite(table, rows)
+        if mode == "append" or not self.may_repeat:
+            return stage_append(table, rows)
+        return stage_merge_insert(table, rows)
+
+    def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged:
+        import numpy as np
+
+        places = np.concatenate([one.replaced for one in self.written])
+        if not len(places):
+            return stage_append_fragments(table, fragments)
+        return stage_replace_rows(table, places, fragments)
+
+    def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows in their order, or images in theirs; None gives all columns."""
+        for one in self.written:
+            if columns is None and one.loose is not None and one.fragments:
+                yield from image_rows(self.plan.ref, one.fragments, one.loose)
+            elif one.loose is not None:
+                wanted = None if columns is None else [*columns, ORDER]
+                yield from read_data_file(self.plan.ref, one.loose, wanted)
+            else:
+                yield from self._fragment_rows(one, columns)
+
+    def _fragment_rows(
+        self, one: Written, columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        row = 1
+        for name in data_files(one.fragments):
+            for batch in read_data_file(self.plan.ref, name, columns):
+                yield _numbered(batch, one.partition, row)
+                row += batch.num_rows
+
+
+def _numbered(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
+    """The batch with the order column, which fragments do not keep."""
+    import numpy as np
+    import pyarrow as pa
+
+    order = np.arange(row, row + batch.num_rows, dtype=np.int64) | (partition << SOURCE_SHIFT)
+    return batch.append_column(ORDER, pa.array(order))
