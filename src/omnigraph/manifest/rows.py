@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import StorageError
-from omnigraph.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from omnigraph.errors import Span
-from omnigraph.records import dataclass
 from omnigraph.types import PropType
 
 LiteralKind = OneOf["string", "int", "float", "bool", "date", "datetime", "list"]

@@ -8,9 +8,9 @@ they come from `$_`, from closed cycles and from plain traversals inside them, a
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from omnigraph.records import dataclass
 from omnigraph.types import PropType
 
 NOW_PARAM = "__now"

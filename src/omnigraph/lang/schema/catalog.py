@@ -6,10 +6,9 @@ Its mappings are plain dicts, to be read only: a catalog travels to worker proce
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.records import dataclass
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:

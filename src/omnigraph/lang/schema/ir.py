@@ -9,7 +9,7 @@ in the comparison of two schemas.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.lang.schema.catalog import Check, Range
@@ -24,7 +24,6 @@ from omnigraph.lang.schema.shape import (
     constraint_json,
     digest,
 )
-from omnigraph.records import dataclass
 
 IR_VERSION = 2
 MAX_ID = 2**64 - 1

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from omnigraph.errors import Span
 from omnigraph.lang.schema.ast import NOWHERE, GroupKind
 from omnigraph.lang.schema.catalog import Annotation, Cardinality, Check, Embed, Range
 from omnigraph.lang.source import Source
-from omnigraph.records import dataclass
 from omnigraph.types import PropType
 
 Kind = Literal["interface", "node", "edge"]
