@@ -9,6 +9,8 @@ from xdist.scheduler import LoadScopeScheduling
 FIRST = (
     "tests/spark/",
     "tests/faults/test_crash_matrix.py",
+    "tests/write/test_model.py",
+    "tests/faults/test_commit_s3.py",
     "tests/write/test_crashes.py",
     "tests/read/test_metamorphic.py",
     "tests/cli/test_manual.py",

@@ -139,21 +139,28 @@ class Not:
     names = frozenset()
 
     def count(self, graph, env):
-        return not solutions(self.clauses, graph, env)
+        return next(assignments(self.clauses, graph, env), None) is None
 
 
 def solutions(clauses, graph, env):
     """Every assignment of the new variables, with its multiplicity."""
-    new = sorted(set().union(*(clause.names for clause in clauses)) - set(env))
     found = Counter()
+    for full, times in assignments(clauses, graph, env):
+        found[tuple(sorted(full.items()))] += times
+    return found
+
+
+def assignments(clauses, graph, env):
+    new = sorted(set().union(*(clause.names for clause in clauses)) - set(env))
     for entities in product(*(domain(graph, var) for var in new)):
         full = {**env, **dict(zip(new, entities, strict=True))}
         times = 1
         for clause in clauses:
             times *= clause.count(graph, full)
+            if not times:
+                break
         if times:
-            found[tuple(sorted(full.items()))] += times
-    return found
+            yield full, times
 
 
 def domain(graph, var):
