@@ -104,7 +104,7 @@ def test_a_session_from_its_start_to_the_end_of_its_process(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1200,  # it starts Java three times, and others may use the machine
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     facts = json.loads((tmp_path / "facts").read_text())

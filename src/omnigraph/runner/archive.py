@@ -1,4 +1,4 @@
-"""The archive of Spark's classes that lets Java start in about two thirds of the time.
+"""The archive of Spark's classes that lets Java start with about three fifths of the work.
 
 Java can write down the classes a run has loaded and verified, and map them the next time. The
 archive is made once, by a child of low priority after a run that had none, and kept in the cache
