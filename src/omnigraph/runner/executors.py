@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,8 @@ def carrying(
 
     @functools.wraps(function)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Batches:
+        # Every core has a task of its own, so one thread each.
+        os.environ.setdefault("LANCE_CPU_THREADS", "1")
         try:
             yield from function(*args, **kwargs)
         except OmniGraphError as error:
