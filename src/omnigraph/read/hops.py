@@ -44,12 +44,15 @@ def reach(
     The first array holds the place in ``starts`` and ascends; the nodes of a start come in any order.
     ``csr`` is the adjacency the search follows; ``loops`` is read off it where it is not at hand.
     """
+    most = builtins.min(max, csr.shape[0])  # No distance is larger; bounds may be any integer.
+    if min > most:
+        return
     loops = _loops(csr) if loops is None else loops
     done = 0
     while done < len(starts):
         some = starts[done:]
-        search = _twins.choose(hops_numpy.emitted, _cost(csr, some, max))
-        counts, nodes = search(csr, some, min, max, loops, inverse, CHUNK)
+        search = _twins.choose(hops_numpy.emitted, _cost(csr, some, most))
+        counts, nodes = search(csr, some, min, most, loops, inverse, CHUNK)
         yield np.repeat(np.arange(done, done + len(counts)), counts), nodes
         done += len(counts)
 
@@ -64,9 +67,12 @@ def reach_count(
     weights: Counts | None = None,
 ) -> Counts:
     """How many nodes are emitted from each start, or the sum of their weights."""
+    most = builtins.min(max, csr.shape[0])
+    if min > most:
+        return np.zeros(len(starts), np.int64)
     loops = _loops(csr) if loops is None else loops
-    search = _twins.choose(hops_numpy.counted, _cost(csr, starts, max))
-    return search(csr, starts, min, max, loops, inverse, weights)
+    search = _twins.choose(hops_numpy.counted, _cost(csr, starts, most))
+    return search(csr, starts, min, most, loops, inverse, weights)
 
 
 def _cost(csr: Adjacency, starts: Codes, max: int) -> float:

@@ -140,20 +140,28 @@ def counted(
     followed = np.zeros(len(starts), np.int64)
     worth = None if weights is None else frozen(weights)
     arguments = (*_arrays(csr), frozen(starts), least, most, frozen(loops), inverse, worth, counts)
-    probes = min(len(starts), PROBES)
-    _count(0, probes, *arguments, followed)
-    if probes == len(starts):
+    if len(starts) <= PROBES:
+        _count(0, len(starts), *arguments, followed)
         return counts
-    # What a search costs depends on the graph far more than on anything known before.
-    each = int(followed[:probes].sum()) // probes + 1
-    if _waves_pay(csr, len(starts), most, each):
+    if _waves_pay(csr, len(starts), most, each := _probed(*arguments[:-1])):
         waves = -(-len(starts) // WAVE)
         effort = np.arange(waves + 1) * len(csr.indices)
         in_pieces(_waves, effort, *_blocked(*_arrays(csr)), csr.shape[0], *arguments[2:])
     else:
-        effort = np.arange(len(starts) - probes + 1) * each
-        in_pieces(_count_after, effort, probes, *arguments, followed)
+        in_pieces(_count, np.arange(len(starts) + 1) * each, *arguments, followed)
     return counts
+
+
+def _probed(indptr: Index, indices: Targets, starts: Codes, *bounds: Any) -> int:
+    """How many edges a search follows, which depends on the graph far more than on what is known.
+
+    A mean without the largest: a few hubs must not make every search look as if it met one.
+    """
+    some = frozen(starts[:: len(starts) // PROBES][:PROBES])
+    counts, followed = np.zeros(PROBES, np.int64), np.zeros(PROBES, np.int64)
+    given: tuple[Any, ...] = (some, *bounds, counts, followed)
+    _count(0, PROBES, indptr, indices, *given)
+    return int(followed.sum() - followed.max()) // (PROBES - 1) + 1
 
 
 def _waves_pay(csr: Adjacency, starts: int, most: int, each: int) -> bool:
@@ -197,10 +205,6 @@ def _count(
             for k in range(low, high):
                 total += weights[queue[k]]
         counts[i] = total
-
-
-def _count_after(first: int, last: int, skipped: int, *arguments: Any) -> None:
-    _count(first + skipped, last + skipped, *arguments)
 
 
 @compiled
