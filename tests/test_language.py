@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 import omnigraph as og
@@ -50,6 +52,12 @@ def test_a_missing_file_is_a_bad_request_naming_it(tmp_path):
     with pytest.raises(BadRequest, match=r"none\.pg.*No such file") as caught:
         og.parse_schema(tmp_path / "none.pg")
     assert caught.value.details["path"] == str(tmp_path / "none.pg")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_what_names_no_file_is_a_bad_request(name):
+    with pytest.raises(BadRequest, match="cannot read"):
+        og.parse_schema(Path(name))
 
 
 def test_a_directory_is_a_bad_request_naming_it(tmp_path):

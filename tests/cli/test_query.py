@@ -167,6 +167,8 @@ def test_the_past_and_other_branches(ask, omnigraph, people):
         (["named", "--query", "reads.gq"], 1, ["param error", "n"]),
         (["named", "--query", "reads.gq", "--params", "[1]"], 1, ["object"]),
         (["named", "--query", "reads.gq", "--params", "{"], 1, ["JSON"]),
+        (["named", "--query", "reads.gq", "--params", '{"n":"a","n":"b"}'], 1, ["`n` twice"]),
+        (["named", "--query", "-", "--params-file", "-"], 2, ["--params-file", "stdin"]),
         (["-e", INLINE, "--branch", "nowhere"], 1, ["nowhere"]),
         (["-e", INLINE, "--snapshot", "nowhere"], 1, ["nowhere"]),
         (["-e", INLINE, "--at-version", "99"], 1, ["99"]),
@@ -181,6 +183,17 @@ def test_refusals(ask, argv, exit, words):
     assert result.stderr.startswith("error: ")
     for word in words:
         assert word in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [("[" * 100_000, "nest too deep"), (f'{{"n":{"9" * 5000}}}', "not JSON")]
+)
+def test_parameters_too_large_to_read_are_refused(ask, place, given, words):
+    (place / "given.json").write_text(given, "utf-8")
+    result = ask("named", "--query", "reads.gq", "--params-file", "given.json")
+    assert result.exit == 1
+    assert words in result.stderr
+    assert "bug" not in result.stderr
 
 
 @pytest.mark.parametrize("format", ["json", "jsonl"])

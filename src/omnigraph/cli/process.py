@@ -127,7 +127,8 @@ def _answered(error: OmniGraphError, as_json: bool) -> int:
         try:
             put_json(error.body())
         except OmniGraphError as failure:
-            report(failure)
+            if str(failure) != str(error):  # That there is no output is told once.
+                report(failure)
     return error.exit_code
 
 

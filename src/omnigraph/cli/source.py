@@ -40,10 +40,12 @@ def refuse_stored_query(name: str | None, query: str | None, inline: str | None)
         )
 
 
-def read_query(query: str | None, inline: str | None) -> str | Path:
+def read_query(query: str | None, inline: str | None, params_file: str | None) -> str | Path:
     """The source text, or the file that holds it."""
     if query is not None and inline is not None:
         raise typer.BadParameter("--query excludes -e")
+    if query == params_file == STDIN:
+        raise typer.BadParameter("--query - excludes --params-file -: stdin is read once")
     if inline is not None:
         if not inline.strip():
             raise BadRequest("-e is blank; give the text of a query")
@@ -62,11 +64,23 @@ def read_params(text: str | None, file: str | None) -> Any:
     if text is None:
         return None
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise BadRequest("the parameters nest too deep; give an object of plain values") from None
+    except ValueError as error:  # also an integer of thousands of digits
         raise BadRequest(
             f"the parameters are not JSON ({error}); give an object keyed by parameter name"
         ) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object that gives every key once: of two values one would be dropped silently."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadRequest(f"the parameters give `{twice}` twice; leave one out")
+    return found
 
 
 def _read(path: Path) -> str:
@@ -80,7 +94,7 @@ def read_stdin(flag: str) -> str:
     try:
         return open_stdin(flag).read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadRequest(f"stdin is not UTF-8 text (byte {error.start})") from None
+        raise BadRequest(f"stdin is not UTF-8 text (byte {error.start}); pipe UTF-8 in") from None
 
 
 def open_stdin(flag: str) -> BinaryIO:

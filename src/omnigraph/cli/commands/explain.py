@@ -41,7 +41,7 @@ def explain(
     """Show what a read query would do, without running it."""
     refuse_two_targets(branch, snapshot, at_version)
     refuse_stored_query(name, query, inline)
-    source = read_query(query, inline)
+    source = read_query(query, inline, params_file)
     given = read_params(params, params_file)
     with call.open(call.address(uri)) as graph:
         explained = graph.explain(

@@ -40,7 +40,7 @@ def mutate(
     uri: UriOption = None,
 ) -> None:
     """Run a mutation as one commit, or change nothing."""
-    source = read_query(query, inline)
+    source = read_query(query, inline, params_file)
     given = read_params(params, params_file)
     address = call.address(uri)
     with call.open(address) as graph:

@@ -52,7 +52,7 @@ def query(
         raise typer.BadParameter("--json excludes --format")
     refuse_two_targets(branch, snapshot, at_version)
     refuse_stored_query(name, query, inline)
-    source = read_query(query, inline)
+    source = read_query(query, inline, params_file)
     given = read_params(params, params_file)
     with call.open(call.address(uri)) as graph:
         result = graph.query(
