@@ -113,6 +113,27 @@ def test_late_tests_agree_with_the_oracle(tmp_path, monkeypatch, few):
             check(graph, plain, text, plan)
 
 
+@pytest.mark.parametrize("few", [0, 1])
+@pytest.mark.parametrize("order", ["$p1 knows $p2", "$p2 knows $p1"])
+@pytest.mark.parametrize("about", ["$p1", "$p2"])
+def test_a_block_about_a_node_that_is_summed_away_early(tmp_path, monkeypatch, few, order, about):
+    """A neighbour that narrows another one is gone from the rows before the blocks are judged."""
+    monkeypatch.setattr(solve, "_MANY", 0)
+    monkeypatch.setattr(solve, "FEW", few)
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    block = f'not {{ $c: City  {about}.nick starts_with "a" }}'
+    text = f"""query q() {{
+        match {{ {order}  $p1.age >= 0  $p2.age >= 0  {block} }}
+        return {{ count($p2.weight) as n }}
+    }}"""
+    plain = plain_graph(random.Random(3), persons=12, edges=30)
+    plan = compile_query(CATALOG, text)
+    assert isinstance(plan, ReadPlan)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        fill(graph, plain)
+        check(graph, plain, text, plan)
+
+
 def test_a_block_about_one_of_two_different_nodes(tmp_path):
     """Rows of equal nodes are counted and taken off: the block then asks about the other name."""
     text = """query q() {

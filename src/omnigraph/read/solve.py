@@ -183,10 +183,11 @@ class _Solver:
         spaces = {name: space_of(self.world, pattern, name) for name in pattern.nodes}
         for join in self.equalities:
             self.links.add(value_link(join, spaces))
+        for negation in pattern.negations:
+            if len(negation.outer) > 1 or negation.outer.isdisjoint(late):
+                self._negate(negation)
         while late:
             self._test_late(late.pop(), late)
-        for negation in pattern.negations:
-            self._negate(negation)
         return all(support.count for support in self.supports.values())
 
     def _supported(self, name: str, type_name: str) -> Support:
@@ -235,6 +236,10 @@ class _Solver:
         type_name, tests = self.pattern.nodes[name], self.pattern.tests[name]
         narrowed = self.world.narrow(type_name, self.supports[name], tests)
         self.supports[name] = self._with_totals(name, narrowed)
+        for negation in self.pattern.negations:
+            # At once: the next one to be tested may sum this one away.
+            if negation.outer == {name}:
+                self._negate(negation)
 
     def _bind(self, traversal: Traversal) -> None:
         edge = traversal.edge_var
