@@ -127,6 +127,8 @@ class Query:
     edges: dict[str, str] = field(default_factory=dict)
     taken: int = 0
     clauses: list[str] = field(default_factory=list)
+    wide: bool = True
+    """Whether every construct of the language may come, also such that other systems lack."""
 
     def text(self) -> str:
         """A query that compiles, most of the time."""
@@ -176,7 +178,10 @@ class Query:
                 "City": ["size: 1", 'label: "cy"', "code: 10", "code: 0", "code: 99"],
                 "Thing": ["size: 0.5", 'note: "z"'],
             }[kind]
-            entry = f" {{ {self.rng.choice(inline)} }}"
+            some = [self.rng.choice(inline)]
+            if self.wide and self.rng.random() < 0.2:
+                some.append(self.rng.choice(inline))
+            entry = f" {{ {', '.join(some)} }}"
         return f"${name}: {kind}{entry}"
 
     def traversal(self) -> str:
@@ -187,11 +192,16 @@ class Query:
         same = left_type == right_type
         shown = f"<{word}>" if same and self.rng.random() < 0.2 else word
         if self.rng.random() < 0.25:
-            shown += self.rng.choice(["{1,2}", "{2,3}", "{1,3}", "{2,2}", "{3,4}"])
+            bounds = ["{1,2}", "{2,3}", "{1,3}", "{2,2}", "{3,4}"]
+            shown += self.rng.choice([*bounds, "{1,9}", "{2,99}"] if self.wide else bounds)
         elif self.rng.random() < 0.25 and word in EDGE_PROPERTIES:
             edge = self.fresh("e")
             self.edges[edge] = word
             shown = f"${edge}:{shown}"
+        elif self.wide and self.rng.random() < 0.05:
+            shown = f"$_:{shown}"
+        if self.wide and right != "_" and self.rng.random() < 0.05:
+            return f"$_ {shown} ${right}"
         if not same and self.rng.random() < 0.2 and right != "_":
             left, right = right, left
         return f"${left} {shown} ${right}"
@@ -244,6 +254,8 @@ class Query:
             return f"{text} {op} {self.property_of(TEXTS)}"
         if kind < 0.85 and text:
             return f'{text} {rng.choice(["contains", "starts_with"])} "{rng.choice(WORDS)}"'
+        if self.wide:
+            return self.rarer(op)
         tags = self.property_of({"tags"})
         if kind < 0.9 and tags:
             return f'{tags} contains "{rng.choice(["a", "b", "z"])}"'
@@ -252,6 +264,35 @@ class Query:
             return f'{born} {op} date("1970-01-02")'
         return rng.choice(["1 = 1", "1 = 1", "2 > 1", '"a" = "b"'])
 
+    def rarer(self, op: str) -> str:
+        """Predicates on lists, dates, times, enums and truth values, and on two texts."""
+        rng = self.rng
+        number, text = self.property_of(NUMBERS), self.property_of(TEXTS)
+        tags, rank = self.property_of({"tags"}), self.property_of({"rank"})
+        born, seen = self.property_of({"born", "from_day"}), self.property_of({"seen"})
+        active = self.property_of({"active"})
+        choices = [rng.choice(["1 = 1", "1 = 1", "2 > 1", '"a" = "b"'])]
+        if text:
+            other = self.property_of(TEXTS)
+            choices.append(f"{text} {rng.choice(['contains', 'starts_with'])} {other}")
+            choices.append(f'["ann", "z", ""] contains {text}')
+        if number:
+            choices.append(f"{rng.choice(['[30, 1]', '[0.5, 0.1, 30.0]'])} contains {number}")
+        if tags:
+            choices.append(f'{tags} contains "{rng.choice(["a", "b", "z"])}"')
+            choices.append(f"{tags} contains {text or tags}")
+        if rank:
+            choices.append(f'{rank} {op} "{rng.choice(["low", "mid", "nope"])}"')
+        if born:
+            choices.append(f'{born} {op} date("1970-01-02")')
+            choices.append(f"{born} {op} {self.property_of({'born', 'from_day'})}")
+        if seen:
+            choices.append(f'{seen} {op} datetime("1970-01-01T00:00:01Z")')
+            choices.append(f"{seen} {op} now()")
+        if active:
+            choices.append(f"{active} {op} {rng.choice(['true', 'false'])}")
+        return rng.choice(choices)
+
     def negation(self, depth: int) -> str:
         pair = self.pair()
         if pair and self.rng.random() < 0.4:
@@ -259,7 +300,8 @@ class Query:
             word = "knows" if self.nodes[one] == "Person" else "near"
             shown = self.rng.choice([word, word, word, f"<{word}>", word + "{1,2}"])
             return f"not {{ ${one} {shown} ${two} }}"
-        inner = Query(self.rng, dict(self.nodes), dict(self.edges), self.taken + 100 * (depth + 1))
+        taken = self.taken + 100 * (depth + 1)
+        inner = Query(self.rng, dict(self.nodes), dict(self.edges), taken, wide=self.wide)
         clauses = [inner.clause(depth + 1) for _ in range(self.rng.randint(1, 2))]
         return f"not {{ {'  '.join(clauses)} }}"
 
@@ -271,7 +313,11 @@ class Query:
     def listed(self) -> tuple[str, str]:
         items = list(dict.fromkeys(self.item() for _ in range(self.rng.randint(1, 3))))
         tail = ""
-        if self.rng.random() < 0.6:
+        if self.wide and self.rng.random() < 0.2:
+            items = [f"{item} as a{at}" for at, item in enumerate(items)]
+            shown = ", ".join(f"a{at}{self.rng.choice(['', ' desc'])}" for at in range(len(items)))
+            tail += f" order {{ {shown} }}"
+        elif self.rng.random() < 0.6:
             keys = dict.fromkeys(
                 self.property_of() or items[0] for _ in range(self.rng.randint(1, 2))
             )
@@ -299,7 +345,11 @@ class Query:
             aggregates.append(f"{function}({arg}) as x{at}")
         tail = ""
         if self.rng.random() < 0.5:
-            tail += f" order {{ x0 {self.rng.choice(['asc', 'desc'])} }}"
+            by = [f"x0 {self.rng.choice(['asc', 'desc'])}"]
+            if self.wide:
+                by += [f"{key}{self.rng.choice(['', ' desc'])}" for key in keys if "." in key]
+                self.rng.shuffle(by)
+            tail += f" order {{ {', '.join(by)} }}"
         if self.rng.random() < 0.4:
             tail += f" limit {self.rng.randint(0, 5)}"
         return ", ".join([*keys, *aggregates]), tail
@@ -309,7 +359,7 @@ def matches(rng: random.Random, count: int) -> Iterator[tuple[str, ReadPlan, Rea
     """Matches of single hops that compile: counted, and listed by the ids of their nodes."""
     made = 0
     while made < count:
-        query = Query(rng)
+        query = Query(rng, wide=False)
         query.text()
         clauses = "\n".join(query.clauses)
         # Comparisons of big integers with floats are exact only in the engine.
