@@ -98,6 +98,30 @@ def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark
     ]
 
 
+@pytest.mark.parametrize("is_local", [True, False], ids=["one machine", "a cluster"])
+def test_a_frame_of_this_process_reaches_executors_in_parts(graph, load, monkeypatch, is_local):
+    """Spark's driver never holds it whole: parts lie in files, or on the disks of executors."""
+    monkeypatch.setattr("omnigraph.pipeline.spark_engine.SENT_BYTES", 1)
+    monkeypatch.setattr("omnigraph.pipeline.frames.BATCH_ROWS", 16)
+    if not is_local:
+        monkeypatch.setattr("omnigraph.pipeline.spark_engine.local_cores", lambda _: None)
+    people = pa.table({"name": [f"p{n}" for n in range(100)], "age": range(100)})
+    chunks = pa.Table.from_batches(people.to_batches(max_chunksize=16))
+    ends = pa.table({"from": ["p1"] * 40, "to": [f"p{n}" for n in range(40)]})
+
+    def gather(inputs):
+        inputs.nodes("Person", chunks)
+        inputs.edges("Knows", ends, "from", "to")
+
+    assert load(gather).engine == "spark"
+    assert ages(graph) == {f"p{n}": n for n in range(100)}
+    known = sorted(row[1:3] for row in read_back(graph).edges["Knows"])
+    assert known == sorted(("p1", f"p{n}") for n in range(40))
+    wrong = chunks.set_column(1, "age", pa.array([*range(77), 200, *range(78, 100)]))
+    with pytest.raises(ConstraintError, match=r"<frame>, row 78: Person\.age is 200"):
+        load(lambda inputs: inputs.nodes("Person", wrong))
+
+
 def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark):
     frame = spark.range(0, 40, 1, 4).selectExpr("concat('p', id) AS name", "CAST(id AS INT) AS age")
     wrong = frame.selectExpr("name", "CASE WHEN age = 33 THEN 200 ELSE age END AS age")

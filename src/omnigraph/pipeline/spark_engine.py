@@ -39,7 +39,12 @@ from omnigraph.pipeline.report import SHOWN, BadRecords
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.spark_progress import Tally
 from omnigraph.pipeline.spark_rows import SparkRows
-from omnigraph.pipeline.spark_tasks import counted_records, read_spark_frame, read_tasks
+from omnigraph.pipeline.spark_tasks import (
+    counted_records,
+    read_payloads,
+    read_spark_frame,
+    read_tasks,
+)
 from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
@@ -226,8 +231,17 @@ class _Plan:
         return data
 
     def _sent(self, tasks: list[tuple[int, ReadTask]]) -> list[DataFrame]:
-        """What is judged here, in frames of a bounded size."""
-        sent: list[DataFrame] = []
+        """What is judged here, in parts of a bounded size: Spark's driver could not hold the whole."""
+        parts = self._judged_here(tasks)
+        if not self.engine.is_local:
+            return [self._stored(rows) for rows in parts]
+        files = [self._written(number, rows) for number, rows in enumerate(parts)]
+        if not files:
+            return []
+        places = self.session.range(0, len(files), 1, len(files))
+        return [places.mapInArrow(partial(read_payloads, files=files), COLUMNS)]
+
+    def _judged_here(self, tasks: list[tuple[int, ReadTask]]) -> Iterator[list[pa.RecordBatch]]:
         waiting: list[pa.RecordBatch] = []
         blocks = chain.from_iterable(
             packed(number, task.read(self.rules.catalog), self.rules) for number, task in tasks
@@ -235,14 +249,28 @@ class _Plan:
         for row in counted_records(blocks, self.counter):
             waiting.append(row)
             if sum(batch.nbytes for batch in waiting) >= SENT_BYTES:
-                sent.append(self._send(waiting))
+                yield waiting
                 waiting = []
-        return [*sent, self._send(waiting)] if waiting else sent
+        if waiting:
+            yield waiting
 
-    def _send(self, rows: list[pa.RecordBatch]) -> DataFrame:
+    def _written(self, number: int, rows: list[pa.RecordBatch]) -> str:
+        """The rows in a file: executors of this machine read it."""
         import pyarrow as pa
 
-        return self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)
+        path = self.directory / f"judged-{number}.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows[0].schema) as writer:
+            for row in rows:
+                writer.write_batch(row)
+        return str(path)
+
+    def _stored(self, rows: list[pa.RecordBatch]) -> DataFrame:
+        """The rows on the disks of the executors; without the checkpoint the driver kept them too."""
+        import pyarrow as pa
+        from pyspark import StorageLevel
+
+        sent = self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)
+        return sent.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
 
 
 @dataclass(slots=True)
