@@ -30,12 +30,14 @@ class StagedStep:
 
     ``stage`` prepares it on the table as the step finds it: the first step of a table that needs no
     fork is staged before any lock is taken, every other one in Phase B. A ``best_effort`` step that
-    fails (or stages nothing) is left out; an index build is one.
+    fails (or stages nothing) is left out; an index build is one. Steps with ``stop`` may be staged
+    beside each other in threads; it makes a staging that goes on elsewhere give up.
     """
 
     stage: Callable[[Table], Staged | None]
     best_effort: bool = False
     uuid: str = field(default_factory=new_transaction_uuid)
+    stop: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

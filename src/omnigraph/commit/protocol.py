@@ -8,6 +8,8 @@ ours; every commit is checked by itself all the same.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from omnigraph import failpoints
@@ -34,6 +36,7 @@ from omnigraph.commit.sidecar import (
     write_sidecar,
 )
 from omnigraph.commit.workspace import Workspace, lance_branch
+from omnigraph.cores import usable_cores
 from omnigraph.errors import (
     Contention,
     Drift,
@@ -47,7 +50,7 @@ from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes, check_expected
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
 from omnigraph.storage.staging import Staged, with_uuid
 from omnigraph.storage.tables import (
     CommitMisplaced,
@@ -97,16 +100,44 @@ def _needs_fork(base: TableState, branch: str) -> bool:
 
 def _stage_early(space: Workspace, write: Write) -> dict[str, Staged]:
     """Stage the first step of every table that needs no fork: files only, outside any lock."""
-    staged = {}
-    for change in write.tables:
-        step = change.steps[0]
-        if not isinstance(step, StagedStep) or step.best_effort:
-            continue
-        if not _needs_fork(change.base, write.branch):
-            prepared = step.stage(open_table(space.pinned(change.base)))
-            if prepared is not None:
-                staged[change.base.location] = with_uuid(prepared, step.uuid)
-    return staged
+    early = {
+        change.base.location: (step, space.pinned(change.base))
+        for change in write.tables
+        if isinstance(step := change.steps[0], StagedStep)
+        and not step.best_effort
+        and not _needs_fork(change.base, write.branch)
+    }
+    apart = len(early) > 1 and all(step.stop is not None for step, _ in early.values())
+    prepared = _beside_each_other(early) if apart else _one_by_one(early)
+    return {location: staged for location, staged in prepared.items() if staged is not None}
+
+
+def _one_by_one(early: Mapping[str, tuple[StagedStep, TableRef]]) -> dict[str, Staged | None]:
+    return {location: _stage(step, open_table(ref)) for location, (step, ref) in early.items()}
+
+
+def _beside_each_other(
+    early: Mapping[str, tuple[StagedStep, TableRef]],
+) -> dict[str, Staged | None]:
+    """Stage in threads; when one fails, or somebody presses Ctrl-C, the others give up."""
+    threads = min(len(early), usable_cores())
+    with ThreadPoolExecutor(threads, "omnigraph-stage") as pool:
+        try:
+            running = {
+                location: pool.submit(lambda step, ref: _stage(step, open_table(ref)), step, ref)
+                for location, (step, ref) in early.items()
+            }
+            done, _ = wait(running.values(), return_when=FIRST_EXCEPTION)
+            for future in running.values():
+                if future in done:
+                    future.result()
+            return {location: future.result() for location, future in running.items()}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for step, _ in early.values():
+                assert step.stop is not None
+                step.stop()
+            raise
 
 
 class _Commit:

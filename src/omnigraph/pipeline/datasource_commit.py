@@ -125,6 +125,10 @@ class _WrittenRows:
         self.may_repeat = plan.named
         self._losers: pa.Array | None = None
 
+    @property
+    def stop(self) -> None:
+        """One table only."""
+
     def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
         import pyarrow as pa
 

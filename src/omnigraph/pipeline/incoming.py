@@ -6,7 +6,7 @@ column. They are read more than once: for the rules, for writing, and perhaps ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -47,6 +47,11 @@ class Incoming(Protocol):
     @property
     def may_repeat(self) -> bool:
         """Whether an id may be that of another row, there or incoming; made ids never are."""
+        ...
+
+    @property
+    def stop(self) -> Callable[[], object] | None:
+        """Makes ``stage`` give up in another thread; None where tables are staged one by one."""
         ...
 
     def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:

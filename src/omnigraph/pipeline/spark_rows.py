@@ -80,6 +80,10 @@ class SparkRows:
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
 
+    @property
+    def stop(self) -> None:
+        """Spark runs one job after another: each takes all executors."""
+
     def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
         """Some of the columns that set rules look at."""
         assert isinstance(runner, SparkRunner), "rows on executors are asked there"

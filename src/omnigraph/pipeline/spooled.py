@@ -5,10 +5,12 @@ Memory does not grow with their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import StorageError
 from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows
 from omnigraph.pipeline.progress import Told, counted
@@ -32,6 +34,12 @@ class SpooledRows:
         self._path = path
         self._writer: Any = None
         self._losers: pa.Array | None = None
+        self._stopped = threading.Event()
+
+    @property
+    def stop(self) -> Callable[[], object]:
+        """Makes ``stage`` give up in another thread."""
+        return self._stopped.set
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Append rows: `id`, implicit columns, properties, and the order column."""
@@ -73,13 +81,19 @@ class SpooledRows:
         """Stream the rows into files for the table."""
         import pyarrow as pa
 
-        stored = stored_rows(self.entity, table.schema, _read(self._path), self._losers)
+        stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
         rows = pa.RecordBatchReader.from_batches(table.schema, counted(stored, told))
         if mode == "append" or (mode == "merge" and not self.may_repeat):
             return stage_append(table, rows)
         if mode == "overwrite":
             return stage_overwrite(table, rows)
         return stage_merge_insert(table, rows)
+
+    def _unless_stopped(self) -> Iterator[pa.RecordBatch]:
+        for batch in _read(self._path):
+            if self._stopped.is_set():
+                raise StorageError("the load was stopped; nothing was changed, load again")
+            yield batch
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:

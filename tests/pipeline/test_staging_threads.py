@@ -1,0 +1,88 @@
+"""Tables of a load are written beside each other: a failure or Ctrl-C ends all of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import StorageError
+from omnigraph.pipeline.spooled import SpooledRows
+from tests.stored import read_back
+
+SCHEMA = "node Left { name: String @key }\nnode Right { name: String @key }"
+ROWS = 400_000
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load([{"type": "Left", "data": {"name": "old"}}])
+        yield graph
+
+
+def names(prefix, count):
+    return pa.table({"name": [f"{prefix}{number}" for number in range(count)]})
+
+
+def gather(left, right):
+    def both(inputs):
+        inputs.nodes("Left", names("l", left))
+        inputs.nodes("Right", names("r", right))
+
+    return both
+
+
+def stored(graph):
+    return {name: set(rows) for name, rows in read_back(graph).nodes.items()}
+
+
+def staging_threads():
+    return [one.name for one in threading.enumerate() if one.name.startswith("omnigraph-stage")]
+
+
+def test_both_tables_get_their_rows_in_one_commit(graph):
+    before = len(graph.commits.list())
+    graph.load_inputs(gather(3, 2), mode="append")
+    assert stored(graph) == {"Left": {"old", "l0", "l1", "l2"}, "Right": {"r0", "r1"}}
+    assert len(graph.commits.list()) == before + 1
+
+
+def test_a_table_that_cannot_be_written_ends_the_load(graph):
+    head = graph.snapshot().graph_commit_id
+    table = Path(str(graph.root), graph.snapshot().tables["node:Right"].location)
+    (table / "data").write_text("in the way")
+    with pytest.raises(StorageError, match="writing rows for"):
+        graph.load_inputs(gather(ROWS, 2), mode="append")
+    assert staging_threads() == []
+    assert graph.snapshot().graph_commit_id == head
+    (table / "data").unlink()
+    graph.load_inputs(gather(1, 1), mode="append")
+    assert stored(graph) == {"Left": {"old", "l0"}, "Right": {"r0"}}
+
+
+def test_ctrl_c_ends_all_writing(graph, monkeypatch):
+    head = graph.snapshot().graph_commit_id
+    staged, told_to_stop = [], threading.Event()
+    stop = SpooledRows.stop.fget
+    seen = property(lambda rows: lambda: (stop(rows)(), told_to_stop.set()))
+    monkeypatch.setattr(SpooledRows, "stop", seen)
+
+    def press(progress):
+        if progress.phase == "writing" and progress.staged:
+            staged.append(progress.staged)
+            if len(staged) == 1:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                told_to_stop.wait(30)
+
+    with pytest.raises(KeyboardInterrupt):
+        graph.load_inputs(gather(ROWS, ROWS), mode="append", progress=press)
+    assert staging_threads() == []
+    assert staged[-1] < 2 * ROWS
+    assert graph.snapshot().graph_commit_id == head
+    graph.load_inputs(gather(1, 1), mode="append")
+    assert stored(graph) == {"Left": {"old", "l0"}, "Right": {"r0"}}
