@@ -6,6 +6,7 @@ import omnigraph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read import paths
+from omnigraph.read import view as view_module
 from omnigraph.read.execute import run_read
 from omnigraph.storage.handles import Table
 
@@ -83,6 +84,21 @@ def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph, monkeypat
     # Another commit is another state: what was paid for is not carried over.
     graph.mutate('query m() { insert Person { name: "new" } }')
     assert paths.choose_path(opened(graph), plan) == "indexed"
+
+
+def test_look_ups_at_the_same_time_are_paid_for_once(graph, monkeypatch):
+    """As seconds go by: 1 starts, 2 starts, 2 ends, 1 ends; then one more, after a pause."""
+    clock = iter([10.0, 13.0, 15.0, 100.0, 101.0])
+    monkeypatch.setattr(view_module, "perf_counter", lambda: next(clock))
+    view = opened(graph)
+    with view.looking_up():
+        with view.looking_up():
+            pass
+        assert view.spent == 3.0
+    assert view.spent == 5.0
+    with view.looking_up():
+        pass
+    assert view.spent == 6.0
 
 
 @pytest.mark.usefixtures("no_table_is_small")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from time import perf_counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph import settings
@@ -39,15 +39,10 @@ def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -
 def open_world(view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]) -> World:
     """The data a match runs on: the part that look-ups find, or the whole tables."""
     if choose_path(view, plan, pattern) == "indexed":
-        started = perf_counter()
-        try:
+        # Look-ups are rent: when they have cost as much as the whole would, the whole is made.
+        with suppress(TooWide), view.looking_up():
             looked_at = _looked_at(plan, pattern, view, params)
             return World(fetch(view, pattern, params, _needs(plan, pattern), looked_at), params)
-        except TooWide:
-            pass
-        finally:
-            # Look-ups are rent: when they have cost as much as the whole would, the whole is made.
-            view.spent += perf_counter() - started
     return World(view, params)
 
 

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter
 
 from omnigraph import settings
 from omnigraph.commit.workspace import Workspace
@@ -65,7 +66,25 @@ class View:
         self._pinned: dict[str, Pinned] = {}
         self._lock = threading.Lock()
         self.spent = 0.0
-        """Seconds that look-ups on this snapshot have cost so far (``paths``)."""
+        """Seconds in which look-ups on this snapshot were under way so far (``paths``)."""
+        self._looking_up = 0
+        self._counted_until = 0.0
+
+    @contextmanager
+    def looking_up(self) -> Iterator[None]:
+        """Count the time of a look-up; of several at once it is counted once, they share the cores."""
+        with self._lock:
+            if not self._looking_up:
+                self._counted_until = perf_counter()
+            self._looking_up += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                now = perf_counter()
+                self.spent += now - self._counted_until
+                self._counted_until = now
+                self._looking_up -= 1
 
     @property
     def cache(self) -> ByteCache:
