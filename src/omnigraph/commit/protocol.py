@@ -8,8 +8,6 @@ ours; every commit is checked by itself all the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from omnigraph import failpoints
@@ -23,6 +21,7 @@ from omnigraph.commit.changes import (
 )
 from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
+from omnigraph.commit.early import needs_fork, stage_early, stage_step
 from omnigraph.commit.forks import reclaim_fork, refuse_claimed
 from omnigraph.commit.heal import heal
 from omnigraph.commit.observe import has_moved, observe
@@ -35,8 +34,7 @@ from omnigraph.commit.sidecar import (
     sidecar_of,
     write_sidecar,
 )
-from omnigraph.commit.workspace import Workspace, lance_branch
-from omnigraph.cores import usable_cores
+from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import (
     Contention,
     Drift,
@@ -50,8 +48,8 @@ from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes, check_expected
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
-from omnigraph.storage.staging import Staged, with_uuid
+from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.storage.staging import Staged
 from omnigraph.storage.tables import (
     CommitMisplaced,
     TableMoved,
@@ -82,7 +80,7 @@ POINTS = {
 
 def commit(space: Workspace, write: Write) -> GraphCommit:
     """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files."""
-    staged = _stage_early(space, write)
+    staged = stage_early(space, write)
     try:
         return _Commit(space, write, staged).run()
     except HealFirst:
@@ -92,52 +90,6 @@ def commit(space: Workspace, write: Write) -> GraphCommit:
         return _Commit(space, write, staged).run()
     except HealFirst as stuck:
         raise rollback_needed(str(stuck)) from None
-
-
-def _needs_fork(base: TableState, branch: str) -> bool:
-    return base.table_branch != lance_branch(branch)
-
-
-def _stage_early(space: Workspace, write: Write) -> dict[str, Staged]:
-    """Stage the first step of every table that needs no fork: files only, outside any lock."""
-    early = {
-        change.base.location: (step, space.pinned(change.base))
-        for change in write.tables
-        if isinstance(step := change.steps[0], StagedStep)
-        and not step.best_effort
-        and not _needs_fork(change.base, write.branch)
-    }
-    apart = len(early) > 1 and all(step.stop is not None for step, _ in early.values())
-    prepared = _beside_each_other(early) if apart else _one_by_one(early)
-    return {location: staged for location, staged in prepared.items() if staged is not None}
-
-
-def _one_by_one(early: Mapping[str, tuple[StagedStep, TableRef]]) -> dict[str, Staged | None]:
-    return {location: _stage(step, open_table(ref)) for location, (step, ref) in early.items()}
-
-
-def _beside_each_other(
-    early: Mapping[str, tuple[StagedStep, TableRef]],
-) -> dict[str, Staged | None]:
-    """Stage in threads; when one fails, or somebody presses Ctrl-C, the others give up."""
-    threads = min(len(early), usable_cores())
-    with ThreadPoolExecutor(threads, "omnigraph-stage") as pool:
-        try:
-            running = {
-                location: pool.submit(lambda step, ref: _stage(step, open_table(ref)), step, ref)
-                for location, (step, ref) in early.items()
-            }
-            done, _ = wait(running.values(), return_when=FIRST_EXCEPTION)
-            for future in running.values():
-                if future in done:
-                    future.result()
-            return {location: future.result() for location, future in running.items()}
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for step, _ in early.values():
-                assert step.stop is not None
-                step.stop()
-            raise
 
 
 class _Commit:
@@ -200,7 +152,7 @@ class _Commit:
         self.forks: set[str] = set()
         for change in self.write.tables:
             base = change.base
-            if _needs_fork(base, self.write.branch):
+            if needs_fork(base, self.write.branch):
                 self.forks.add(base.location)
                 self.tables[base.location] = open_table(self.space.pinned(base))
             else:
@@ -287,7 +239,7 @@ class _Commit:
             elif step.best_effort:
                 table = self._try_step(step, table)
             else:
-                staged = early if at == 0 and early is not None else _stage(step, table)
+                staged = early if at == 0 and early is not None else stage_step(step, table)
                 if staged is not None:
                     self._hit("before_table_commit")
                     self._effect()
@@ -321,7 +273,7 @@ class _Commit:
 
     def _try_step(self, step: StagedStep, table: Table) -> Table:
         try:
-            staged = _stage(step, table)
+            staged = stage_step(step, table)
             if staged is None:
                 return table
             self._hit("before_table_commit")
@@ -429,11 +381,6 @@ class _Commit:
                 sidecar.name,
                 error,
             )
-
-
-def _stage(step: StagedStep, table: Table) -> Staged | None:
-    prepared = step.stage(table)
-    return None if prepared is None else with_uuid(prepared, step.uuid)
 
 
 def _recovery_required(sidecar: Sidecar, error: OmniGraphError) -> RecoveryRequired:
