@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from omnigraph.read.bindings import Codes, Mask
 
 _MAX_TEXT_BYTES = 2**31 - 1
+# A comparison of a few rows takes as long as if it were of so many more.
+_CALL_ROWS = 16_384
 
 
 class Column:
@@ -27,7 +29,7 @@ class Column:
         self._valid: Mask | None = None
         self._numbers: npt.NDArray[Any] | None = None
         self._ranked: tuple[Codes, pa.Array] | None = None
-        self._compared = False
+        self._compared = 0
 
     def __len__(self) -> int:
         return len(self.array)
@@ -76,12 +78,14 @@ class Column:
         """Whether ``codes`` and ``dictionary`` are there already."""
         return self._ranked is not None
 
-    def is_worth_codes(self) -> bool:
-        """Whether a comparison of text had better go by codes: from the second one on.
+    def is_worth_codes(self, rows: int | None = None) -> bool:
+        """Whether a comparison of text had better go by codes: once all of it was compared before.
 
-        To make them costs some tens of comparisons, and then each is one of integers.
+        To make them costs some tens of comparisons, and then each is one of integers. ``rows`` are
+        compared now, by default all.
         """
-        again, self._compared = self._compared, True
+        again = self._compared >= len(self)
+        self._compared += _CALL_ROWS + (len(self) if rows is None else rows)
         return again or self.has_codes
 
     @property
@@ -135,9 +139,9 @@ class Part(Column):
         """Numbers, truth values, days and milliseconds as a NumPy array; 0 where null."""
         return self._whole.numbers[self._at]
 
-    def is_worth_codes(self) -> bool:
-        """Whether a comparison of text had better go by codes: where the whole has them."""
-        return self._whole.has_codes
+    def is_worth_codes(self, rows: int | None = None) -> bool:
+        """Whether a comparison of text had better go by codes, which are those of the whole."""
+        return self._whole.is_worth_codes(len(self) if rows is None else rows)
 
     def _coded(self) -> tuple[Codes, pa.Array]:
         return self._whole.codes[self._at], self._whole.dictionary
