@@ -13,6 +13,7 @@ from typing import Any
 import omnigraph as og
 from benchmarks.bulk.records import SCHEMA, SPARK_SCHEMA
 from benchmarks.bulk.watch import peaks
+from omnigraph.cores import usable_cores
 
 WITHOUT_INDEXES = str(10**12)
 
@@ -120,7 +121,7 @@ def main() -> None:
     """Run the named function."""
     name, given = sys.argv[1:]
     # For all sides alike: Lance would leave cores idle.
-    os.environ.setdefault("LANCE_CPU_THREADS", str(len(os.sched_getaffinity(0))))
+    os.environ.setdefault("LANCE_CPU_THREADS", str(usable_cores()))
     functions: dict[str, Any] = {"load": load, "arrow_own": arrow_own, "duckdb_own": duckdb_own}
     print(json.dumps(functions[name](**json.loads(given))))
 

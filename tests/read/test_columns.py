@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import struct
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.read.columns import Column, arrow_of, one_array
+from omnigraph.read import columns
+from omnigraph.read.columns import Column, Part, one_array
+from omnigraph.read.conditions import compared
 from omnigraph.types import PropType, Scalar
 
 TEXTS = st.text(max_size=3) | st.sampled_from(["", "a", "\uffff", "\U00010000", "é", "a\0"])
@@ -140,19 +143,29 @@ def test_chunks_become_one_array():
     assert one_array(pa.chunked_array([], pa.string())).equals(pa.array([], pa.string()))
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64, np.float32, np.float64])
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 100])
-def test_numbers_become_the_arrays_that_arrow_makes(dtype, size):
-    numbers = np.arange(2 * size).astype(dtype)
-    absent = np.arange(size) % 3 == 1
-    for some in (numbers[:size], numbers[::2], numbers[::-2]):
-        made = arrow_of(some)
-        made.validate(full=True)
-        assert made.equals(pa.array(some))
-        made = arrow_of(some, absent=absent)
-        made.validate(full=True)
-        assert made.equals(pa.array(some, mask=absent))
-        assert made.null_count == absent.sum()
-        assert arrow_of(some, pa.float64(), absent).equals(
-            pa.array(some, pa.float64(), mask=absent)
-        )
+@pytest.mark.parametrize(
+    ("kind", "values", "wanted"),
+    [
+        (PropType(Scalar.STRING), ["b", None, "a", "c", "a"], "b"),
+        (PropType(Scalar.I64), [5, None, -3, 2**62, -3], 5),
+    ],
+)
+def test_a_part_compares_like_its_values(kind, values, wanted):
+    codes = np.array([4, 1, 0, 0, 3], np.int32)
+    taken = [values[code] for code in codes]
+    whole = Column(kind, pa.array(values, kind.arrow_type()))
+    for _ in range(3):  # by the values, then by the codes that the whole has made
+        part = Part(whole, codes)
+        assert len(part) == len(taken)
+        assert part.array.to_pylist() == taken
+        for op, holds in (("=", operator.eq), ("!=", operator.ne), ("<", operator.lt)):
+            expected = [value is not None and holds(value, wanted) for value in taken]
+            assert compared(part, op, wanted).tolist() == expected, op
+    assert whole.has_codes == (kind.scalar is Scalar.STRING)
+
+
+def test_codes_are_made_once_parts_were_compared_as_often_as_the_whole(monkeypatch):
+    monkeypatch.setattr(columns, "_CALL_ROWS", 10)
+    whole = Column(PropType(Scalar.STRING), pa.array(["a"] * 100))
+    part = Part(whole, np.zeros(15, np.int32))
+    assert [part.is_worth_codes() for _ in range(5)] == [False, False, False, False, True]

@@ -224,7 +224,7 @@ class TestPlans:
     def test_long_texts_take_the_room_of_many(self, monkeypatch):
         monkeypatch.setattr(plans, "MAX_TEXT", 3 * len(SOURCE))
         known = Plans()
-        first = known.read(self.CATALOG, SOURCE, "ages", None)
+        # A plan made again for another schema takes the room of the one before.
         known.read(compile_schema(SCHEMA).catalog, SOURCE, "ages", None)
         first = known.read(self.CATALOG, SOURCE, "ages", None)
         padded = SOURCE + " " * len(SOURCE)

@@ -147,25 +147,6 @@ class Part(Column):
         return self._whole.codes[self._at], self._whole.dictionary
 
 
-def arrow_of(
-    numbers: npt.NDArray[Any], kind: pa.DataType | None = None, absent: Mask | None = None
-) -> pa.Array:
-    """Numbers as an Arrow array of that type, over the same bytes where it is theirs; null if absent.
-
-    ``pa.array`` asks first whether the numbers are a masked array, and loads `numpy.ma` to know.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    whole = np.ascontiguousarray(numbers)
-    valid = None
-    if absent is not None and absent.any():
-        valid = pa.py_buffer(np.packbits(~absent, bitorder="little"))
-    own = pa.from_numpy_dtype(whole.dtype)
-    array = pa.Array.from_buffers(own, len(whole), [valid, pa.py_buffer(whole)])
-    return array if kind is None or kind == own else array.cast(kind)
-
-
 def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The chunks as one array; text beyond 2 GB gets the wider offsets it needs then."""
     import pyarrow as pa
@@ -262,6 +243,7 @@ def _ranked_text(array: pa.Array) -> tuple[Codes, pa.Array]:
 def _ranked_lists(column: Column) -> tuple[Codes, pa.Array]:
     """Lists ranked item by item, a shorter one before what it begins."""
     import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     valid = column.valid
@@ -281,4 +263,4 @@ def _ranked_lists(column: Column) -> tuple[Codes, pa.Array]:
         groups = len(distinct)
     _, first, ranks = np.unique(ranks, return_index=True, return_inverse=True)
     codes = _spread(ranks.astype(np.int32), valid, len(column.array))
-    return codes, lists.take(arrow_of(first))
+    return codes, lists.take(pa.array(first))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numba
 import numpy as np
 
+from omnigraph.cores import usable_cores
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -60,7 +62,7 @@ def in_pieces(loop: Callable[..., None], effort: npt.NDArray[np.int64], *argumen
 
 
 def _threads() -> int:
-    return min(os.cpu_count() or 1, 8)
+    return min(usable_cores(), 8)
 
 
 @lru_cache(maxsize=1)

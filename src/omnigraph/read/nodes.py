@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.cache import ByteCache
-from omnigraph.read.columns import Column, arrow_of, one_array
+from omnigraph.read.columns import Column, one_array
 from omnigraph.read.pinned import Identity, Pinned
 from omnigraph.read.properties import Properties
 from omnigraph.read.refresh import RowChanges
@@ -134,7 +134,7 @@ class NodeIds:
         old = np.flatnonzero(kept)
         places = np.searchsorted(old, _lower_bounds(self.id_array, fresh))
         order = np.insert(old, places, size + np.arange(len(fresh)))
-        ids = pa.concat_arrays([self.id_array, fresh]).take(arrow_of(order))
+        ids = pa.concat_arrays([self.id_array, fresh]).take(pa.array(order))
         row_ids = np.concatenate([self.rows.row_ids, inserted.column("_rowid").to_numpy()])
         moves = np.full(size + len(fresh), -1, np.int32)
         moves[order] = np.arange(len(order), dtype=np.int32)
@@ -143,12 +143,13 @@ class NodeIds:
     def find(self, ids: pa.Array) -> Codes:
         """The ordinals of a few ids, without an index of all; -1 for null and where there is none."""
         import numpy as np
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         if len(self.id_array) == 0:
             return np.full(len(ids), -1, np.int32)
         places = np.minimum(_lower_bounds(self.id_array, ids), len(self.id_array) - 1)
-        same = pc.equal(self.id_array.take(arrow_of(places)), ids).fill_null(False)
+        same = pc.equal(self.id_array.take(pa.array(places)), ids).fill_null(False)
         found: Codes = np.where(same.to_numpy(zero_copy_only=False), places, -1).astype(np.int32)
         return found
 
@@ -170,13 +171,14 @@ def _composed(first: Codes, second: Codes) -> Codes:
 def _lower_bounds(ids: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
     """For each wanted text how many of the ascending ids are smaller: all searched at once."""
     import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     low = np.zeros(len(wanted), np.int64)
     high = np.full(len(wanted), len(ids), np.int64)
     while (searching := low < high).any():
         middle = (low + high) // 2
-        probe = ids.take(arrow_of(np.minimum(middle, len(ids) - 1)))
+        probe = ids.take(pa.array(np.minimum(middle, len(ids) - 1)))
         smaller = pc.less(probe, wanted).fill_null(False).to_numpy(zero_copy_only=False)
         low = np.where(searching & smaller, middle + 1, low)
         high = np.where(searching & ~smaller, middle, high)
@@ -255,7 +257,7 @@ class NodeSpace:
 
     def ids(self, codes: Codes) -> pa.StringArray:
         """The ids of these nodes."""
-        return self.id_array.take(arrow_of(codes))
+        return self.id_array.take(codes)
 
     def ranks(self, codes: Codes) -> Codes:
         """The ordinals themselves: they are in the order of the ids."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.read.cache import ByteCache
-from omnigraph.read.columns import Column, arrow_of, one_array
+from omnigraph.read.columns import Column, one_array
 from omnigraph.read.pinned import Pinned
 from omnigraph.types import PropType, Scalar
 
@@ -62,9 +62,9 @@ class Properties:
 
         kept = self._cache.peek(self._column_key(name)) is not None
         if kept or self._is_whole(name, codes):
-            return self.column(name).array.take(arrow_of(codes))
+            return self.column(name).array.take(codes)
         distinct, places = np.unique(codes, return_inverse=True)
-        return self._take(name, distinct).take(arrow_of(places))
+        return self._take(name, distinct).take(places)
 
     def _is_whole(self, name: str, codes: Codes) -> bool:
         """Whether to read the whole column for the sake of these values."""
@@ -104,7 +104,7 @@ class Properties:
         places = np.empty(len(self.row_ids), np.int64)
         known = codes >= 0
         places[codes[known]] = np.flatnonzero(known)
-        return Column(type_, values.take(arrow_of(places)))
+        return Column(type_, values.take(pa.array(places)))
 
     def _take(self, name: str, codes: Codes) -> pa.Array:
         import pyarrow as pa

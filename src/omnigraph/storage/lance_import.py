@@ -55,7 +55,7 @@ def lance() -> Any:
     """The ``lance`` module, imported on the first call."""
     # Spark starts processes that inherit the environment: they are to be as quiet as this one.
     os.environ.setdefault("LANCE_LOG", "error")
-    # Lance keeps two cores free for files and encodes on the others: on one, where there are two.
+    # By itself Lance encodes on one core where there are two.
     os.environ.setdefault("LANCE_CPU_THREADS", str(usable_cores()))
     # Not around the import of lance: it asks then whether pandas is there, and would go on refusing
     # the frames of a program that uses both.
