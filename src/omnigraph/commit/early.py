@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Collection, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from omnigraph.commit.changes import StagedStep, Write
 from omnigraph.commit.workspace import Workspace, lance_branch
@@ -11,6 +11,9 @@ from omnigraph.cores import usable_cores
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.staging import Staged, with_uuid
+
+SIGNAL_SECONDS = 0.2
+"""The longest that Ctrl-C may go unseen."""
 
 
 def needs_fork(base: TableState, branch: str) -> bool:
@@ -39,27 +42,46 @@ def _one_by_one(early: Mapping[str, tuple[StagedStep, TableRef]]) -> dict[str, S
 def _beside_each_other(
     early: Mapping[str, tuple[StagedStep, TableRef]],
 ) -> dict[str, Staged | None]:
-    """Stage in threads; when one fails, or somebody presses Ctrl-C, the others give up."""
-    threads = min(len(early), usable_cores())
-    with ThreadPoolExecutor(threads, "omnigraph-stage") as pool:
+    """Stage in threads; when one fails, or somebody presses Ctrl-C, the others give up.
+
+    The futures are ours: Ctrl-C inside ``pool.submit`` loses the one that it would have returned,
+    and with it the only way to tell whether that thread works.
+    """
+    futures: dict[str, Future[Staged | None]] = {location: Future() for location in early}
+    with ThreadPoolExecutor(min(len(early), usable_cores()), "omnigraph-stage") as pool:
         try:
-            running = {
-                location: pool.submit(
-                    lambda step, ref: stage_step(step, open_table(ref)), step, ref
-                )
-                for location, (step, ref) in early.items()
-            }
-            done, _ = wait(running.values(), return_when=FIRST_EXCEPTION)
-            for future in running.values():
-                if future in done:
-                    future.result()
-            return {location: future.result() for location, future in running.items()}
+            for location, future in futures.items():
+                pool.submit(_work, future, *early[location])
+            _wait_for(futures.values())
+            return {location: future.result() for location, future in futures.items()}
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            running = [future for future in futures.values() if not future.cancel()]
             for step, _ in early.values():
                 assert step.stop is not None
                 step.stop()
+            wait(running)
             raise
+
+
+def _work(future: Future[Staged | None], step: StagedStep, ref: TableRef) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(stage_step(step, open_table(ref)))
+    except BaseException as failure:  # noqa: BLE001 - raised where the future is asked
+        future.set_exception(failure)
+
+
+def _wait_for(futures: Collection[Future[Staged | None]]) -> None:
+    """Wait for all of them; raise what the first one that fails raises.
+
+    In short waits: a signal that comes as a wait begins is only seen when that wait ends.
+    """
+    going_on = set(futures)
+    while going_on:
+        done, going_on = wait(going_on, SIGNAL_SECONDS, FIRST_EXCEPTION)
+        for future in done:
+            future.result()
 
 
 def stage_step(step: StagedStep, table: Table) -> Staged | None:
