@@ -158,9 +158,7 @@ def latency(graph: omnigraph.Graph, persons: int) -> dict[str, dict[str, float]]
 # ------------------------------------------------------------------ threads
 
 
-def throughput(
-    actions: tuple[Action, Action], persons: int, threads: int, seconds: float
-) -> float:
+def throughput(actions: tuple[Action, Action], persons: int, threads: int, seconds: float) -> float:
     """Reads per second of that many threads on one handle: a node and its neighbours in turns."""
     read, hop = actions
     done = [0] * threads

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from omnigraph.graph import Graph
+from omnigraph.read.adjacency import Csr
 from omnigraph.read.nodes import NodeSpace
 from omnigraph.read.topology import Topology
 from omnigraph.read.view import Reader, View
@@ -72,6 +73,15 @@ def check_same(left: View, right: View) -> None:
         assert np.array_equal(one.row_ids, other.row_ids)
         assert np.array_equal(one.src, other.src)
         assert np.array_equal(one.dst, other.dst)
+        check_same_adjacency(one.out(), other.out())
+        check_same_adjacency(one.into(), other.into())
+
+
+def check_same_adjacency(left: Csr, right: Csr) -> None:
+    assert left.shape == right.shape
+    assert np.array_equal(left.indptr, right.indptr)
+    assert np.array_equal(left.indices, right.indices)
+    assert (left.indptr.dtype, left.indices.dtype) == (right.indptr.dtype, right.indices.dtype)
 
 
 def check_same_nodes(left: NodeSpace, right: NodeSpace) -> None:

@@ -38,6 +38,44 @@ class Csr:
         degrees = self.__dict__.get("degrees")
         return self.indptr.nbytes + self.indices.nbytes + (0 if degrees is None else degrees.nbytes)
 
+    def renumbered(self, rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
+        """The same pairs under the new numbers of rows and columns, which ascend as the old do.
+
+        A row or column without pairs may have lost its number (-1).
+        """
+        import numpy as np
+
+        kept = rows >= 0
+        indptr = np.zeros(shape[0] + 1, np.int64)
+        indptr[rows[kept] + 1] = self.degrees[kept]
+        return Csr(np.cumsum(indptr), columns[self.indices], shape)
+
+    def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
+        """These pairs as well. Of a few, it costs a copy instead of a sort."""
+        import numpy as np
+
+        fresh = csr_of(rows, columns, self.shape)
+        rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), fresh.degrees)
+        places = self._lower_bounds(rows, fresh.indices)
+        known = places < self.indptr[rows + 1]
+        known[known] = self.indices[places[known]] == fresh.indices[known]
+        new = ~known
+        added = np.bincount(rows[new] + 1, minlength=self.shape[0] + 1)
+        indices = np.insert(self.indices, places[new], fresh.indices[new])
+        return Csr(self.indptr + np.cumsum(added), indices, self.shape)
+
+    def _lower_bounds(self, rows: Codes, columns: Codes) -> Counts:
+        """Where in its row each column is, or would have to be: all searched at once."""
+        import numpy as np
+
+        low, high = self.indptr[rows], self.indptr[rows + 1]
+        while (searching := low < high).any():
+            middle = np.where(searching, (low + high) // 2, 0)
+            smaller = searching & (self.indices[middle] < columns)
+            low = np.where(smaller, middle + 1, low)
+            high = np.where(searching & ~smaller, middle, high)
+        return low
+
 
 @dataclass(frozen=True)
 class MultiCsr:

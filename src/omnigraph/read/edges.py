@@ -150,6 +150,21 @@ class EdgeList:
             return EdgeList(ends, shape, complete=True)
         return EdgeList(ends.chosen(present), shape, complete=False)
 
+    def keep_adjacency(self, before: EdgeList, src: Codes, dst: Codes) -> None:
+        """Make what an older list had made out of that, when this is that list and more edges.
+
+        ``src`` and ``dst`` are the new numbers of its nodes.
+        """
+        fresh = self.src[before.src.size :], self.dst[before.src.size :]
+        for name, shape, moves, pairs in (
+            ("out", self.shape, (src, dst), fresh),
+            ("into", self.shape[::-1], (dst, src), fresh[::-1]),
+        ):
+            made: Csr | None = before._made.get(name)
+            if made is not None:
+                made = made.renumbered(*moves, shape)
+                self._made[name] = made.with_pairs(*pairs) if pairs[0].size else made
+
     def out(self) -> Csr:
         """Sources to targets."""
         return self._once("out", lambda: csr_of(self.src, self.dst, self.shape))

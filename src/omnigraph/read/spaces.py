@@ -75,36 +75,43 @@ def _refreshed_edges(
 ) -> EdgeList | None:
     known = [key for key in cache.kept() if isinstance(key, EdgesKey)]
     base = base_of(pinned, [key.table for key in known])
-    for key in known:
+    # The last one used first: its nodes are most likely those that the nodes of now grew out of.
+    for key in reversed(known):
         before: EdgeList | None = cache.peek(key) if key.table == base else None
         if before is None or not before.complete:
             continue
-        src = _moved(cache, before.src, key.sources, sources)
-        dst = _moved(cache, before.dst, key.targets, targets)
+        src = _moves(cache, key.sources, sources)
+        dst = _moves(cache, key.targets, targets)
         if src is None or dst is None:
             continue
         changes = changes_since(key.table, pinned, ["src", "dst"])
         if changes is None:
             return None
-        now = Ends(src, dst, before.rows.row_ids)
+        now = Ends(src[before.src], dst[before.dst], before.rows.row_ids)
         for change in changes:
             now = now.after(change, sources, targets)
-        if now.row_ids.size == pinned.table.count_rows():
-            return EdgeList.of(now, (sources.size, targets.size))
+        if now.row_ids.size != pinned.table.count_rows():
+            continue
+        edges = EdgeList.of(now, (sources.size, targets.size))
+        if edges.complete and not any(one.updated.num_rows or one.gone.size for one in changes):
+            edges.keep_adjacency(before, src, dst)
+        return edges
     return None
 
 
-def _moved(cache: ByteCache, ordinals: Codes, base: Identity, space: NodeSpace) -> Codes | None:
-    """Ordinals of an older state of a node table as those of now; None when it is forgotten."""
+def _moves(cache: ByteCache, base: Identity, space: NodeSpace) -> Codes | None:
+    """For each node of an older state of a table its ordinal now; None when that is forgotten."""
+    import numpy as np
+
     if base == space.pinned.identity:
-        return ordinals
+        return np.arange(space.size, dtype=np.int32)
     if base.lineage.location != space.pinned.identity.lineage.location:
         return None
     origin = space.node_ids.origin
     if origin is not None and origin[0] == base:
-        return origin[1][ordinals]
+        return origin[1]
     before: NodeIds | None = cache.peek(NodesKey(base))
-    return None if before is None else space.ordinals_of(before.id_array)[ordinals]
+    return None if before is None else space.ordinals_of(before.id_array)
 
 
 def _ids_nbytes(ids: NodeIds) -> int:

@@ -1,0 +1,51 @@
+"""Adjacency carried over to new numbers and more pairs is what those pairs alone would give."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.read.adjacency import csr_of
+from tests.read.adjacency import edges
+from tests.read.reading import check_same_adjacency
+
+
+def of(pairs, shape):
+    rows = np.array([row for row, _ in pairs], np.int32)
+    columns = np.array([column for _, column in pairs], np.int32)
+    return csr_of(rows, columns, shape)
+
+
+@st.composite
+def moves(draw, size, used):
+    """New numbers, ascending; what is not used may have none. And how many numbers there are."""
+    steps = draw(st.lists(st.integers(1, 3), min_size=size, max_size=size))
+    numbers = np.cumsum([0, *steps])[1:].astype(np.int32) - 1
+    lost = draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    count = int(numbers[-1] + 1 if size else 0) + draw(st.integers(0, 3))
+    for place in range(size):
+        if lost[place] and place not in used:
+            numbers[place] = -1
+    return numbers, count
+
+
+@given(st.data(), edges())
+def test_new_numbers(data, drawn):
+    rows, columns, pairs = drawn
+    row_moves, new_rows = data.draw(moves(rows, {row for row, _ in pairs}))
+    column_moves, new_columns = data.draw(moves(columns, {column for _, column in pairs}))
+    shape = new_rows, new_columns
+    moved = [(row_moves[row], column_moves[column]) for row, column in pairs]
+    carried = of(pairs, (rows, columns)).renumbered(row_moves, column_moves, shape)
+    check_same_adjacency(carried, of(moved, shape))
+
+
+@given(edges(), st.data())
+def test_more_pairs(drawn, data):
+    rows, columns, pairs = drawn
+    count = data.draw(st.integers(0, len(pairs)))
+    old, new = pairs[:count], pairs[count:]
+    ends = [np.array([pair[side] for pair in new], np.int32) for side in (0, 1)]
+    grown = of(old, (rows, columns)).with_pairs(*ends)
+    check_same_adjacency(grown, of(pairs, (rows, columns)))
