@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from inspect import getattr_static
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,12 @@ def check_same_adjacency(left: Csr, right: Csr) -> None:
 def check_same_nodes(left: NodeSpace, right: NodeSpace) -> None:
     assert left.id_array.equals(right.id_array)
     assert np.array_equal(left.row_ids, right.row_ids)
+    for name in left.type.properties:
+        assert left.column(name).array.equals(right.column(name).array), name
 
 
 def counted(monkeypatch: Any, owner: Any, name: str) -> Counter[str]:
-    """Counts the calls of a static function, which still does its work."""
+    """Counts the calls of a function or method, which still does its work."""
     calls: Counter[str] = Counter()
     original = getattr(owner, name)
 
@@ -98,5 +101,6 @@ def counted(monkeypatch: Any, owner: Any, name: str) -> Counter[str]:
         calls[name] += 1
         return original(*args, **options)
 
-    monkeypatch.setattr(owner, name, staticmethod(counting))
+    static = isinstance(getattr_static(owner, name), staticmethod)
+    monkeypatch.setattr(owner, name, staticmethod(counting) if static else counting)
     return calls

@@ -5,7 +5,7 @@ import pytest
 import omnigraph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
-from omnigraph.read import paths
+from omnigraph.read import paths, refresh
 from omnigraph.read import view as view_module
 from omnigraph.read.execute import run_read
 from omnigraph.storage.handles import Table
@@ -84,6 +84,19 @@ def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph, monkeypat
     # Another commit is another state: what was paid for is not carried over.
     graph.mutate('query m() { insert Person { name: "new" } }')
     assert paths.choose_path(opened(graph), plan) == "indexed"
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_tables_numbered_before_a_commit_are_soon_numbered_after_it(graph, monkeypatch):
+    monkeypatch.setattr(refresh, "MIN_ROWS", 0)
+    monkeypatch.setattr(paths, "_NODE_SECONDS", 1.0)
+    monkeypatch.setattr(paths, "_EDGE_SECONDS", 1.0)
+    run_read(opened(graph), plan_of(graph, EVERYBODY), {NOW_PARAM: 0})
+    graph.mutate('query m() { insert Person { name: "new" } }')
+    view, plan = opened(graph), plan_of(graph, ONE_HOP)
+    assert paths.choose_path(view, plan) == "indexed"
+    view.spent = 0.03
+    assert paths.choose_path(view, plan) == "csr"
 
 
 def test_look_ups_at_the_same_time_are_paid_for_once(graph, monkeypatch):

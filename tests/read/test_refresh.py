@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.read import refresh
+from omnigraph.read import edges, refresh
 from omnigraph.read.edges import EdgeList
+from omnigraph.read.properties import Properties
 from omnigraph.read.view import Reader
 from omnigraph.storage.handles import open_table
 from omnigraph.storage.inline_residual import cleanup_versions, compact
@@ -235,6 +236,45 @@ def test_nodes_deleted_and_inserted_again_keep_their_edges(tables, monkeypatch):
     assert view.nodes("Person").node_ids.origin is not None
     assert not rereads
     tables.check()
+
+
+def test_adjacency_is_carried_over(tables, monkeypatch):
+    older = tables.view().topology("Knows")
+    assert older.out().indptr[-1] == older.into().indptr[-1] == 60
+    sorts = counted(monkeypatch, edges, "csr_of")
+    table = tables.tables[PERSON]
+    tables.commit(PERSON, stage_append(table, rows_for(table, [{"id": "p00a", "name": "p00a"}])))
+    table = tables.tables[KNOWS]
+    new = knows(table, ("x", "p00", "p00a"), ("y", "p00", "p00a"), ("z", "p59", "p01"))
+    tables.commit(KNOWS, stage_append(table, new))
+    topology = tables.view().topology("Knows")
+    assert topology.out().indptr[-1] == topology.into().indptr[-1] == 62
+    assert not sorts
+    tables.check()
+
+
+def test_columns_are_carried_over(tables, monkeypatch):
+    ages = tables.view().nodes("Person").column("age").array.to_pylist()
+    rereads = counted(monkeypatch, Properties, "_read")
+    table = tables.tables[PERSON]
+    changed = [{"id": "p05", "name": "p05", "age": 500}, {"id": "p00a", "name": "p00a", "age": 3}]
+    tables.commit(PERSON, stage_merge_insert(table, rows_for(table, changed)))
+    table = tables.tables[PERSON]
+    tables.commit(PERSON, stage_delete_keys(table, pa.array(["p09"])))
+    now = tables.view().nodes("Person").column("age").array.to_pylist()
+    assert now == [ages[0], 3, *ages[1:5], 500, *ages[6:9], *ages[10:]]
+    assert not rereads
+    tables.check()
+
+
+def test_columns_that_changed_as_such_are_read_again(tables, monkeypatch):
+    tables.view().nodes("Person").column("age")
+    rereads = counted(monkeypatch, Properties, "_read")
+    table = tables.tables[PERSON]
+    table.dataset.add_columns({"more": "1"})
+    tables.tables[PERSON] = open_table(table.ref.at(None))
+    tables.view().nodes("Person").column("age")
+    assert rereads == {"_read": 1}
 
 
 def test_compaction_moves_nothing(tables, monkeypatch):

@@ -48,7 +48,7 @@ class Csr:
         kept = rows >= 0
         indptr = np.zeros(shape[0] + 1, np.int64)
         indptr[rows[kept] + 1] = self.degrees[kept]
-        return Csr(np.cumsum(indptr), columns[self.indices], shape)
+        return Csr(np.cumsum(indptr), columns.take(self.indices), shape)
 
     def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
         """These pairs as well. Of a few, it costs a copy instead of a sort."""

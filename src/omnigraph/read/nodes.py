@@ -9,7 +9,7 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.columns import Column, one_array
 from omnigraph.read.pinned import Identity, Pinned
-from omnigraph.read.properties import Properties
+from omnigraph.read.properties import Origin, Properties
 from omnigraph.read.refresh import RowChanges
 
 if TYPE_CHECKING:
@@ -78,17 +78,13 @@ class RowIds:
 
 
 class NodeIds:
-    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached.
-
-    ``origin`` is the older state these were derived from, and for each ordinal of that state the
-    one it has here.
-    """
+    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached."""
 
     def __init__(
         self,
         id_array: pa.StringArray,
         row_ids: npt.NDArray[np.uint64],
-        origin: tuple[Identity, Codes] | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self.id_array = id_array
         self.rows = RowIds(row_ids)
@@ -109,16 +105,23 @@ class NodeIds:
 
     def after(self, base: Identity, changes: Sequence[RowChanges]) -> NodeIds:
         """The ids of a later state, when these are those of ``base``."""
+        import numpy as np
+
         now, moves = self, None
         for change in changes:
             now, moved = now._after(change)
             moves = moved if moves is None else _composed(moves, moved)
         if moves is None:
-            return NodeIds(self.id_array, self.rows.row_ids)
+            same = np.arange(len(self.id_array), dtype=np.int32)
+            return NodeIds(self.id_array, self.rows.row_ids, Origin(base, same, same[:0]))
         # Deleted and inserted again: the same node for the edges that name it.
         lost = (moves < 0).nonzero()[0]
         moves[lost] = now.find(self.id_array.take(lost))
-        return NodeIds(now.id_array, now.rows.row_ids, (base, moves))
+        if any(change.columns_too for change in changes):
+            return NodeIds(now.id_array, now.rows.row_ids, Origin(base, moves, None))
+        touched = [rows["_rowid"] for one in changes for rows in (one.inserted, one.updated)]
+        changed = np.unique(now.rows.codes(np.concatenate(touched)))
+        return NodeIds(now.id_array, now.rows.row_ids, Origin(base, moves, changed[changed >= 0]))
 
     def _after(self, changes: RowChanges) -> tuple[NodeIds, Codes]:
         """The ids after these changes, and for each ordinal of before that of now; -1: gone."""
@@ -156,8 +159,8 @@ class NodeIds:
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        moves = 0 if self.origin is None else self.origin[1].nbytes
-        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes + moves
+        origin = 0 if self.origin is None else self.origin.nbytes
+        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes + origin
 
 
 def _composed(first: Codes, second: Codes) -> Codes:
@@ -194,7 +197,7 @@ class NodeSpace:
         self.node_ids = ids
         self._rows = ids.rows
         self._properties = Properties(
-            pinned, cache, pinned.identity, ids.rows.row_ids, ids.rows.codes
+            pinned, cache, pinned.identity, ids.rows.row_ids, ids.rows.codes, ids.origin
         )
 
     @property

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.columns import Column, one_array
-from omnigraph.read.pinned import Pinned
+from omnigraph.read.pinned import Identity, Pinned
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:
@@ -27,11 +27,28 @@ _TAKE_COST = 16
 ID = "id"
 
 
+class Origin(NamedTuple):
+    """An older state that a numbering was derived from.
+
+    ``moves`` has for each code of then the one of now (-1: gone). ``changed`` are the codes of now
+    that have other values than then, those that are new among them; None: any of them may.
+    """
+
+    base: Identity
+    moves: Codes
+    changed: Codes | None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of both arrays."""
+        return self.moves.nbytes + (0 if self.changed is None else self.changed.nbytes)
+
+
 class Properties:
     """The columns of one table, numbered as ``row_ids`` are.
 
-    ``key`` tells this numbering from others in the cache; ``codes_of`` finds the codes of row ids,
-    -1 for rows that have none.
+    ``key`` tells this numbering from others in the cache, that of ``origin`` is its base;
+    ``codes_of`` finds the codes of row ids, -1 for rows that have none.
     """
 
     def __init__(
@@ -41,16 +58,22 @@ class Properties:
         key: Hashable,
         row_ids: npt.NDArray[np.uint64],
         codes_of: Callable[[npt.NDArray[np.uint64]], Codes],
+        origin: Origin | None = None,
     ) -> None:
         self.pinned = pinned
         self.row_ids = row_ids
         self._cache = cache
         self._key = key
         self._codes_of = codes_of
+        self._origin = origin
 
     def column(self, name: str) -> Column:
         """A property of all entities; null everywhere when the table has no such column."""
-        return self._cache.get(self._column_key(name), lambda: self._read(name), _nbytes)
+
+        def build() -> Column:
+            return self._derived(name) or self._read(name)
+
+        return self._cache.get(self._column_key(name), build, _nbytes)
 
     def has_column(self, name: str) -> bool:
         """Whether that column is kept in memory now."""
@@ -75,10 +98,11 @@ class Properties:
             return False
         return len(self.row_ids) <= WHOLE_COLUMN_ROWS or len(codes) * _TAKE_COST > len(self.row_ids)
 
-    def _column_key(self, name: str) -> Hashable:
+    def _column_key(self, name: str, numbering: Hashable = None) -> Hashable:
         prop = self.pinned.entity.properties.get(name)
         # A renamed property is still the same column, and a new one of its old name is not.
-        return ("column", self._key, name if prop is None else prop.property_id)
+        of = self._key if numbering is None else numbering
+        return ("column", of, name if prop is None else prop.property_id)
 
     def stored_name(self, name: str) -> str | None:
         """What the column of a property is called at this version; None when there is none."""
@@ -88,6 +112,28 @@ class Properties:
         if name in self.pinned.entity.implicit_columns:
             return PropType(Scalar.STRING)
         return self.pinned.entity.properties[name].type
+
+    def _derived(self, name: str) -> Column | None:
+        """The column out of that of an older state and the few rows that changed since."""
+        import numpy as np
+        import pyarrow as pa
+
+        origin, type_ = self._origin, self._type(name)
+        if origin is None or origin.changed is None:
+            return None
+        before: Column | None = self._cache.peek(self._column_key(name, origin.base))
+        if before is None or before.type != type_:
+            return None
+        if len(origin.changed) * _TAKE_COST > len(self.row_ids):
+            return None
+        fresh = self._take(name, origin.changed)
+        if fresh.type != before.kind:
+            return None
+        kept = np.flatnonzero(origin.moves >= 0)
+        places = np.empty(len(self.row_ids), np.int64)
+        places[origin.moves[kept]] = kept
+        places[origin.changed] = len(before) + np.arange(len(fresh))
+        return Column(type_, pa.concat_arrays([before.array, fresh]).take(pa.array(places)))
 
     def _read(self, name: str) -> Column:
         import numpy as np

@@ -39,22 +39,33 @@ _TRACKED: Final = frozenset(
 )
 
 
+# These change columns of rows that they do not date.
+_OF_COLUMNS: Final = frozenset({Operation.MERGE, Operation.PROJECT})
+
+
 class RowChanges(NamedTuple):
-    """Rows inserted and updated (as they are now), and the row ids of those that are gone."""
+    """Rows inserted and updated (as they are now), and the row ids of those that are gone.
+
+    ``columns_too`` says that other rows may have other values as well, and other columns.
+    """
 
     inserted: pa.Table
     updated: pa.Table
     gone: npt.NDArray[np.uint64]
+    columns_too: bool
 
 
 def base_of(pinned: Pinned, known: Iterable[Identity]) -> Identity | None:
-    """The newest of the known states that this one grew out of: of its branch, else of main."""
+    """The newest of the known states that this one grew out of lately: of its branch, else of main."""
+    if pinned.row_count < MIN_ROWS:
+        return None
     here = pinned.identity
-    usable = [it for it in known if it.lineage == here.lineage and it.version <= here.version]
-    if not usable and pinned.fork is not None and pinned.fork.parent is None:
+    near = [it for it in known if here.version - MAX_VERSIONS <= it.version <= here.version]
+    usable = [it for it in near if it.lineage == here.lineage]
+    if not usable and near and pinned.fork is not None and pinned.fork.parent is None:
         main = _main(here.lineage)
         forked_at = pinned.fork.parent_version
-        usable = [it for it in known if it.lineage == main and it.version <= forked_at]
+        usable = [it for it in near if it.lineage == main and it.version <= forked_at]
     return max(usable, key=lambda it: it.version, default=None)
 
 
@@ -62,8 +73,6 @@ def changes_since(
     base: Identity, pinned: Pinned, columns: Sequence[str]
 ) -> list[RowChanges] | None:
     """The changes that lead from an earlier state to this one, in order; None: read it anew."""
-    if pinned.row_count < MIN_ROWS:
-        return None
     limit = min(pinned.row_count // 10, MAX_CHANGED)
     try:
         found = []
@@ -96,22 +105,23 @@ def _steps(base: Identity, pinned: Pinned) -> Iterator[tuple[Table, int]]:
 
 
 def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> RowChanges | None:
-    if table.version - since > MAX_VERSIONS:
-        return None
     made_by = transactions_after(table, since, table.version)
     if any(transaction.operation not in _TRACKED for transaction in made_by):
         return None
     with lance_errors(f"comparing {table.ref} with version {since}"):
-        return _read_delta(table.delta(since), columns, limit)
+        columns_too = any(transaction.operation in _OF_COLUMNS for transaction in made_by)
+        return _read_delta(table.delta(since), columns, limit, columns_too=columns_too)
 
 
-def _read_delta(delta: Delta, columns: Sequence[str], limit: int) -> RowChanges | None:
+def _read_delta(
+    delta: Delta, columns: Sequence[str], limit: int, *, columns_too: bool
+) -> RowChanges | None:
     inserted = _rows(delta.inserted(), [*columns, "_rowid"], limit)
     updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
     gone = _rows(delta.deleted_row_ids(), ["_rowid"], limit)
     if inserted is None or updated is None or gone is None:
         return None
-    return RowChanges(inserted, updated, gone.column("_rowid").to_numpy())
+    return RowChanges(inserted, updated, gone.column("_rowid").to_numpy(), columns_too)
 
 
 def _rows(reader: pa.RecordBatchReader, columns: list[str], limit: int) -> pa.Table | None:

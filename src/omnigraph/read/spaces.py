@@ -57,9 +57,15 @@ def edge_list(cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: Nod
     return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, _edges_nbytes)
 
 
+def older_state(
+    cache: ByteCache, pinned: Pinned, kind: type[NodesKey | EdgesKey]
+) -> Identity | None:
+    """The newest state of a table in the cache that this one can be derived from."""
+    return base_of(pinned, [key.table for key in cache.kept() if isinstance(key, kind)])
+
+
 def _refreshed_ids(cache: ByteCache, pinned: Pinned) -> NodeIds | None:
-    known = [key.table for key in cache.kept() if isinstance(key, NodesKey)]
-    base = base_of(pinned, known)
+    base = older_state(cache, pinned, NodesKey)
     before: NodeIds | None = None if base is None else cache.peek(NodesKey(base))
     if base is None or before is None:
         return None
@@ -74,7 +80,7 @@ def _refreshed_edges(
     cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: NodeSpace
 ) -> EdgeList | None:
     known = [key for key in cache.kept() if isinstance(key, EdgesKey)]
-    base = base_of(pinned, [key.table for key in known])
+    base = older_state(cache, pinned, EdgesKey)
     # The last one used first: its nodes are most likely those that the nodes of now grew out of.
     for key in reversed(known):
         before: EdgeList | None = cache.peek(key) if key.table == base else None
@@ -87,7 +93,7 @@ def _refreshed_edges(
         changes = changes_since(key.table, pinned, ["src", "dst"])
         if changes is None:
             return None
-        now = Ends(src[before.src], dst[before.dst], before.rows.row_ids)
+        now = Ends(src.take(before.src), dst.take(before.dst), before.rows.row_ids)
         for change in changes:
             now = now.after(change, sources, targets)
         if now.row_ids.size != pinned.table.count_rows():
@@ -108,8 +114,8 @@ def _moves(cache: ByteCache, base: Identity, space: NodeSpace) -> Codes | None:
     if base.lineage.location != space.pinned.identity.lineage.location:
         return None
     origin = space.node_ids.origin
-    if origin is not None and origin[0] == base:
-        return origin[1]
+    if origin is not None and origin.base == base:
+        return origin.moves
     before: NodeIds | None = cache.peek(NodesKey(base))
     return None if before is None else space.ordinals_of(before.id_array)
 

@@ -16,7 +16,15 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.nodes import NodeSpace
 from omnigraph.read.pinned import Pinned
-from omnigraph.read.spaces import edge_list, edges_key, node_ids, nodes_key
+from omnigraph.read.spaces import (
+    EdgesKey,
+    NodesKey,
+    edge_list,
+    edges_key,
+    node_ids,
+    nodes_key,
+    older_state,
+)
 from omnigraph.read.topology import EdgeSpace, Topology
 from omnigraph.storage.table_branches import read_branch
 
@@ -138,6 +146,11 @@ class View:
         edge = self.catalog.edges[edge_type_name]
         ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
         return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
+
+    def had(self, entity: NodeType | EdgeType) -> bool:
+        """Whether an older state is numbered from which that of now can be derived."""
+        kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
+        return older_state(self._cache, self.table(entity), kind) is not None
 
     def _pin(self, entity: NodeType | EdgeType) -> Pinned:
         kind = "node" if isinstance(entity, NodeType) else "edge"
