@@ -11,7 +11,7 @@ from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume
 from tests.storage.processes import talk_to
 
-PERIOD = 1.0
+PERIOD = 2.0
 
 
 class TestContract(LocksContract):
