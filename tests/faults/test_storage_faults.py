@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -278,6 +279,15 @@ def test_a_file_in_the_place_of_the_recovery_directory(graph):
     write(graph.space, {PERSON: ["a"]})
 
 
+@pytest.fixture
+def open_to_all():
+    """A graph where everybody may go: pytest closes its own directory to others at any start."""
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        with new_graph(Path(place)) as graph:
+            yield graph
+
+
 def as_nobody(uri: str) -> list[str]:
     """What a user without rights on `__recovery/` is told when writing, opening and reading."""
     os.setgid(65534)
@@ -297,10 +307,9 @@ def as_nobody(uri: str) -> list[str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_recovery_directory_that_may_not_be_listed(graph, tmp_path):
+def test_a_recovery_directory_that_may_not_be_listed(open_to_all):
+    graph = open_to_all
     write(graph.space, {PERSON: ["a"]})
-    for directory in (tmp_path, *tmp_path.parents[:3]):
-        directory.chmod(0o755)
     subprocess.run(["chmod", "-R", "a+rwX", graph.root.path], check=True)
     recovery = Path(graph.root.path, "__recovery")
     recovery.chmod(0)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -156,12 +157,17 @@ def test_a_write_is_on_disk_before_it_is_visible_and_before_it_returns(
     assert [visible for _, visible in files] == [False]
 
 
+@pytest.fixture
+def open_to_all():
+    """A directory where everybody may go: pytest closes its own to others at any start."""
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="drops root's rights to meet permissions")
-def test_permission_failures_are_errors_and_not_absence(tmp_path):
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == os.getuid() and path.stat().st_mode & 0o005 != 0o005:
-            path.chmod(path.stat().st_mode | 0o055)
-    root = tmp_path / "graph"
+def test_permission_failures_are_errors_and_not_absence(open_to_all):
+    root = open_to_all / "graph"
     LocalObjectStore(str(root)).write_text("shut/object", "x")
     LocalObjectStore(str(root)).write_text("open/secret", "x")
     (root / "shut").chmod(0o700)
