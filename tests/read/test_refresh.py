@@ -21,6 +21,8 @@ from omnigraph.storage.staging import (
     stage_delete_keys,
     stage_merge_insert,
     stage_overwrite,
+    stage_replace_rows,
+    write_fragments,
 )
 from omnigraph.storage.tables import commit_staged
 from tests.read.reading import (
@@ -265,6 +267,24 @@ def test_columns_are_carried_over(tables, monkeypatch):
     assert now == [ages[0], 3, *ages[1:5], 500, *ages[6:9], *ages[10:]]
     assert not rereads
     tables.check()
+
+
+def test_rows_written_again_by_fragment_are_seen(tables):
+    """As executors write a merge: rows that keep their ids, and new ones, in one transaction."""
+    older = tables.view().nodes("Person")
+    assert older.column("age").array[older.ordinal_of("p05")].as_py() is None
+    table = tables.tables[PERSON]
+    stored = table.read(["id"], with_row_id=True, with_row_address=True)
+    at = stored["id"].to_pylist().index("p05")
+    changed = [{"id": "p05", "name": "p05", "age": 500}, {"id": "new", "name": "new", "age": 3}]
+    kept = pa.array([stored["_rowid"][at].as_py(), None], pa.uint64())
+    fragments = write_fragments(table, rows_for(table, changed), kept)
+    address = np.array([stored["_rowaddr"][at].as_py()], np.uint64)
+    tables.commit(PERSON, stage_replace_rows(table, address, fragments))
+    space = tables.check().nodes("Person")
+    assert space.node_ids.origin is not None
+    ages = [space.column("age").array[space.ordinal_of(name)].as_py() for name in ("p05", "new")]
+    assert ages == [500, 3]
 
 
 def test_columns_that_changed_as_such_are_read_again(tables, monkeypatch):

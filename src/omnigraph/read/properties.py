@@ -71,7 +71,8 @@ class Properties:
         """A property of all entities; null everywhere when the table has no such column."""
 
         def build() -> Column:
-            return self._derived(name) or self._read(name)
+            derived = self._derived(name)
+            return self._read(name) if derived is None else derived
 
         return self._cache.get(self._column_key(name), build, _nbytes)
 
