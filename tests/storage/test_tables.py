@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -462,6 +463,18 @@ def test_a_name_used_again_has_another_identifier_and_no_old_rows(ref):
         assert set(contents(open_table(ref.on("b", 3)))) == {"a", name}
         tables.delete_branch(ref, "b")
     assert len(seen) == 2
+
+
+def test_branches_are_deleted_beside_each_other(ref):
+    """Lance looks at all refs before it deletes one, and others vanish meanwhile."""
+    table = new_table(ref, rows("a"))
+    names = [f"b{number}" for number in range(24)]
+    for name in names:
+        create_branch(table, name)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(tables.delete_branch, ref, name) for name in names]:
+            assert done.result() is None
+    assert tables.list_branches(ref) == {}
 
 
 def test_a_branch_is_not_made_over_another(ref):

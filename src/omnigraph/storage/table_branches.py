@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
@@ -16,7 +16,9 @@ from omnigraph.storage.handles import Table, TableRef, file_session, open_table
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.table_errors import is_not_found, lance_errors, reason
 
-_LIST_ATTEMPTS: Final = 20
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +71,18 @@ def list_branches(ref: TableRef) -> dict[str, TableBranch]:
 
 
 def _listed(table: Table) -> Mapping[str, Any]:
-    """What Lance lists. It names the refs first and then reads them: one may be gone by then."""
+    listed: Mapping[str, Any] = _among_others(table.dataset.branches.list)
+    return listed
+
+
+def _among_others(call: Callable[[], T]) -> T:
+    """Run a call that names all refs first and then reads them: one may be gone by then."""
     for attempt in itertools.count(1):
         try:
-            listed: Mapping[str, Any] = table.dataset.branches.list()
+            return call()
         except (OSError, ValueError) as error:
-            if attempt == _LIST_ATTEMPTS or not is_not_found(error):
+            if attempt == _ATTEMPTS or not is_not_found(error):
                 raise
-        else:
-            return listed
     raise AssertionError
 
 
@@ -108,7 +113,8 @@ def delete_branch(ref: TableRef, name: str) -> None:
     """Delete a branch and its files; nothing happens when there is none."""
     with lance_errors(f"deleting the branch {name} of {ref.uri}"):
         try:
-            open_table(ref.on(None)).dataset.branches.delete(name)
+            branches = open_table(ref.on(None)).dataset.branches
+            _among_others(lambda: branches.delete(name))
         except (OSError, ValueError) as error:
             if "does not exist" in str(error):
                 return
