@@ -73,6 +73,15 @@ def test_a_table_that_cannot_be_written_ends_the_load(graph):
     assert stored(graph) == {"Left": {"old", "l0"}, "Right": {"r0"}}
 
 
+@pytest.fixture
+def _ctrl_c_interrupts():
+    """As in any program: Spark puts a handler of its own there, some shells have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_interrupts")
 def test_ctrl_c_ends_all_writing(graph, monkeypatch):
     head = graph.snapshot().graph_commit_id
     staged, stopped = [], threading.Semaphore(0)

@@ -113,8 +113,8 @@ def delete_branch(ref: TableRef, name: str) -> None:
     """Delete a branch and its files; nothing happens when there is none."""
     with lance_errors(f"deleting the branch {name} of {ref.uri}"):
         try:
-            branches = open_table(ref.on(None)).dataset.branches
-            _among_others(lambda: branches.delete(name))
+            table = open_table(ref.on(None))
+            _among_others(lambda: table.dataset.branches.delete(name))
         except (OSError, ValueError) as error:
             if "does not exist" in str(error):
                 return
