@@ -22,7 +22,8 @@ Path = Literal["indexed", "csr"]
 # Measured on 100,000 nodes and 2.4 million edges: ids read and sorted, ends looked up, rows built.
 _NODE_SECONDS = 0.2e-6
 _EDGE_SECONDS = 0.25e-6
-# Where an older state is numbered: to ask what changed, then to carry the rest over.
+# Where an older state is numbered: to ask what changed, then to carry the rest over. About what one
+# inserted node cost among 100,000 with a million edges: 20 ms for the nodes, 25 ms for the edges.
 _DELTA_SECONDS = 0.01
 _OLD_NODE_SECONDS = 0.05e-6
 _OLD_EDGE_SECONDS = 0.015e-6

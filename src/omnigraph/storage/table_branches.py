@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
@@ -59,6 +59,7 @@ def create_branch(source: Table, name: str) -> Table:
 def list_branches(ref: TableRef) -> dict[str, TableBranch]:
     """The branches of a table by name; main is not among them."""
     with lance_errors(f"listing the branches of {ref.uri}"):
+        table = open_table(ref.on(None))
         return {
             name: TableBranch(
                 name,
@@ -66,13 +67,8 @@ def list_branches(ref: TableRef) -> dict[str, TableBranch]:
                 entry["parent_branch"],
                 entry["parent_version"],
             )
-            for name, entry in _listed(open_table(ref.on(None))).items()
+            for name, entry in _among_others(table.dataset.branches.list).items()
         }
-
-
-def _listed(table: Table) -> Mapping[str, Any]:
-    listed: Mapping[str, Any] = _among_others(table.dataset.branches.list)
-    return listed
 
 
 def _among_others(call: Callable[[], T]) -> T:
