@@ -55,7 +55,7 @@ def publish_one(manifest: Manifest, branch: str = "main") -> None:
     table = manifest.state(branch).head.tables["node:T0"]
     moved = replace(table, table_version=table.table_version + 1)
     intent = Intent(new_commit_id(), "load", now_us())
-    publish(manifest, branch, Changes(tables=(moved,)), {"node:T0": table.table_version}, intent)
+    publish(manifest, branch, Changes(tables=(moved,)), [table], intent)
 
 
 def window(graph: Graph) -> dict[str, float]:
@@ -146,12 +146,15 @@ def rows_for(table: Table, start: int) -> pa.Table:
 def commit_once(graph: Graph, keys: list[str], start: int) -> None:
     """What a writer does: heal, pin, stage, phases A to D."""
     heal(graph.space)
-    pins = graph.manifest.state("main").head.tables
+    state = graph.manifest.state("main")
+    pins = state.head.tables
     changes = tuple(
         TableChange(pins[key], (StagedStep(lambda t: stage_append(t, rows_for(t, start))),))
         for key in keys
     )
-    commit(graph.space, Write("load", "main", Intent(new_commit_id(), "load", now_us()), changes))
+    commit(
+        graph.space, Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes)
+    )
 
 
 class Raw:

@@ -154,9 +154,12 @@ def filled(place: Path, nodes: int, edges: int) -> omnigraph.Graph:
         steps["edge:Knows"].append(appending(partial(edge_rows, start, count, nodes)))
     steps["node:Person"].append(indexing("id"))
     steps["edge:Knows"] += [indexing(column) for column in ("id", "src", "dst")] if edges else []
-    pins = graph.snapshot().tables
+    state = graph.manifest.state("main")
+    pins = state.head.tables
     changes = tuple(TableChange(pins[key], tuple(each)) for key, each in steps.items() if each)
-    commit(graph.space, Write("load", "main", Intent(new_commit_id(), "load", now_us()), changes))
+    commit(
+        graph.space, Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes)
+    )
     return graph
 
 

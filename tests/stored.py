@@ -28,7 +28,7 @@ def fill(graph: Graph, plain: PlainGraph) -> None:
         if rows:
             changes.append(TableChange(pins[kind.table_key], (_appending(rows),)))
     intent = Intent(new_commit_id(), "load", now_us())
-    commit(graph.space, Write("load", "main", intent, tuple(changes)))
+    commit(graph.space, Write("load", graph.manifest.state("main").pin, intent, tuple(changes)))
 
 
 def _rows(plain: PlainGraph, nodes: Any, edges: Any) -> Any:

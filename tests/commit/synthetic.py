@@ -67,10 +67,11 @@ def prepare(
     relying_on: Iterable[str] = (),
 ) -> Write:
     """A write of these ids into these tables, prepared on the newest snapshot."""
-    pins = space.manifest.state(branch).head.tables
+    state = space.manifest.state(branch)
+    pins = state.head.tables
     return Write(
         writer=writer,
-        branch=branch,
+        pin=state.pin,
         intent=Intent(new_commit_id(), writer, now_us(), actor),
         tables=tuple(appending(pins[key], ids) for key, ids in rows.items()),
         relied_on=tuple(pins[key] for key in relying_on),

@@ -86,8 +86,7 @@ def test_a_finished_write_is_undone_when_what_it_relied_on_has_moved(graph):
 
 
 def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(graph):
-    head = graph.snapshot().manifest_version
-    wanted = replace(prepare(graph.space, {PERSON: ["p"]}), expected_manifest_version=head)
+    wanted = replace(prepare(graph.space, {PERSON: ["p"]}), exact_head=True)
     with dying_at(FINISHED):
         commit(graph.space, wanted)
     commit(graph.space, prepare(graph.space, {TEAM: ["t"]}))
@@ -128,7 +127,10 @@ def test_a_foreign_commit_during_a_best_effort_step_is_not_published(graph):
 
     steps = (*appending(pin, ["a"]).steps, StagedStep(disturbed, best_effort=True))
     with pytest.raises(RecoveryRequired):
-        commit(graph.space, Write("load", "main", intent(), (TableChange(pin, steps),)))
+        commit(
+            graph.space,
+            Write("load", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)),
+        )
     assert contents(graph)[PERSON] == []
     with open_graph(graph.uri) as reopened:
         assert contents(reopened)[PERSON] == []
@@ -142,7 +144,10 @@ def test_a_best_effort_step_that_fails_is_left_out(graph):
         raise StorageError("the index could not be built")
 
     steps = (*appending(pin, ["a"]).steps, StagedStep(failing, best_effort=True))
-    commit(graph.space, Write("load", "main", intent(), (TableChange(pin, steps),)))
+    commit(
+        graph.space,
+        Write("load", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)),
+    )
     assert contents(graph)[PERSON] == ["a"]
     assert drifted(graph) == []
     assert sidecars(graph) == []
@@ -153,7 +158,9 @@ def test_a_write_that_dies_at_its_best_effort_step_keeps_its_rows(graph, point):
     pin = graph.snapshot().tables[PERSON]
     (data,) = appending(pin, ["a"]).steps
     extra = StagedStep(appending(pin, ["x"]).steps[0].stage, best_effort=True)
-    wanted = Write("load", "main", intent(), (TableChange(pin, (data, extra)),))
+    wanted = Write(
+        "load", graph.manifest.state("main").pin, intent(), (TableChange(pin, (data, extra)),)
+    )
     with dying_at(point, skip=1):
         commit(graph.space, wanted)
     write(graph.space, {TEAM: ["t"]})
@@ -170,7 +177,10 @@ def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
 
     change = TableChange(pin, (InlineStep("annotate", disturbed),))
     with pytest.raises(RecoveryRequired, match="another program"):
-        commit(graph.space, Write("schema_apply", "main", intent(), (change,)))
+        commit(
+            graph.space,
+            Write("schema_apply", graph.manifest.state("main").pin, intent(), (change,)),
+        )
     with open_graph(graph.uri) as reopened:
         assert contents(reopened)[PERSON] == []
         assert drifted(reopened) == [PERSON]
@@ -191,7 +201,13 @@ def schema_apply(graph, *runs) -> Write:
     pin = graph.snapshot().tables[PERSON]
     steps = tuple(InlineStep("add columns", run) for run in runs)
     row = with_more_columns(graph)
-    return Write("schema_apply", "main", intent(), (TableChange(pin, steps),), schema=row)
+    return Write(
+        "schema_apply",
+        graph.manifest.state("main").pin,
+        intent(),
+        (TableChange(pin, steps),),
+        schema=row,
+    )
 
 
 def add(*names: str):
@@ -292,7 +308,9 @@ def test_a_fork_the_manifest_pins_is_never_reclaimed(graph):
     stale = prepare(graph.space, {PERSON: ["late"]}, branch="x")
     pin = graph.snapshot(branch="x").tables[PERSON]
     nothing = TableChange(pin, (StagedStep(lambda table: None),))
-    commit(graph.space, Write("ensure_indices", "x", intent(), (nothing,)))
+    commit(
+        graph.space, Write("ensure_indices", graph.manifest.state("x").pin, intent(), (nothing,))
+    )
     forked = graph.snapshot(branch="x").tables[PERSON]
     assert (forked.table_branch, forked.table_version) == ("x", pin.table_version)
     identifier = list_branches(graph.space.ref(pin.location))["x"].identifier
@@ -319,7 +337,10 @@ def test_a_dropped_table_does_not_keep_its_pending_write_from_being_settled(grap
     with dying_at("load.before_table_commit"):
         write(graph.space, {TEAM: ["t"], PERSON: ["a"]})
     team = graph.snapshot().tables[TEAM]
-    commit(graph.space, Write("schema_apply", "main", intent(), dropped=(team,)))
+    commit(
+        graph.space,
+        Write("schema_apply", graph.manifest.state("main").pin, intent(), dropped=(team,)),
+    )
     with open_graph(graph.uri) as reopened:
         assert sidecars(reopened) == []
         assert kinds(reopened) == ["RolledBack"]
@@ -339,7 +360,9 @@ def new_table(graph, location: str = "nodes/fresh", incarnation: int = 9001) -> 
 
 
 def creating(graph) -> Write:
-    return Write("schema_apply", "main", intent(), created=(new_table(graph),))
+    return Write(
+        "schema_apply", graph.manifest.state("main").pin, intent(), created=(new_table(graph),)
+    )
 
 
 @pytest.mark.parametrize("moment", ["before_phase_b", "after_phase_b_before_phase_c"])
@@ -385,7 +408,7 @@ def test_a_table_somebody_else_registered_is_not_removed_by_an_older_recovery(gr
 
 def test_a_write_without_tables_needs_no_recovery(graph):
     """It holds no lock, so nobody could tell its live writer from a dead one."""
-    empty = Write("load", "main", intent())
+    empty = Write("load", graph.manifest.state("main").pin, intent())
     pause = failpoints.Pause()
     with failpoints.arm("publish.before_write", pause, times=1):
         writer = threading.Thread(target=commit, args=(graph.space, empty))
@@ -416,7 +439,9 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
         return set_field_metadata(table, "id", {"late": "yes"})
 
     steps = (InlineStep("annotate", sleep_past_the_lock), InlineStep("never", add("never")))
-    wanted = Write("schema_apply", "main", intent(), (TableChange(pin, steps),))
+    wanted = Write(
+        "schema_apply", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)
+    )
     with pytest.raises(RecoveryRequired) as caught:
         run_in_thread_that_does_not_hold(graph, wanted)
     assert caught.value.details["operation_id"] != wanted.operation_id

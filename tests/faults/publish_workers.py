@@ -19,14 +19,22 @@ def publish_many(uri: str, branch: str, table_keys: list[str], times: int, actor
     manifest = Manifest(Root.parse(uri))
     told: Told = []
     for _ in range(times):
-        tables = manifest.state(branch).head.tables
+        state = manifest.state(branch)
+        tables = state.head.tables
         moved = tuple(
             replace(tables[key], table_version=tables[key].table_version + 1) for key in table_keys
         )
-        expected = {key: tables[key].table_version for key in table_keys}
+        expected = [tables[key] for key in table_keys]
         wanted = intent(actor)
         try:
-            commit = publish(manifest, branch, Changes(tables=moved), expected, wanted)
+            commit = publish(
+                manifest,
+                branch,
+                Changes(tables=moved),
+                expected,
+                wanted,
+                identifier=state.identifier,
+            )
         except ExpectedVersionMismatch as lost:
             assert lost.details["table_key"] in table_keys
             assert lost.details["actual"] > lost.details["expected"]

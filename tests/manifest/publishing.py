@@ -39,9 +39,17 @@ def advance(
     relying_on: tuple[str, ...] = (),
 ) -> GraphCommit:
     """Publish one more version of each table, as a writer that read the current pins."""
-    tables = manifest.state(branch).head.tables
+    state = manifest.state(branch)
+    tables = state.head.tables
     moved = tuple(
         replace(tables[key], table_version=tables[key].table_version + 1) for key in table_keys
     )
-    expected = {key: tables[key].table_version for key in (*table_keys, *relying_on)}
-    return publish(manifest, branch, Changes(tables=moved), expected, intent(actor))
+    expected = [tables[key] for key in (*table_keys, *relying_on)]
+    return publish(
+        manifest,
+        branch,
+        Changes(tables=moved),
+        expected,
+        intent(actor),
+        identifier=state.identifier,
+    )

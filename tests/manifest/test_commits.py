@@ -52,7 +52,7 @@ def test_adopted_commits_are_shown_but_not_listed(graph):
         graph.manifest,
         "main",
         Changes(adopted=(theirs,)),
-        {PERSON: 1},
+        [graph.snapshot().tables[PERSON]],
         type(intent())("M" * 26, "merge", 1, None, theirs.graph_commit_id),
     )
     assert merge.merged_parent_commit_id == theirs.graph_commit_id

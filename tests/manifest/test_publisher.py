@@ -66,7 +66,7 @@ def test_a_moved_table_is_refused_whether_written_or_only_relied_on(graph, stale
     advance(graph.manifest, stale)
     head = graph.manifest.state("main").head
     moved = replace(tables[PERSON], table_version=tables[PERSON].table_version + 1)
-    expected = {PERSON: tables[PERSON].table_version, TEAM: tables[TEAM].table_version}
+    expected = [tables[PERSON], tables[TEAM]]
     with pytest.raises(ExpectedVersionMismatch) as caught:
         publish(slow, "main", Changes(tables=(moved,)), expected, intent())
     assert caught.value.details == {"table_key": stale, "expected": 1, "actual": 2}
@@ -75,41 +75,42 @@ def test_a_moved_table_is_refused_whether_written_or_only_relied_on(graph, stale
 
 def test_the_first_mismatch_in_key_order_is_reported(graph):
     slow = Manifest(graph.root)
-    slow.state("main")
+    tables = slow.state("main").head.tables
     advance(graph.manifest, PERSON, TEAM, MEMBER_OF)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(slow, "main", Changes(), {TEAM: 1, PERSON: 1, MEMBER_OF: 1}, intent())
+        publish(slow, "main", Changes(), tables.values(), intent())
     assert caught.value.details["table_key"] == MEMBER_OF
 
 
 def test_a_table_that_is_gone_has_version_zero(manifest):
+    ghost = TableState("node:Ghost", 78, "nodes/ghost", 4, None, 0)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(manifest, "main", Changes(), {"node:Ghost": 4}, intent())
+        publish(manifest, "main", Changes(), [ghost], intent())
     assert caught.value.details == {"table_key": "node:Ghost", "expected": 4, "actual": 0}
 
 
-def test_the_manifest_itself_can_be_relied_on(manifest):
-    version = manifest.state("main").head.commit.manifest_version
-    publish(manifest, "main", Changes(), {"__manifest": version}, intent())
+def test_the_head_itself_can_be_relied_on(manifest):
+    head = manifest.state("main").pin.head_commit_id
+    publish(manifest, "main", Changes(), [], intent(), head_commit_id=head)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(manifest, "main", Changes(), {"__manifest": version}, intent())
+        publish(manifest, "main", Changes(), [], intent(), head_commit_id=head)
     assert caught.value.details["table_key"] == "__manifest"
 
 
 def test_a_publish_that_expects_nothing_must_say_so(manifest):
     with pytest.raises(ValueError, match="unchecked"):
-        publish(manifest, "main", Changes(), {}, intent())
-    publish(manifest, "main", Changes(), {}, intent(), unchecked=True)
+        publish(manifest, "main", Changes(), [], intent())
+    publish(manifest, "main", Changes(), [], intent(), unchecked=True)
 
 
 def test_registering_renaming_and_dropping(manifest):
     head = manifest.state("main").head
     port = TableState("node:Port", 77, "nodes/port", 1, None, 0)
-    publish(manifest, "main", Changes(registered=(port,)), {"__manifest": 1}, intent())
+    publish(manifest, "main", Changes(registered=(port,)), [], intent(), unchecked=True)
     assert manifest.state("main").head.tables["node:Port"] == port
     incarnation = head.tables[TEAM].incarnation
     changes = Changes(renamed={incarnation: "node:Crew"}, dropped=(77,))
-    publish(manifest, "main", changes, {TEAM: 1}, intent())
+    publish(manifest, "main", changes, [head.tables[TEAM]], intent())
     tables = manifest.state("main").head.tables
     assert "node:Port" not in tables
     assert TEAM not in tables
@@ -118,12 +119,13 @@ def test_registering_renaming_and_dropping(manifest):
 
 def test_head_and_rows_describe_the_same_snapshot(manifest):
     port = TableState("node:Port", 77, "nodes/port", 1, None, 0)
-    publish(manifest, "main", Changes(registered=(port,)), {"__manifest": 1}, intent())
+    publish(manifest, "main", Changes(registered=(port,)), [], intent(), unchecked=True)
     for keys in ([PERSON], [PERSON, TEAM], ["node:Port"], [MEMBER_OF, "node:Port"], [TEAM]):
         advance(manifest, *keys)
-    team = manifest.state("main").head.tables[TEAM].incarnation
+    head = manifest.state("main").head
+    team = head.tables[TEAM].incarnation
     changes = Changes(dropped=(77,), renamed={team: "node:Crew"})
-    publish(manifest, "main", changes, {PERSON: 3}, intent())
+    publish(manifest, "main", changes, [head.tables[PERSON]], intent())
     state = manifest.state("main")
     assert read_table_states(manifest.table_rows(state)) == dict(state.head.tables)
 

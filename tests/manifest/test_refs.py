@@ -192,7 +192,7 @@ def test_a_branch_whose_fork_another_branch_pins_stays(graph):
     graph.branches.create("a")
     pinned = graph.snapshot().tables[PERSON]
     fork = type(pinned)(PERSON, pinned.incarnation, pinned.location, 2, "a", 0)
-    publish(graph.manifest, "main", Changes(tables=(fork,)), {PERSON: 1}, intent())
+    publish(graph.manifest, "main", Changes(tables=(fork,)), [pinned], intent())
     with pytest.raises(BranchInUse) as caught:
         graph.branches.delete("a")
     assert caught.value.details["by"] == "main"

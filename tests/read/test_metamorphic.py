@@ -64,7 +64,7 @@ def maintain_all(graph: Graph, branch: str = "main") -> None:
         TableChange(pin, (InlineStep("maintain", compact),)) for pin in pins if pin.row_count
     )
     intent = Intent(new_commit_id(), "load", now_us())
-    commit(graph.space, Write("optimize", branch, intent, changes))
+    commit(graph.space, Write("optimize", graph.manifest.state(branch).pin, intent, changes))
 
 
 # -- ways to the same rows; each says on which branch they are then

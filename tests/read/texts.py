@@ -66,7 +66,13 @@ def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") 
     pin = graph.snapshot(branch=branch).tables["node:Doc"]
     change = TableChange(pin, (InlineStep("maintain", run),))
     commit(
-        graph.space, Write("optimize", branch, Intent(new_commit_id(), "load", now_us()), (change,))
+        graph.space,
+        Write(
+            "optimize",
+            graph.manifest.state(branch).pin,
+            Intent(new_commit_id(), "load", now_us()),
+            (change,),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from omnigraph.errors import Contention
 from omnigraph.storage.locks import LockLost, LockManager
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.waiting import Patience
 from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume
 from tests.storage.processes import talk_to
@@ -65,7 +66,7 @@ def test_a_paused_holder_stops_before_its_next_effect(s3, s3_root, tmp_path):
         until(effects.exists)
         until(lambda: effects.read_text().count("\n") >= 3)
         pause(process)
-        with LockManager(s3_root, lease_period=PERIOD).acquire("table", wait_ms=30_000) as held:
+        with LockManager(s3_root, lease_period=PERIOD).acquire("table", Patience(30_000)) as held:
             before = effects.read_text()
             resume(process)
             assert pipe.poll(30)
@@ -112,7 +113,7 @@ def test_the_period_of_the_lease_counts_and_not_the_waiters(s3_root, locks):
     with long.acquire("table"):
         hasty = LockManager(ObjectStore.open(s3_root), lease_period=0.05)
         with pytest.raises(Contention):
-            hasty.acquire("table", wait_ms=400)
+            hasty.acquire("table", Patience(400))
 
 
 def test_a_holder_that_cannot_renew_stops_within_its_period(s3, locks):
@@ -189,8 +190,8 @@ def test_an_unreadable_lease_expires_like_any_other(s3_root, locks):
     store, name = lease_object(s3_root)
     store.write_text(name, "not a lease")
     with pytest.raises(Contention):
-        locks.acquire("table", wait_ms=0)
-    with locks.acquire("table", wait_ms=30_000) as held:
+        locks.acquire("table", Patience(0))
+    with locks.acquire("table", Patience(30_000)) as held:
         held.check()
 
 
@@ -200,7 +201,7 @@ def test_giving_back_reuses_the_object(s3_root, locks):
             pass
     store, name = lease_object(s3_root)
     assert '"holder": null' in store.read_text(name)
-    with locks.acquire("table", wait_ms=0):
+    with locks.acquire("table", Patience(0)):
         assert '"holder": null' not in store.read_text(name)
     assert store.list("__locks") == [name]
 
@@ -221,7 +222,7 @@ def test_two_managers_over_one_store_in_memory():
     one, two = LockManager(store), LockManager(store)
     with one.acquire("table"):
         assert LocksContract().try_elsewhere(two, "table") is None
-    with two.acquire("table", wait_ms=0) as held:
+    with two.acquire("table", Patience(0)) as held:
         held.check()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from omnigraph.errors import Contention
 from omnigraph.storage.locks import LockLost, LockManager
 from omnigraph.storage.uris import Root
+from omnigraph.storage.waiting import Patience
 
 
 def open_locks(place: str, environment: dict[str, str], lease_period: float) -> LockManager:
@@ -24,7 +25,7 @@ def count_under_lock(
     locks = open_locks(place, environment, lease_period)
     file = Path(counter)
     for _ in range(times):
-        with locks.acquire(["counter"], wait_ms=60_000) as held:
+        with locks.acquire(["counter"], Patience(60_000)) as held:
             value = int(file.read_text())
             time.sleep(0.001)
             held.check()
@@ -38,7 +39,7 @@ def take_both(
     """Take two locks together, given in this order, again and again."""
     locks = open_locks(place, environment, lease_period)
     for _ in range(times):
-        with locks.acquire(names, wait_ms=60_000) as held:
+        with locks.acquire(names, Patience(60_000)) as held:
             held.check()
     return times
 
@@ -48,7 +49,7 @@ def hold(
 ) -> None:
     """Take locks, say so, then obey: `check`, `release` or `stop`."""
     locks = open_locks(place, environment, lease_period)
-    held = locks.acquire(names, wait_ms=60_000)
+    held = locks.acquire(names, Patience(60_000))
     pipe.send(("held", held.owner.as_json()))
     while True:
         order = pipe.recv()
@@ -72,7 +73,7 @@ def check_at_once(
 ) -> None:
     """Hold a lock and make an effect after each check, as fast as it goes, until a check fails."""
     locks = open_locks(place, environment, lease_period)
-    held = locks.acquire(["table"], wait_ms=60_000)
+    held = locks.acquire(["table"], Patience(60_000))
     pipe.send("held")
     with Path(effect).open("a") as file:
         try:

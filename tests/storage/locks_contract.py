@@ -17,6 +17,7 @@ import pytest
 from omnigraph.errors import Contention, StorageError
 from omnigraph.storage.locks import LockLost, LockManager, Owner
 from omnigraph.storage.uris import Root
+from omnigraph.storage.waiting import Patience
 from tests.storage import lock_workers
 from tests.storage.object_workers import in_forked_child
 from tests.storage.processes import run_processes, talk_to
@@ -85,17 +86,17 @@ class LocksContract:
         ],
     )
     def test_any_text_is_a_name_and_two_names_are_two_locks(self, locks, one, other):
-        with locks.acquire(one, wait_ms=0), locks.acquire(other, wait_ms=0):
+        with locks.acquire(one, Patience(0)), locks.acquire(other, Patience(0)):
             pass
 
     def test_a_second_taker_waits_its_time_and_gets_contention(self, locks, holder):
         holder(["a"])
         with pytest.raises(Contention) as caught:
-            locks.acquire(["a"], wait_ms=200)
+            locks.acquire(["a"], Patience(200))
         assert caught.value.details["attempts"] >= 2
         assert caught.value.code == "contention"
         with pytest.raises(Contention) as caught:
-            locks.acquire(["a"], wait_ms=0)
+            locks.acquire(["a"], Patience(0))
         assert caught.value.details["attempts"] == 1
 
     def test_the_wait_is_a_setting(self, locks, holder, monkeypatch):
@@ -108,8 +109,8 @@ class LocksContract:
     def test_a_failed_set_gives_back_what_it_had(self, locks, holder):
         holder(["b"])
         with pytest.raises(Contention):
-            locks.acquire(["a", "b", "c"], wait_ms=0)
-        with locks.acquire(["a", "c"], wait_ms=0):
+            locks.acquire(["a", "b", "c"], Patience(0))
+        with locks.acquire(["a", "c"], Patience(0)):
             pass
 
     def test_asking_without_waiting(self, locks, holder):
@@ -128,7 +129,7 @@ class LocksContract:
     def test_a_waiter_gets_the_lock_when_it_is_given_back(self, locks, holder):
         _, pipe, _ = holder(["a"])
         threading.Timer(0.2, pipe.send, ["release"]).start()
-        with locks.acquire("a", wait_ms=30_000) as held:
+        with locks.acquire("a", Patience(30_000)) as held:
             held.check()
 
     def test_threads_exclude_each_other(self, place, environment, lease_period):
@@ -138,7 +139,7 @@ class LocksContract:
         def count():
             locks = LockManager(Root.parse(place), lease_period=lease_period)
             for _ in range(5):
-                with locks.acquire("a", wait_ms=60_000):
+                with locks.acquire("a", Patience(60_000)):
                     seen = value[0]
                     time.sleep(0.001)
                     value[0] = seen + 1
@@ -155,7 +156,7 @@ class LocksContract:
 
         def take():
             try:
-                locks.acquire("a", wait_ms=50)
+                locks.acquire("a", Patience(50))
             except Contention as error:
                 caught.append(error)
 
@@ -179,13 +180,13 @@ class LocksContract:
         held.release()
         with pytest.raises(LockLost):
             held.check()
-        with locks.acquire("a", wait_ms=0):
+        with locks.acquire("a", Patience(0)):
             held.release()
 
     def test_an_error_inside_gives_the_lock_back(self, locks):
         with pytest.raises(ValueError, match="inside"), locks.acquire("a"):
             raise ValueError("inside")
-        with locks.acquire("a", wait_ms=0):
+        with locks.acquire("a", Patience(0)):
             pass
 
     def test_processes_lose_no_count(self, place, environment, lease_period, tmp_path):
@@ -211,14 +212,14 @@ class LocksContract:
         assert locks.try_acquire("a") is None
         process.kill()
         process.join()
-        with locks.acquire(["a", "b", "c"], wait_ms=self.recovery_ms) as held:
+        with locks.acquire(["a", "b", "c"], Patience(self.recovery_ms)) as held:
             held.check()
 
     def test_a_live_holder_keeps_its_lock(self, locks, holder, lease_period):
         """Longer than a lease: renewals keep it."""
         _, pipe, _ = holder(["a"])
         with pytest.raises(Contention):
-            locks.acquire("a", wait_ms=int(lease_period * 2500))
+            locks.acquire("a", Patience(int(lease_period * 2500)))
         pipe.send("check")
         assert pipe.recv() == "still held"
 

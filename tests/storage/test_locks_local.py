@@ -8,6 +8,7 @@ import pytest
 from omnigraph.errors import Contention
 from omnigraph.storage.locks import LockLost, LockManager
 from omnigraph.storage.uris import Root
+from omnigraph.storage.waiting import Patience
 from tests.storage.locks_contract import LocksContract
 from tests.storage.processes import fork
 
@@ -54,7 +55,7 @@ def test_lock_files_stay_and_say_who_held_them(tmp_path, locks):
 def test_a_contention_notes_who_holds_the_lock(tmp_path, locks):
     child = fork_holder(locks)
     with pytest.raises(Contention) as caught:
-        locks.acquire("a", wait_ms=0)
+        locks.acquire("a", Patience(0))
     assert f"process {child} " in caught.value.__notes__[0]
     end(child)
 
@@ -66,7 +67,7 @@ def test_a_lock_file_that_was_removed_protects_nobody(tmp_path, locks):
     with pytest.raises(LockLost):
         held.check()
     held.release()
-    with locks.acquire("a", wait_ms=0) as again:
+    with locks.acquire("a", Patience(0)) as again:
         again.check()
 
 
@@ -90,7 +91,7 @@ def test_a_child_does_not_keep_a_dead_parents_lock_alive(tmp_path, locks):
     try:
         os.kill(grandchild, 0)
         # As soon as the child has run at all, long before it ends.
-        with locks.acquire("a", wait_ms=20_000):
+        with locks.acquire("a", Patience(20_000)):
             pass
     finally:
         os.kill(grandchild, signal.SIGKILL)
@@ -115,7 +116,7 @@ def test_a_forked_child_queues_like_any_other_process(locks):
     if child == 0:
         refused = locks.try_acquire("a") is None
         os.write(writer, b"r" if refused else b"!")
-        os.write(writer, b"t" if locks.acquire("a", wait_ms=30_000) else b"!")
+        os.write(writer, b"t" if locks.acquire("a", Patience(30_000)) else b"!")
         os._exit(0)
     assert os.read(reader, 1) == b"r"
     held.release()

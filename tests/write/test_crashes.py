@@ -27,7 +27,7 @@ CUT = "query q($a: String) { delete Person where name = $a delete Team where cod
 
 # Whether the mutation stands after its writer died there and the graph was opened again.
 POINTS = {
-    "mutation.prepared": False,
+    "mutation.before_locks": False,
     "mutation.before_phase_a": False,
     "mutation.before_phase_b": False,
     "mutation.before_fork": False,
@@ -96,6 +96,7 @@ def test_a_mutation_that_stops_has_happened_or_has_not(tmp_path, point, way, que
 
 # Whether the load stands after its writer died there and the graph was opened again.
 LOAD_POINTS = {
+    "load.before_locks": False,
     "load.before_phase_a": False,
     "load.before_phase_b": False,
     "load.before_fork": False,

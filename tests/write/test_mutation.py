@@ -22,7 +22,7 @@ from omnigraph.errors import (
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.query import compile_query
-from omnigraph.write.mutate import Request, mutate
+from omnigraph.write.mutate import Checked, Request, _Mutation, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
 from tests.oracle.graph import Graph as PlainGraph
@@ -168,6 +168,10 @@ class TestBranches:
         assert {pin.table_branch for pin in graph.snapshot(branch="x").tables.values()} == {None}
 
 
+def checked(catalog, ir_hash, plan):
+    return Request(lambda: Checked(catalog, ir_hash, plan, {}), "main", retries=0)
+
+
 class TestHandles:
     def test_a_read_only_handle_refuses(self, graph):
         before = state(graph)
@@ -200,7 +204,7 @@ class TestHandles:
             plan = compile_query(catalog, f'query q() {{ insert {name} {{ {key}: "u" }} }}')
             before = state(graph)
             with pytest.raises(SchemaConflict, match=name):
-                mutate(graph.space, catalog, Request(plan, {}, "main"))
+                mutate(graph.space, checked(catalog, graph.schema.row().ir_hash, plan))
             assert state(graph) == before
 
     def test_a_plan_checked_against_another_schema_is_refused(self, graph):
@@ -209,7 +213,7 @@ class TestHandles:
         plan = compile_query(catalog, 'query q() { insert Team { code: "u" } }')
         before = state(graph)
         with pytest.raises(SchemaConflict, match="run it again"):
-            mutate(graph.space, catalog, Request(plan, {}, "main", ir_hash="another"))
+            mutate(graph.space, checked(catalog, "another", plan))
         assert state(graph) == before
 
 
@@ -239,7 +243,9 @@ class TestPrecondition:
         head = graph.snapshot().graph_commit_id
         moved = []
         with (
-            failpoints.arm("mutation.prepared", lambda _: moved.append(run(graph, other)), times=1),
+            failpoints.arm(
+                "mutation.before_locks", lambda _: moved.append(run(graph, other)), times=1
+            ),
             pytest.raises(PreconditionFailed) as caught,
         ):
             run(graph, 'insert Team { code: "u" }', if_commit=head, retries=5)
@@ -309,28 +315,42 @@ class TestLostRaces:
             if len(hits) <= 2 * times and len(hits) % 2:
                 run(graph, f'insert Team {{ code: "o{len(hits)}" }}')
 
-        return failpoints.arm("mutation.prepared", overtake)
+        return failpoints.arm("mutation.before_locks", overtake)
 
-    def test_by_default_nothing_is_run_again(self, graph):
+    def test_a_lost_race_is_run_again(self, graph):
+        with self.overtaking(graph, 1):
+            result = run(graph, 'insert Team { code: "u" }')
+        assert graph.snapshot().commit == result.commit
+        assert sorted(nodes(graph, "Team")) == ["o1", "t", "u"]
+
+    def test_without_retries_it_is_handed_over(self, graph):
         with self.overtaking(graph, 1), pytest.raises(ExpectedVersionMismatch) as caught:
-            run(graph, 'insert Team { code: "u" }')
+            run(graph, 'insert Team { code: "u" }', retries=0)
         assert caught.value.details["table_key"] == "node:Team"
         assert caught.value.details["actual"] == caught.value.details["expected"] + 1
         assert sorted(nodes(graph, "Team")) == ["o1", "t"]
         assert drifted(graph) == []
 
-    def test_inserts_are_run_again_as_often_as_said(self, graph):
-        with self.overtaking(graph, 2):
-            result = run(graph, 'insert Team { code: "u" }', retries=2)
-        assert graph.snapshot().commit == result.commit
-        assert sorted(nodes(graph, "Team")) == ["o1", "o3", "t", "u"]
-        with self.overtaking(graph, 3), pytest.raises(ExpectedVersionMismatch):
-            run(graph, 'insert Team { code: "w" }', retries=2)
+    def test_the_second_attempt_holds_its_locks_before_it_looks(self, graph, monkeypatch):
+        """So nobody who takes locks comes between: the other one waits."""
+        seen = []
+        look = _Mutation.run
+        team = graph.snapshot().tables["node:Team"].location
+
+        def looking(mutation):
+            held = graph.locks.is_mine(graph.space.lock_name(team, "main"))
+            seen.append(held)
+            return look(mutation)
+
+        monkeypatch.setattr(_Mutation, "run", looking)
+        with self.overtaking(graph, 1):
+            run(graph, 'insert Team { code: "u" }', retries=1)
+        assert seen == [False, False, True]  # ours, the one that overtakes it, ours again
 
     def test_a_retry_validates_anew(self, graph):
         with (
             failpoints.arm(
-                "mutation.prepared",
+                "mutation.before_locks",
                 lambda _: run(graph, 'delete Team where code = "t"'),
                 times=1,
             ),
@@ -339,42 +359,54 @@ class TestLostRaces:
             run(graph, 'insert In { from: "b", to: "t" }', retries=1)
         assert ends(graph, "In") == []
 
-    @pytest.mark.parametrize(
-        "body", ['update Team set { name: "x" } where code = "t"', 'delete Team where code = "t"']
-    )
-    def test_updates_and_deletes_report_the_conflict(self, tmp_path, body):
-        schema = "node Team { code: String @key  name: String? }"
+    def test_an_update_means_what_it_would_have_meant_a_moment_later(self, tmp_path):
+        schema = "node Team { code: String @key  size: I32? }"
         with init(tmp_path / "u", schema) as graph:
-            run(graph, 'insert Team { code: "t" }')
-            with self.overtaking(graph, 1), pytest.raises(ExpectedVersionMismatch):
-                run(graph, body, retries=5)
-            assert sorted(nodes(graph, "Team")) == ["o1", "t"]
+            run(graph, 'insert Team { code: "t", size: 1 }')
+            with failpoints.arm(
+                "mutation.before_locks",
+                lambda _: run(graph, "update Team set { size: 2 } where size = 1"),
+                times=1,
+            ):
+                late = run(graph, "update Team set { size: 3 } where size = 1")
+            assert counts(late) == (0, 0)
+            assert late.commit is None
+            assert nodes(graph, "Team")["t"]["size"] == 2
+            with failpoints.arm(
+                "mutation.before_locks",
+                lambda _: run(graph, 'insert Team { code: "u", size: 2 }'),
+                times=1,
+            ):
+                assert counts(run(graph, "delete Team where size = 2")) == (2, 0)
+            assert nodes(graph, "Team") == {}
 
     def test_what_validation_looked_at_must_not_have_moved(self, graph):
         """Insert of an edge and delete of its end cannot both succeed, either way round."""
         with (
             failpoints.arm(
-                "mutation.prepared", lambda _: run(graph, 'delete Team where code = "t"'), times=1
+                "mutation.before_locks",
+                lambda _: run(graph, 'delete Team where code = "t"'),
+                times=1,
             ),
             pytest.raises(ExpectedVersionMismatch),
         ):
-            run(graph, 'insert In { from: "b", to: "t" }')
+            run(graph, 'insert In { from: "b", to: "t" }', retries=0)
         run(graph, 'insert Team { code: "t" }')
         with (
             failpoints.arm(
-                "mutation.prepared",
+                "mutation.before_locks",
                 lambda _: run(graph, 'insert In { from: "b", to: "t" }'),
                 times=1,
             ),
             pytest.raises(ExpectedVersionMismatch) as caught,
         ):
-            run(graph, 'delete Team where code = "t"')
+            run(graph, 'delete Team where code = "t"', retries=0)
         assert caught.value.details["table_key"] == "edge:In"
         assert ends(graph, "In") == [("b", "t")]
 
     def test_writes_to_other_tables_do_not_disturb(self, graph):
         with failpoints.arm(
-            "mutation.prepared", lambda _: run(graph, 'insert Log { text: "x" }'), times=1
+            "mutation.before_locks", lambda _: run(graph, 'insert Log { text: "x" }'), times=1
         ):
             run(graph, 'insert Team { code: "u" }')
         assert len(nodes(graph, "Log")) == 1

@@ -260,7 +260,7 @@ class TestNow:
                 run(other, 'insert N { k: "other", a: now() }')
 
             # The other write lands between this one's look at the graph and its commit.
-            with failpoints.arm("mutation.prepared", overtaken, times=1):
+            with failpoints.arm("mutation.before_locks", overtaken, times=1):
                 result = run(graph, 'insert N { k: "mine", a: now() }', retries=1)
             rows = nodes(graph, "N")
             assert rows["mine"]["a"] == result.commit.created_at // 1000

@@ -8,6 +8,7 @@ from typing import Literal
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.create import new_commit_id as new_ulid
+from omnigraph.manifest.handle import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.storage.handles import Table
@@ -89,13 +90,15 @@ class NothingToPublish(OmniGraphError):
 class Write:
     """One operation: everything its commit will make visible at once.
 
-    ``relied_on`` are the pins of tables whose content validation looked at without changing them;
-    ``ir_hash`` names the schema it was validated against. With ``only_if_changed`` a write that left
-    out every step ends with ``NothingToPublish``.
+    ``pin`` is the branch as the operation found it. ``relied_on`` are the pins of tables whose content
+    validation looked at without changing them; ``ir_hash`` names the schema it was validated against.
+    With ``exact_head`` the operation rests on the very head it was prepared on, and no other commit may
+    come between. With ``only_if_changed`` a write that left out every step ends with
+    ``NothingToPublish``.
     """
 
     writer: Writer
-    branch: str
+    pin: BranchPin
     intent: Intent
     tables: tuple[TableChange, ...] = ()
     created: tuple[NewDataset, ...] = ()
@@ -104,17 +107,28 @@ class Write:
     dropped: tuple[TableState, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
-    expected_manifest_version: int | None = None
+    exact_head: bool = False
     takes_graph_lock: bool = False
     ir_hash: str | None = None
     only_if_changed: bool = False
     operation_id: str = field(default_factory=new_ulid)
 
     @property
-    def expected(self) -> dict[str, int]:
-        """The versions the publish rests on, by table key."""
-        pins = [change.base for change in self.tables] + [*self.relied_on, *self.dropped]
-        versions = {pin.table_key: pin.table_version for pin in pins}
-        if self.expected_manifest_version is not None:
-            versions["__manifest"] = self.expected_manifest_version
-        return versions
+    def branch(self) -> str:
+        """The name of the branch it is meant for."""
+        return self.pin.name
+
+    @property
+    def expected(self) -> tuple[TableState, ...]:
+        """The pins that the publish rests on."""
+        return (*(change.base for change in self.tables), *self.relied_on, *self.dropped)
+
+    @property
+    def head_commit_id(self) -> str | None:
+        """The commit that must be the head, where the operation rests on it."""
+        return self.pin.head_commit_id if self.exact_head else None
+
+    @property
+    def touches_no_table(self) -> bool:
+        """Whether the publish is all there is to do."""
+        return not self.tables and not self.created

@@ -1,12 +1,36 @@
-"""Leftover forks: table branches that no manifest pins, in the way of a branch's first write."""
+"""Forks: what a table on its way through a commit is pinned as, and leftovers in the way of one.
+
+A leftover is a table branch that no manifest pins, where a branch's first write makes its own.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from omnigraph.commit.drift import HealFirst, covers
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BranchInUse, Contention
+from omnigraph.manifest.rows import TableState
+from omnigraph.storage.branch_refs import branch_of
+from omnigraph.storage.handles import Table
 from omnigraph.storage.tables import delete_branch, list_branches, remove_residue
+
+
+def pin_at(base: TableState, table: Table) -> TableState:
+    """The pin of a table as a commit leaves it, on the fork that the commit may have made."""
+    forked = table.ref.branch != base.table_branch
+    identifier = base.table_branch_id
+    if forked and table.ref.branch is not None:
+        fork = branch_of(table.ref)
+        identifier = None if fork is None else fork.identifier
+    return replace(
+        base,
+        table_version=table.version,
+        table_branch=table.ref.branch,
+        table_branch_id=identifier,
+        row_count=table.count_rows(),
+    )
 
 
 def refuse_claimed(pending: list[Sidecar], branch: str, locations: set[str]) -> None:

@@ -22,7 +22,7 @@ from omnigraph.commit.changes import (
 from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
 from omnigraph.commit.early import needs_fork, stage_early, stage_step
-from omnigraph.commit.forks import reclaim_fork, refuse_claimed
+from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_claimed
 from omnigraph.commit.heal import heal
 from omnigraph.commit.observe import has_moved, observe
 from omnigraph.commit.publishing import publish_held
@@ -46,9 +46,10 @@ from omnigraph.errors import (
 from omnigraph.manifest.create import new_commit_id
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import Changes, check_expected
+from omnigraph.manifest.publisher import MANIFEST_KEY, Changes, check_expected
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.tables import (
     CommitMisplaced,
@@ -58,10 +59,12 @@ from omnigraph.storage.tables import (
     transaction_uuid,
     transactions_after,
 )
+from omnigraph.storage.waiting import Patience, Purpose
 
 logger = logging.getLogger(__name__)
 
 MOMENTS = (
+    "before_locks",
     "before_phase_a",
     "before_phase_b",
     "before_fork",
@@ -78,75 +81,106 @@ POINTS = {
 }
 
 
-def commit(space: Workspace, write: Write) -> GraphCommit:
-    """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files."""
+class MoreLocks(Exception):
+    """The write touches tables that its caller did not lock beforehand."""
+
+
+def commit(
+    space: Workspace,
+    write: Write,
+    patience: Patience | None = None,
+    held: HeldLocks | None = None,
+) -> GraphCommit:
+    """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files.
+
+    A caller that holds the locks already (``held``) gets ``MoreLocks`` when they do not cover the write,
+    and ``HealFirst`` when a dead writer must be recovered before: both need the locks to be free.
+    """
+    names = lock_names(space, write)
+    if held is not None and not names <= set(held.names):
+        raise MoreLocks
     staged = stage_early(space, write)
+    if held is not None:
+        return _Commit(space, write, staged, held).run()
+    failpoints.hit(POINTS[write.writer, "before_locks"])
+    patience = Patience() if patience is None else patience
     try:
-        return _Commit(space, write, staged).run()
+        with space.locks.acquire(names, patience, purpose_of(write)) as taken:
+            return _Commit(space, write, staged, taken).run()
     except HealFirst:
         # A writer that died after its last table commit: finish its work, then look again.
         heal(space)
     try:
-        return _Commit(space, write, staged).run()
+        with space.locks.acquire(names, patience, purpose_of(write)) as taken:
+            return _Commit(space, write, staged, taken).run()
     except HealFirst as stuck:
         raise rollback_needed(str(stuck)) from None
+
+
+def lock_names(space: Workspace, write: Write) -> set[str]:
+    """The locks that a write needs from its checks to Phase D."""
+    tables = [*write.expected, *(new.state for new in write.created)]
+    names = {space.lock_name(table.location, write.branch) for table in tables}
+    if write.exact_head or write.touches_no_table:
+        names.add(space.locks.head_lock(write.branch))
+    if write.takes_graph_lock:
+        names.add(space.locks.graph_lock())
+    return names
+
+
+def purpose_of(write: Write) -> Purpose:
+    """What those are told who wait for its locks."""
+    slow = any(needs_fork(change.base, write.branch) or len(change.steps) > 1
+               for change in write.tables)  # fmt: skip
+    return Purpose(write.writer, slow)
 
 
 class _Commit:
     """One run through the phases."""
 
-    def __init__(self, space: Workspace, write: Write, staged: dict[str, Staged]) -> None:
+    def __init__(
+        self, space: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
+    ) -> None:
         self.space = space
         self.write = write
         self.staged = staged
+        self.held = held
         self.effects = 0
         self.changed = False
 
     def run(self) -> GraphCommit:
-        with self.space.locks.acquire(self._lock_names()) as held:
-            self.held = held
-            state = self._checked_state()
-            self.identifier = state.identifier
-            if not self.write.tables and not self.write.created:
-                # The publish alone is atomic: there is nothing a recovery could finish or undo,
-                # and without table locks nobody could tell a live writer from a dead one.
-                return self._publish([])
-            self._make_room(state.head.graph_id)
-            sidecar = sidecar_of(
-                self.write, state.head.graph_id, state.identifier, self.forks, held
-            )
+        state = self._checked_state()
+        if self.write.touches_no_table:
+            # The publish alone is atomic: there is nothing a recovery could finish or undo.
             self._hit("before_phase_a")
-            held.check()
-            write_sidecar(self.space, sidecar)
-            try:
-                self._hit("before_phase_b")
-                pins = self._phase_b()
-            except OmniGraphError as error:
-                raise self._after_failure(sidecar, error) from error
-            self._hit("after_phase_b_before_phase_c")
-            commit = self._phase_c(sidecar, pins)
-            self._hit("after_phase_c_before_phase_d")
-            self._phase_d(sidecar)
-            return commit
+            return self._publish([])
+        self._make_room(state.head.graph_id)
+        sidecar = sidecar_of(self.write, state.head.graph_id, self.forks, self.held)
+        self._hit("before_phase_a")
+        self.held.check()
+        write_sidecar(self.space, sidecar)
+        try:
+            self._hit("before_phase_b")
+            pins = self._phase_b()
+        except OmniGraphError as error:
+            raise self._after_failure(sidecar, error) from error
+        self._hit("after_phase_b_before_phase_c")
+        commit = self._phase_c(sidecar, pins)
+        self._hit("after_phase_c_before_phase_d")
+        self._phase_d(sidecar)
+        return commit
 
     def _hit(self, moment: str) -> None:
         failpoints.hit(POINTS[self.write.writer, moment])
-
-    def _lock_names(self) -> list[str]:
-        write = self.write
-        tables = [change.base for change in write.tables]
-        tables += [*write.relied_on, *write.dropped, *(new.state for new in write.created)]
-        names = [self.space.lock_name(table.location, write.branch) for table in tables]
-        return [*names, self.space.locks.graph_lock()] if write.takes_graph_lock else names
 
     # -- the checks, under the locks
 
     def _checked_state(self) -> BranchState:
         state = self.space.manifest.state(self.write.branch)
         refuse_newer(state.table)
+        self._check_branch(state)
         self._check_schema(state.head)
-        check_expected(state.head, self.write.expected)
-        self._check_lineages(state.head)
+        check_expected(state.head, self.write.expected, self.write.head_commit_id)
         graph_id = state.head.graph_id
         self.tables: dict[str, Table] = {}
         self.forks: set[str] = set()
@@ -166,20 +200,10 @@ class _Commit:
         if self.write.ir_hash is not None and self.write.ir_hash != head.ir_hash:
             raise SchemaConflict("the schema changed while the write was prepared; run it again")
 
-    def _check_lineages(self, head: Head) -> None:
-        """Version numbers repeat on other branches and incarnations of a table: compare those too."""
-        write = self.write
-        bases = [change.base for change in write.tables] + [*write.relied_on, *write.dropped]
-        for base in bases:
-            pin = head.tables[base.table_key]
-            if (pin.incarnation, pin.table_branch) != (base.incarnation, base.table_branch):
-                raise ExpectedVersionMismatch(
-                    f"{base.table_key} is another table, or on another branch, than the one read; "
-                    "read again and retry",
-                    table_key=base.table_key,
-                    expected=base.table_version,
-                    actual=0,
-                )
+    def _check_branch(self, state: BranchState) -> None:
+        """A branch that was made again under its name is another branch, whatever is on it."""
+        if state.identifier != self.write.pin.identifier:
+            raise branch_remade(self.write)
 
     def _make_room(self, graph_id: str) -> None:
         """Before Phase A nothing may lie where this operation will make a fork or a table.
@@ -248,12 +272,7 @@ class _Commit:
         return table
 
     def _pin(self, change: TableChange, table: Table) -> TableState:
-        return replace(
-            change.base,
-            table_version=table.version,
-            table_branch=table.ref.branch,
-            row_count=table.count_rows(),
-        )
+        return pin_at(change.base, table)
 
     def _run_inline(self, step: InlineStep, table: Table) -> Table:
         self._hit("before_table_commit")
@@ -366,10 +385,11 @@ class _Commit:
             self.space,
             self.held,
             write.branch,
-            self.identifier,
+            write.pin.identifier,
             changes,
             write.expected,
             write.intent,
+            write.head_commit_id,
         )
 
     def _phase_d(self, sidecar: Sidecar) -> None:
@@ -381,6 +401,17 @@ class _Commit:
                 sidecar.name,
                 error,
             )
+
+
+def branch_remade(write: Write) -> ExpectedVersionMismatch:
+    """The lost race of a write whose branch was deleted and made again under its name."""
+    first = min(write.expected, key=lambda state: state.table_key, default=None)
+    return ExpectedVersionMismatch(
+        f"branch `{write.branch}` was deleted and made again meanwhile; read again and retry",
+        table_key=MANIFEST_KEY if first is None else first.table_key,
+        expected=0 if first is None else first.table_version,
+        actual=0,
+    )
 
 
 def _recovery_required(sidecar: Sidecar, error: OmniGraphError) -> RecoveryRequired:

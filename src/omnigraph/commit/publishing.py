@@ -7,13 +7,13 @@ would turn a finished operation into one that somebody has to recover.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from omnigraph import settings
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import Contention
 from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage.locks import HeldLocks
 
 
@@ -23,8 +23,9 @@ def publish_held(
     branch: str,
     identifier: str | None,
     changes: Changes,
-    expected: Mapping[str, int],
+    expected: Sequence[TableState],
     intent: Intent,
+    head_commit_id: str | None = None,
 ) -> GraphCommit:
     """Publish, trying again for as long as one waits for a lock."""
     deadline = time.monotonic() + settings.LOCK_WAIT_MS.get() / 1000
@@ -39,6 +40,7 @@ def publish_held(
                 expected,
                 intent,
                 identifier=identifier,
+                head_commit_id=head_commit_id,
                 unchecked=not expected,
                 may_have_landed=again,
             )

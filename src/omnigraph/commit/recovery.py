@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from omnigraph import failpoints
@@ -25,6 +25,7 @@ from omnigraph.commit.classify import (
     is_restorable,
     restore_uuid,
 )
+from omnigraph.commit.forks import pin_at
 from omnigraph.commit.observe import compare_schema, observe
 from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
@@ -99,7 +100,7 @@ def _recover(
 def _holds(state: BranchState, sidecar: Sidecar) -> bool:
     """Whether everything the operation was validated against is still so."""
     try:
-        check_expected(state.head, sidecar.expected)
+        check_expected(state.head, sidecar.expected, sidecar.head_commit_id)
     except ExpectedVersionMismatch:
         return False
     return True
@@ -113,9 +114,10 @@ def _live_branch(space: Workspace, sidecar: Sidecar) -> BranchState | None:
     if sidecar.branch == MAIN:
         return space.manifest.state(MAIN)
     live = space.manifest.branches().get(sidecar.branch)
-    if live is None or live.identifier != sidecar.branch_identifier:
+    if live is None or live.identifier != sidecar.pin.identifier:
         return None
-    return space.manifest.state(sidecar.branch)
+    state = space.manifest.state(sidecar.branch)
+    return state if state.identifier == sidecar.pin.identifier else None
 
 
 def _already_published(space: Workspace, state: BranchState, sidecar: Sidecar) -> Recovery | None:
@@ -189,14 +191,7 @@ class _Work:
             # At the version that was judged: what came after it is nobody's we know.
             ref = self.space.ref(entry.base.location).on(entry.table_branch, seen.head)
             head = open_table(ref)
-            pins.append(
-                replace(
-                    entry.base,
-                    table_version=head.version,
-                    table_branch=head.ref.branch,
-                    row_count=head.count_rows(),
-                )
-            )
+            pins.append(pin_at(entry.base, head))
         registered = set(sidecar.registered)
         changes = Changes(
             tables=tuple(pin for pin in pins if pin.incarnation not in registered),
@@ -212,7 +207,7 @@ class _Work:
             actor_id=RECOVERY_ACTOR,
             facts={**sidecar.intent.facts, "recovery": recovery.facts()},
         )
-        return self._publish(changes, sidecar.expected, intent, recovery)
+        return self._publish(changes, sidecar.expected, intent, recovery, sidecar.head_commit_id)
 
     def roll_back(self) -> Recovery:
         restored: list[TableState] = []
@@ -242,11 +237,11 @@ class _Work:
             facts={"recovery": recovery.facts()},
         )
         # A table the manifest pins now is pinned until then; the others are nobody's by then.
-        expected = {
-            pin.table_key: pin.table_version
+        expected = [
+            pin
             for entry, pin in zip(self.sidecar.tables, self.pins, strict=True)
             if pin is not None and not entry.created_dataset
-        }
+        ]
         return self._publish(Changes(tables=tuple(restored)), expected, intent, recovery)
 
     def _undo(
@@ -281,19 +276,21 @@ class _Work:
     def _publish(
         self,
         changes: Changes,
-        expected: Mapping[str, int],
+        expected: Sequence[TableState],
         intent: Intent,
         recovery: Recovery,
+        head_commit_id: str | None = None,
     ) -> Recovery:
         failpoints.hit(BEFORE_PUBLISH)
         commit = publish_held(
             self.space,
             self.held,
             self.sidecar.branch,
-            self.sidecar.branch_identifier,
+            self.sidecar.pin.identifier,
             changes,
             expected,
             intent,
+            head_commit_id,
         )
         failpoints.hit(AFTER_PUBLISH)
         return _close(

@@ -18,13 +18,14 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS, Write, Writer
 from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import CorruptSidecar, StorageError
+from omnigraph.manifest.handle import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.faults import AlreadyExists, InvalidText, NotFound
 from omnigraph.storage.locks import HeldLocks
 
-SIDECAR_VERSION = 1
+SIDECAR_VERSION = 2
 
 SIDECAR_WRITE = failpoints.declare("recovery.sidecar_write")
 SIDECAR_DELETE = failpoints.declare("recovery.sidecar_delete")
@@ -59,11 +60,10 @@ class Sidecar:
     operation_id: str
     graph_id: str
     writer: Writer
-    branch: str
-    branch_identifier: str | None
+    pin: BranchPin
     intent: Intent
     tables: tuple[TableEntry, ...]
-    expected: Mapping[str, int]
+    expected: tuple[TableState, ...]
     locks: tuple[str, ...]
     owner: Mapping[str, Any]
     registered: tuple[int, ...] = ()
@@ -71,6 +71,17 @@ class Sidecar:
     dropped: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
+    exact_head: bool = False
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch it was meant for."""
+        return self.pin.name
+
+    @property
+    def head_commit_id(self) -> str | None:
+        """The commit that had to be the head, where the operation rests on it."""
+        return self.pin.head_commit_id if self.exact_head else None
 
     @property
     def name(self) -> str:
@@ -82,9 +93,7 @@ class Sidecar:
         return json.dumps({"schema_version": SIDECAR_VERSION, **asdict(self)}, ensure_ascii=False)
 
 
-def sidecar_of(
-    write: Write, graph_id: str, branch_identifier: str | None, forks: set[str], held: HeldLocks
-) -> Sidecar:
+def sidecar_of(write: Write, graph_id: str, forks: set[str], held: HeldLocks) -> Sidecar:
     """The sidecar of a write; `forks` are the locations that get a table branch."""
     target = lance_branch(write.branch)
     entries = [
@@ -106,8 +115,7 @@ def sidecar_of(
         operation_id=write.operation_id,
         graph_id=graph_id,
         writer=write.writer,
-        branch=write.branch,
-        branch_identifier=branch_identifier,
+        pin=write.pin,
         intent=write.intent,
         tables=tuple(entries),
         expected=write.expected,
@@ -118,6 +126,7 @@ def sidecar_of(
         dropped=tuple(table.incarnation for table in write.dropped),
         schema=write.schema,
         adopted=write.adopted,
+        exact_head=write.exact_head,
     )
 
 
@@ -202,9 +211,14 @@ def read_sidecar(name: str, text: str) -> Sidecar:
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(name, error) from error
     if version != SIDECAR_VERSION:
+        older = isinstance(version, int) and version < SIDECAR_VERSION
+        way = (
+            "open the graph once with the omnigraph that wrote it"
+            if older
+            else "upgrade omnigraph first"
+        )
         raise CorruptSidecar(
-            f"{name} has version {version!r} and this omnigraph knows {SIDECAR_VERSION}: upgrade "
-            "omnigraph first",
+            f"{name} has version {version!r} and this omnigraph knows {SIDECAR_VERSION}: {way}",
             file=name,
         )
     try:
@@ -241,7 +255,9 @@ def _decoded(document: dict[str, Any]) -> Sidecar:
         **{
             **document,
             "writer": cast("Writer", document["writer"]),
+            "pin": BranchPin(**document["pin"]),
             "intent": Intent(**document["intent"]),
+            "expected": tuple(TableState(**state) for state in document["expected"]),
             "tables": tables,
             "locks": tuple(document["locks"]),
             "registered": tuple(document["registered"]),

@@ -28,7 +28,9 @@ class Workspace:
 
     def pinned(self, state: TableState) -> TableRef:
         """The address of a table at its pinned version."""
-        return self.ref(state.location).on(state.table_branch, state.table_version)
+        return self.ref(state.location).on(
+            state.table_branch, state.table_version, state.table_branch_id
+        )
 
     def lock_name(self, location: str, branch: str) -> str:
         """The lock of a table on a graph branch."""

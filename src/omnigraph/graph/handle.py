@@ -48,8 +48,9 @@ class LoadOptions(TypedDict, total=False):
     """What every load takes: how records meet what is there, where, and under which condition.
 
     ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
-    first. ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a lost race
-    again. ``rejects`` names a file that gets every bad record. ``progress`` is called with a
+    first. ``if_commit`` refuses unless the branch is at that commit. A lost race is run again:
+    ``retries`` None (the default) as long as locks are waited for, a number at most so often.
+    ``rejects`` names a file that gets every bad record. ``progress`` is called with a
     ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
     ``spark_master`` and ``spark_conf`` say how to make one.
     """
@@ -63,7 +64,7 @@ class LoadOptions(TypedDict, total=False):
     spark_conf: Mapping[str, str] | None
     actor: str | None
     if_commit: str | None
-    retries: int
+    retries: int | None
     rejects: str | Path | None
     progress: ProgressCallback | None
 
@@ -287,7 +288,7 @@ class Graph:
                 None if from_branch is None else trimmed(from_branch),
                 actor if actor is not None else self.actor,
                 options.get("if_commit"),
-                options.get("retries", 0),
+                options.get("retries"),
                 None if rejects is None else Path(rejects),
                 self.embedder,
                 options.get("progress"),
@@ -304,33 +305,29 @@ class Graph:
         branch: str = MAIN,
         actor: str | None = None,
         if_commit: str | None = None,
-        retries: int = 0,
+        retries: int | None = None,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
-        ``if_commit`` refuses unless the branch is at that commit; ``retries`` runs a mutation that only
-        inserts again when another writer was faster.
+        ``if_commit`` refuses unless the branch is at that commit. A lost race is run again: ``retries``
+        None as long as locks are waited for, a number at most so often, 0 never.
         """
         from omnigraph.commit.heal import heal
-        from omnigraph.write.mutate import Request, mutate
+        from omnigraph.write.mutate import Checked, Request, mutate
 
         self.ensure_writable()
         text, filename = read_source(source)
         target = trimmed(branch)
         heal(self.space)
-        ir_hash, catalog = self.schema.pinned()
-        plan = self.plans.mutation(catalog, text, name, filename)
-        request = Request(
-            plan,
-            bind(plan.params, params),
-            target,
-            actor if actor is not None else self.actor,
-            if_commit,
-            retries,
-            self.embedder,
-            ir_hash,
-        )
-        return mutate(self.space, catalog, request)
+
+        def check() -> Checked:
+            ir_hash, catalog = self.schema.pinned()
+            plan = self.plans.mutation(catalog, text, name, filename)
+            return Checked(catalog, ir_hash, plan, bind(plan.params, params))
+
+        who = actor if actor is not None else self.actor
+        request = Request(check, target, who, if_commit, retries, self.embedder)
+        return mutate(self.space, request)
 
     def ensure_indices(
         self,

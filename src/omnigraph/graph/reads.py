@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind
 from omnigraph.lang.schema.catalog import Catalog
@@ -13,6 +15,7 @@ from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import now_us
+from omnigraph.manifest.handle import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.profile import Profile, Profiled, timed
 from omnigraph.read.results import QueryResult
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.handle import Graph
     from omnigraph.read.explain import Explanation
 
+Answer = TypeVar("Answer")
 Given = Mapping[str, Any] | None
 
 
@@ -33,6 +37,28 @@ def query(
     profile: Profile | None = None,
 ) -> QueryResult:
     """Run a read on one snapshot."""
+    return _while_it_lives(target, lambda: _query(graph, source, name, params, target, profile))
+
+
+def _while_it_lives(target: Target, read: Callable[[], Answer]) -> Answer:
+    """Run a read of a branch again when that branch was deleted and made again under it.
+
+    One that is gone answers so when it is asked for again; a commit or version is what it is.
+    """
+    for _ in range(REMADE_ATTEMPTS if target.names_a_head else 0):
+        with suppress(HistoryReclaimed):
+            return read()
+    return read()
+
+
+def _query(
+    graph: Graph,
+    source: str | Path,
+    name: str | None,
+    params: Given,
+    target: Target,
+    profile: Profile | None,
+) -> QueryResult:
     with timed(profile, "snapshot"):
         snapshot, catalog = resolve(graph, target)
     with timed(profile, "plan"):
@@ -62,11 +88,14 @@ def explain_query(
     """Describe a read; parameters may be left out, and are checked when they are given."""
     from omnigraph.read.explain import explain
 
-    snapshot, catalog = resolve(graph, target)
-    plan = _plan(graph, catalog, source, name)
-    if params is not None:
-        bind(plan.params, params)
-    return explain(graph.reader.view(snapshot, catalog), plan, target)
+    def described() -> Explanation:
+        snapshot, catalog = resolve(graph, target)
+        plan = _plan(graph, catalog, source, name)
+        if params is not None:
+            bind(plan.params, params)
+        return explain(graph.reader.view(snapshot, catalog), plan, target)
+
+    return _while_it_lives(target, described)
 
 
 def resolve(graph: Graph, target: Target) -> tuple[Snapshot, Catalog]:

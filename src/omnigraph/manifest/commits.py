@@ -13,7 +13,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.handle import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit, Head
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.table_errors import TableMissing, VersionMissing
@@ -87,6 +87,24 @@ def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
         f"no live branch holds the commit `{graph_commit_id}`; list the commits to see which there are",
         graph_commit_id=graph_commit_id,
     )
+
+
+MAINTENANCE = frozenset({"optimize", "ensure_indices"})
+
+
+def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str) -> bool:
+    """Whether a branch's head is that commit, or only maintenance came after it.
+
+    A maintenance commit changes no content, so it counts as its first parent.
+    """
+    commit: GraphCommit | None = state.head.commit
+    while commit is not None:
+        if commit.graph_commit_id == graph_commit_id:
+            return True
+        if commit.operation not in MAINTENANCE or commit.parent_commit_id is None:
+            return False
+        commit = manifest.commit(state, commit.parent_commit_id)
+    return False
 
 
 def resolve(manifest: Manifest, target: Target) -> Snapshot:

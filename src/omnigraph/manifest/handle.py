@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
@@ -18,14 +18,30 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
+from omnigraph.storage.branch_refs import TableBranch, read_branch
 from omnigraph.storage.handles import Table, TableRef, manifest_path, open_table
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table_branches import TableBranch, list_branches, read_branch
+from omnigraph.storage.table_branches import list_branches
 from omnigraph.storage.table_errors import TableMissing
 from omnigraph.storage.uris import Root
 
 PROBE_AHEAD = 16
+REMADE_ATTEMPTS = 3
+"""How often a branch may be deleted and made again while its state is read, before that is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPin:
+    """A branch as an operation found it: what it prepares there is meant for no other state.
+
+    ``identifier`` is the Lance identifier of the branch of the manifest, None for `main`. A branch of
+    the same name with another identifier is another branch, whatever its version numbers are.
+    """
+
+    name: str
+    identifier: str | None
+    head_commit_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +57,11 @@ class BranchState:
     table: Table
     head: Head
     mark: str | None = None
+
+    @property
+    def pin(self) -> BranchPin:
+        """What an operation that starts here remembers of the branch."""
+        return BranchPin(self.name, self.identifier, self.head.commit.graph_commit_id)
 
 
 class Manifest:
@@ -66,6 +87,12 @@ class Manifest:
 
     def state(self, branch: str) -> BranchState:
         """The newest state of a branch, whoever published it."""
+        for _ in range(REMADE_ATTEMPTS):
+            with suppress(_BranchRemade):
+                return self._state(branch)
+        return self._state(branch)
+
+    def _state(self, branch: str) -> BranchState:
         known = self._states.get(branch)
         ref = self._branch_ref(branch)
         with self._unless_deleted(branch, ref.identifier):
@@ -74,7 +101,7 @@ class Manifest:
                 if table is None:
                     return known
             else:
-                table = self._open(branch)
+                table = self._open(branch, ref.identifier)
             head = read_head_row(table)
         self._refuse_another_graph(head)
         state = BranchState(
@@ -97,8 +124,9 @@ class Manifest:
 
     def at_version(self, branch: str, version: int) -> Head:
         """The head row of a branch as it was at one Lance version."""
-        with self._unless_deleted(branch, self._branch_ref(branch).identifier):
-            return read_head_row(open_table(self._table_ref(branch).at(version)))
+        identifier = self._branch_ref(branch).identifier
+        with self._unless_deleted(branch, identifier):
+            return read_head_row(open_table(self._table_ref(branch, identifier).at(version)))
 
     def _remember(self, state: BranchState) -> BranchState:
         with self._lock:
@@ -128,7 +156,10 @@ class Manifest:
             yield
         except StorageError:
             if self._branch_ref(branch).identifier != identifier:
-                raise branch_not_found(branch) from None
+                raise _BranchRemade(
+                    f"branch `{branch}` was deleted and made again while it was read; ask again",
+                    branch=branch,
+                ) from None
             raise
 
     def _refuse_another_graph(self, head: Head) -> None:
@@ -141,12 +172,12 @@ class Manifest:
                 "was opened; open it again"
             )
 
-    def _table_ref(self, branch: str) -> TableRef:
-        return self.ref if branch == MAIN else self.ref.on(branch)
+    def _table_ref(self, branch: str, identifier: str | None) -> TableRef:
+        return self.ref if branch == MAIN else self.ref.on(branch, branch_id=identifier)
 
-    def _open(self, branch: str) -> Table:
+    def _open(self, branch: str, identifier: str | None) -> Table:
         try:
-            return open_table(self._table_ref(branch))
+            return open_table(self._table_ref(branch, identifier))
         except TableMissing:
             if branch == MAIN:
                 raise self._no_graph() from None
@@ -168,7 +199,7 @@ class Manifest:
             if self._is_unchanged(known):
                 return None
             self.forget(known.name)
-            return self._open(known.name)
+            return self._open(known.name, known.identifier)
         version += 1
         for _ in range(PROBE_AHEAD):
             if not table.has_version(version + 1):
@@ -230,6 +261,10 @@ class Manifest:
 class _Ref:
     identifier: str | None
     parent_version: int
+
+
+class _BranchRemade(BranchNotFound):
+    """The branch that was asked is gone, and another has its name."""
 
 
 def branch_not_found(branch: str) -> BranchNotFound:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,33 +79,35 @@ def publish(
     manifest: Manifest,
     branch: str,
     changes: Changes,
-    expected: Mapping[str, int],
+    expected: Iterable[TableState],
     intent: Intent,
     *,
     identifier: str | None = None,
+    head_commit_id: str | None = None,
     unchecked: bool = False,
     may_have_landed: bool = False,
 ) -> GraphCommit:
     """Make table versions, schema and commit visible at once, or nothing.
 
-    ``expected`` holds the version of every table written or relied on, and may hold the head's
-    manifest version under ``__manifest``. ``identifier`` is the branch incarnation the operation
-    is meant for: another branch of that name does not get it. Only an operation that relies on
-    nothing says ``unchecked``. A caller that tried before says ``may_have_landed``: a commit of that
-    id that is there already is then the answer.
+    ``expected`` are the pins of all tables written or relied on. ``identifier`` is that of the branch
+    the operation is meant for (None for `main`): another branch of that name does not get it. With
+    ``head_commit_id`` the head must still be that commit. Only an operation that relies on nothing
+    says ``unchecked``. A caller that tried before says ``may_have_landed``: a commit of that id that
+    is there already is then the answer.
     """
-    if not expected and not unchecked:
+    expected = tuple(expected)
+    if not expected and head_commit_id is None and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = _current(manifest, branch)
-        if identifier is not None and state.identifier != identifier:
+        if state.identifier != identifier:
             raise branch_not_found(branch)
         landed = (
             manifest.commit(state, intent.graph_commit_id) if attempt or may_have_landed else None
         )
         if landed is not None:
             return landed
-        check_expected(state.head, expected)
+        check_expected(state.head, expected, head_commit_id)
         commit = _commit_of(state, intent)
         head, new_rows = _rows(manifest, state, changes, commit)
         try:
@@ -180,22 +182,41 @@ def record_place(manifest: Manifest) -> None:
     raise _contention(MAIN)
 
 
-def check_expected(head: Head, expected: Mapping[str, int]) -> None:
-    """Refuse when a table moved: the first one in key order is reported."""
-    for table_key in sorted(expected):
-        if table_key == MANIFEST_KEY:
-            actual = head.commit.manifest_version
-        else:
-            pinned = head.tables.get(table_key)
-            actual = pinned.table_version if pinned is not None else 0
-        if actual != expected[table_key]:
-            raise ExpectedVersionMismatch(
-                f"{table_key} moved from version {expected[table_key]} to {actual} meanwhile; "
-                "read again and retry",
-                table_key=table_key,
-                expected=expected[table_key],
-                actual=actual,
-            )
+def check_expected(
+    head: Head, expected: Iterable[TableState], head_commit_id: str | None = None
+) -> None:
+    """Refuse when a table moved, or became another one; the first in key order is reported.
+
+    With ``head_commit_id`` the head must be that commit, too.
+    """
+    for wanted in sorted(expected, key=lambda state: state.table_key):
+        pinned = head.tables.get(wanted.table_key)
+        if pinned is None or pinned.identity != wanted.identity:
+            raise _moved(wanted, pinned)
+    if head_commit_id not in {None, head.commit.graph_commit_id}:
+        raise ExpectedVersionMismatch(
+            f"the branch moved from commit {head_commit_id} to {head.commit.graph_commit_id} "
+            "meanwhile; read again and retry",
+            table_key=MANIFEST_KEY,
+            expected=0,
+            actual=head.commit.manifest_version,
+        )
+
+
+def _moved(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMismatch:
+    """A table that was replaced by another one under its name has no version any more: 0."""
+    actual = 0
+    if pinned is not None and pinned.incarnation == wanted.incarnation:
+        actual = pinned.table_version
+    if actual == wanted.table_version:
+        actual = 0  # the same number on another branch
+    became = f"moved from version {wanted.table_version} to {actual}" if actual else "was replaced"
+    return ExpectedVersionMismatch(
+        f"{wanted.table_key} {became} meanwhile; read again and retry",
+        table_key=wanted.table_key,
+        expected=wanted.table_version,
+        actual=actual,
+    )
 
 
 def _commit_of(state: BranchState, intent: Intent) -> GraphCommit:

@@ -15,9 +15,9 @@ from omnigraph.manifest.handle import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_place
 from omnigraph.manifest.snapshot import Target
+from omnigraph.storage.branch_refs import TableBranch
 from omnigraph.storage.handles import TableRef
 from omnigraph.storage.table_branches import (
-    TableBranch,
     create_branch,
     delete_branch,
     remove_residue,
@@ -39,6 +39,8 @@ class BranchCreated:
     from_: str
     head_commit_id: str
     version: int
+    identifier: str | None = None
+    """What tells this branch from any other that is ever called the same."""
 
     def to_json(self) -> dict[str, Any]:
         """The public form."""
@@ -73,7 +75,9 @@ def create_ref(manifest: Manifest, name: object, source: object) -> BranchCreate
     manifest.forget(new)
     created = manifest.state(new)
     commit = created.head.commit
-    return BranchCreated(new, origin, commit.graph_commit_id, commit.manifest_version)
+    return BranchCreated(
+        new, origin, commit.graph_commit_id, commit.manifest_version, created.identifier
+    )
 
 
 def _source(manifest: Manifest, source: object) -> str:

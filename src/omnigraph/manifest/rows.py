@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import StorageError
@@ -32,7 +32,11 @@ SCHEMA = "schema"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a snapshot pins for one table: a version of one incarnation on one table branch."""
+    """What a snapshot pins for one table: a version of one incarnation on one table branch.
+
+    A branch name can be deleted and used again, and version numbers then repeat:
+    ``table_branch_id`` is the Lance identifier of that very branch, None on the main lineage.
+    """
 
     table_key: str
     incarnation: int
@@ -40,6 +44,12 @@ class TableState:
     table_version: int
     table_branch: str | None
     row_count: int
+    table_branch_id: str | None = None
+
+    @property
+    def identity(self) -> tuple[int, str | None, str | None, int]:
+        """What tells this state of the table from every other one, whatever it is called."""
+        return self.incarnation, self.table_branch, self.table_branch_id, self.table_version
 
     def to_json(self) -> dict[str, Any]:
         """The public fields (surfaces: `snapshot`)."""
@@ -185,7 +195,9 @@ def version_row(state: TableState) -> Row:
         table_version=state.table_version,
         table_branch=state.table_branch,
         row_count=state.row_count,
-        metadata=_dump({"incarnation": state.incarnation}),
+        metadata=_dump(
+            {"incarnation": state.incarnation, "table_branch_id": state.table_branch_id}
+        ),
     )
 
 
@@ -216,10 +228,7 @@ def commit_row(commit: GraphCommit) -> Row:
 
 def head_row(head: Head) -> Row:
     """The head of a branch."""
-    tables = [
-        [s.table_key, s.incarnation, s.location, s.table_version, s.table_branch, s.row_count]
-        for s in head.tables.values()
-    ]
+    tables = [astuple(state) for state in head.tables.values()]
     document = {
         "graph_id": head.graph_id,
         "root": head.root,
@@ -323,6 +332,7 @@ def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
             _version(pinned),
             pinned.table_branch,
             pinned.row_count or 0,
+            json.loads(pinned.metadata or "{}").get("table_branch_id"),
         )
     return dict(sorted(states.items()))
 

@@ -67,6 +67,11 @@ class Target:
             raise BadRequest("a version is a whole number")
         return cls(branch=MAIN if branch is None else trimmed(branch), version=version)
 
+    @property
+    def names_a_head(self) -> bool:
+        """Whether this means whatever a branch's newest commit is when it is asked for."""
+        return self.snapshot is None and self.version is None
+
     def to_json(self) -> dict[str, Any]:
         """The public form; a version appears only where one was given."""
         named: dict[str, Any] = {"branch": self.branch, "snapshot": self.snapshot}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.commit.workspace import Workspace
-from omnigraph.errors import Conflict
 from omnigraph.pipeline.datasource_merge import image_rows
 from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, ReadRecords, stored_rows
@@ -40,19 +39,9 @@ from omnigraph.write.ensure_indices import Builds, build_here
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RETRIES = 3
-"""A whole job is not thrown away because another writer came between its last look and its commit."""
-
 
 def commit_rows(space: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
     """Judge the rows of all tasks together, and publish them as one commit."""
-    identifier = space.manifest.state(plan.options.branch).identifier
-    if identifier != plan.branch_identifier:
-        raise Conflict(
-            f"the branch `{plan.options.branch}` was deleted and made again while rows were "
-            "written for it; write them again",
-            branch=plan.options.branch,
-        )
     ordered = sorted(written, key=lambda one: one.partition)
     with scratch() as directory:
         inputs = LoadInput(directory)
@@ -66,8 +55,8 @@ def commit_rows(space: Workspace, plan: WritePlan, written: Sequence[Written]) -
             plan.mode,
             plan.options.branch,
             actor_id=plan.options.actor,
-            retries=RETRIES,
             ir_hash=plan.ir_hash,
+            branch_id=plan.branch_identifier,
         )
         result = load(space, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
     # Images that had to be read again as rows are of no use any more.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from omnigraph import settings
+from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
@@ -22,8 +23,6 @@ from omnigraph.errors import (
     BadRequest,
     BranchExists,
     BranchNotFound,
-    Contention,
-    ExpectedVersionMismatch,
     OmniGraphError,
     SchemaConflict,
 )
@@ -53,7 +52,6 @@ from omnigraph.validate.change_set import (
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.write.branches import create_branch, discard_branch
-from omnigraph.write.conditional import check_precondition, commit_conditionally
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
 REPEATED = """
@@ -75,7 +73,8 @@ def load(
 ) -> LoadResult:
     """Run a load; a lost race is tried again as often as the caller allows.
 
-    ``engine`` is given for records that were read elsewhere; otherwise the request decides.
+    Records are read once, and rows that were written as files stay as they are: only what depends on
+    the head of the branch is done again. ``engine`` is given for records that were read elsewhere; otherwise the request decides.
     """
     if request.mode not in MODES:
         raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
@@ -87,20 +86,18 @@ def load(
         work = _Load(space, catalog, request, engine, directory)
         work.read()
         with _target(space, request) as created:
-            result = _write(space, work)
+            heal(space)
+            attempts = Attempts(
+                space,
+                "load",
+                request.branch,
+                request.retries,
+                request.if_commit,
+                request.branch_id,
+                one_schema=True,
+            )
+            result = attempts.run(work.write)
     return replace(result, base_branch=request.from_branch, branch_created=created, note=note)
-
-
-def _write(space: Workspace, work: _Load) -> LoadResult:
-    retries = work.request.retries
-    while True:
-        heal(space)
-        try:
-            return work.write()
-        except (ExpectedVersionMismatch, Contention):
-            if retries <= 0 or work.request.if_commit is not None:
-                raise
-            retries -= 1
 
 
 def _refuse_early(space: Workspace, request: LoadRequest) -> None:
@@ -113,7 +110,7 @@ def _refuse_early(space: Workspace, request: LoadRequest) -> None:
             branch=request.branch,
         )
     base = request.branch if there or request.from_branch is None else request.from_branch
-    check_precondition(space.manifest.state(base), request.if_commit)
+    check_precondition(space, space.manifest.state(base), request.if_commit)
     if request.rejects is not None:
         prepare_rejects(request.rejects, request.inputs.sources, space.root)
 
@@ -131,7 +128,7 @@ def _target(space: Workspace, request: LoadRequest) -> Iterator[bool]:
     except BaseException:
         if made is not None:
             with contextlib.suppress(OmniGraphError):
-                discard_branch(space, request.branch, made.head_commit_id)
+                discard_branch(space, request.branch, made)
         raise
 
 
@@ -170,10 +167,9 @@ class _Load:
             found = self.engine.read(self.request, rules, self.directory, self.report)
         self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
 
-    def write(self) -> LoadResult:
+    def write(self, attempt: Attempt) -> LoadResult:
         """Stages 3 to 5 on the newest snapshot of the branch."""
-        state = self.space.manifest.state(self.request.branch)
-        check_precondition(state, self.request.if_commit)
+        state = attempt.state
         if self.request.ir_hash not in {None, state.head.ir_hash}:
             raise SchemaConflict("the schema changed while the records were read; load them again")
         self.report.tell("validating")
@@ -186,7 +182,7 @@ class _Load:
         report = IndexReport()
         self.report.tell("writing")
         with self._timed("write"):
-            made = self._commit(state, relied_on, report)
+            made = self._commit(attempt, relied_on, report)
         return LoadResult(
             branch=self.request.branch,
             mode=self.request.mode,
@@ -269,7 +265,8 @@ class _Load:
             [replace(one, message=text) for one, text in zip(broken, messages, strict=True)]
         )
 
-    def _commit(self, state: BranchState, relied_on: set[str], report: IndexReport) -> GraphCommit:
+    def _commit(self, attempt: Attempt, relied_on: set[str], report: IndexReport) -> GraphCommit:
+        state = attempt.state
         pins = state.head.tables
         changes = [
             self._change(pins[key], incoming, report)
@@ -277,13 +274,13 @@ class _Load:
         ]
         write = Write(
             writer="load",
-            branch=self.request.branch,
+            pin=state.pin,
             ir_hash=state.head.ir_hash,
             intent=Intent(new_commit_id(), "load", self.started, self.request.actor_id),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
         )
-        return commit_conditionally(self.space, write, state, self.request.if_commit)
+        return attempt.commit(write)
 
     def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
         mode = self.request.mode

@@ -38,7 +38,8 @@ class LoadRequest:
     """One load, with everything fixed before any retry.
 
     ``ir_hash`` names the schema that the records are read by. With ``from_branch`` a missing branch
-    is made from that one.
+    is made from that one. ``branch_id`` is the identifier of the only branch that files were written
+    for already.
     """
 
     inputs: LoadInput
@@ -47,12 +48,13 @@ class LoadRequest:
     from_branch: str | None = None
     actor_id: str | None = None
     if_commit: str | None = None
-    retries: int = 0
+    retries: int | None = None
     rejects: Path | None = None
     embedder: Embedder | None = None
     progress: ProgressCallback | None = None
     ir_hash: str | None = None
     engine: EngineChoice = EngineChoice()
+    branch_id: str | None = None
 
     def emptied(self, catalog: Catalog) -> list[Entity]:
         """The types whose tables this load empties even if there are no rows of them.

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from omnigraph.errors import BranchNotFound, HistoryReclaimed
+from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
+from omnigraph.storage.branch_refs import TableBranch
 from omnigraph.storage.handles import Table, TableRef, open_table
-from omnigraph.storage.table_branches import TableBranch
-from omnigraph.storage.table_errors import TableMissing, VersionMissing
+from omnigraph.storage.table_errors import BranchReplaced, TableMissing, VersionMissing
 
 
 class Lineage(NamedTuple):
@@ -47,6 +47,8 @@ class Pinned:
         self._read_fork = read_fork
         self.fork = None if state.table_branch is None else self._live_fork()
         identifier = None if self.fork is None else self.fork.identifier
+        if state.table_branch_id not in {None, identifier}:
+            raise self._deleted()
         lineage = Lineage(graph_id, state.location, state.table_branch, identifier)
         self.identity = Identity(lineage, state.table_version)
         self._table: Table | None = None
@@ -80,6 +82,8 @@ class Pinned:
                 table_key=self.state.table_key,
                 version=self.state.table_version,
             ) from error
+        except BranchReplaced:
+            raise self._deleted() from None
         except TableMissing:
             self._check_fork()
             raise
@@ -97,9 +101,10 @@ class Pinned:
             raise self._deleted()
         return fork
 
-    def _deleted(self) -> BranchNotFound:
-        return BranchNotFound(
-            f"branch `{self.state.table_branch}` was deleted while it was being read; list the "
-            "branches and ask again",
-            branch=self.state.table_branch,
+    def _deleted(self) -> HistoryReclaimed:
+        return HistoryReclaimed(
+            f"branch `{self.state.table_branch}`, which held {self.state.table_key}, was deleted; read "
+            "a state of a branch that lives",
+            table_key=self.state.table_key,
+            version=self.state.table_version,
         )

@@ -26,7 +26,7 @@ from omnigraph.read.spaces import (
     older_state,
 )
 from omnigraph.read.topology import EdgeSpace, Topology
-from omnigraph.storage.table_branches import read_branch
+from omnigraph.storage.branch_refs import read_branch
 
 MAX_VIEWS = 16
 

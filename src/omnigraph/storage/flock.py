@@ -92,6 +92,23 @@ def try_lock(path: str) -> FileLock | None:
         _close(descriptor)
 
 
+def is_locked(path: str) -> bool:
+    """Whether somebody holds the lock of a file that is there; a missing one nobody holds."""
+    try:
+        with _registering:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            _descriptors.add(descriptor)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        _close(descriptor)
+    return False
+
+
 def lock(path: str, timeout: float) -> FileLock:
     """Lock the file at ``path``, waiting up to ``timeout`` seconds; ``TimeoutError`` after that."""
     deadline = time.monotonic() + timeout

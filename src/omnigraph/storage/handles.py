@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.branch_refs import refuse_replaced
 from omnigraph.storage.lance_import import lance, lance_module, session
 from omnigraph.storage.pushdown import Pushdown
 from omnigraph.storage.table_errors import (
@@ -38,12 +39,15 @@ _MAX_VERSION = 2**64 - 1
 class TableRef:
     """Where a table is: its root address, a branch (None = main), a version (None = newest).
 
-    Store options carry credentials: they are neither compared nor shown.
+    With ``branch_id``, the Lance identifier of the branch, only that very branch is opened: the name
+    alone may mean another one by now. Store options carry credentials: they are neither compared nor
+    shown.
     """
 
     uri: str
     version: int | None = None
     branch: str | None = None
+    branch_id: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,9 +64,11 @@ class TableRef:
         """The same table and branch at another version."""
         return replace(self, version=version)
 
-    def on(self, branch: str | None, version: int | None = None) -> TableRef:
+    def on(
+        self, branch: str | None, version: int | None = None, branch_id: str | None = None
+    ) -> TableRef:
         """The same table on another branch."""
-        return replace(self, branch=branch, version=version)
+        return replace(self, branch=branch, version=version, branch_id=branch_id)
 
     def __str__(self) -> str:
         branch = "" if self.branch is None else f" on {self.branch}"
@@ -275,15 +281,20 @@ def file_session(ref: TableRef) -> Any:
 
 
 def open_table(ref: TableRef) -> Table:
-    """Open a table; without a version, at its newest one (which lists its versions)."""
-    doing = f"opening {ref}"
-    with lance_errors(doing):
+    """Open a table; without a version, at its newest one (which lists its versions).
+
+    ``BranchReplaced`` when the address names the identifier of a branch that is gone.
+    """
+    with lance_errors(f"opening {ref}"):
         try:
-            return Table(ref, _open(ref))
+            table = Table(ref, _open(ref))
         except (ValueError, OSError) as error:
+            refuse_replaced(ref)
             if not is_not_found(error):
                 raise
             raise _missing(ref) from error
+    refuse_replaced(ref)
+    return table
 
 
 def _open(ref: TableRef) -> Any:

@@ -29,6 +29,7 @@ from omnigraph.storage.faults import (
 )
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.owner import Owner
+from omnigraph.storage.waiting import WRITE, Holder, ObjectTicket, Purpose
 
 
 def _boot_clock() -> Callable[[], float]:
@@ -46,6 +47,7 @@ class _Record(NamedTuple):
     holder: str | None
     owner: str
     period: float
+    purpose: Purpose = WRITE
 
 
 class _Sighting(NamedTuple):
@@ -57,9 +59,17 @@ class Lease:
     """A lease held by this process."""
 
     def __init__(
-        self, store: ObjectStore, name: str, holder: str, period: float, version: str, sent: float
+        self,
+        store: ObjectStore,
+        name: str,
+        holder: str,
+        purpose: Purpose,
+        period: float,
+        version: str,
+        sent: float,
     ) -> None:
         self.name = name
+        self._purpose = purpose
         self._store = store
         self._holder = holder
         self._period = period
@@ -93,7 +103,7 @@ class Lease:
             if not self._over:
                 self._over = True
                 with contextlib.suppress(StorageError):
-                    text = _text(None, self._period)
+                    text = _text(None, WRITE, self._period)
                     self._store.write_text_if_match(self.name, text, self._version)
 
     def _renew(self) -> None:
@@ -102,7 +112,7 @@ class Lease:
             self._over = True
         if self._over:
             return
-        text = _text(self._holder, self._period)
+        text = _text(self._holder, self._purpose, self._period)
         try:
             try:
                 version = self._store.write_text_if_match(self.name, text, self._version)
@@ -129,16 +139,16 @@ class Leases:
         self._period = period
         self._sightings: dict[str, _Sighting] = {}
 
-    def attempt(self, name: str, holder: str) -> Lease | None:
+    def attempt(self, name: str, holder: str, purpose: Purpose = WRITE) -> Lease | None:
         """Take a lease if it is free, expired or already ``holder``'s; else None."""
         sent = clock()
         found = self._look(name)
         if found is None:
-            return self._write(name, holder, None)
+            return self._write(name, holder, purpose, None)
         record, sighting = found
         expired = sent - sighting.since >= record.period
         if record.holder in {None, holder} or expired:
-            return self._write(name, holder, sighting.version)
+            return self._write(name, holder, purpose, sighting.version)
         return None
 
     def watch(self, names: Iterable[str]) -> None:
@@ -147,12 +157,17 @@ class Leases:
             with contextlib.suppress(StorageError):
                 self._look(name)
 
-    def owner_of(self, name: str) -> str | None:
-        """Who holds a lease, for people."""
+    def holder_of(self, name: str) -> Holder:
+        """Who holds a lease, and what for, as far as its object tells."""
         try:
-            return _parsed(self._store.read_text(name), self._period).owner
+            record = _parsed(self._store.read_text(name), self._period)
         except StorageError:
-            return None
+            return Holder(None, WRITE)
+        return Holder(record.owner, record.purpose)
+
+    def line_up(self, name: str) -> ObjectTicket:
+        """A place in the queue for a lease."""
+        return ObjectTicket(self._store, name, self._period)
 
     def _look(self, name: str) -> tuple[_Record, _Sighting] | None:
         try:
@@ -165,9 +180,9 @@ class Leases:
             seen = self._sightings[name] = _Sighting(version, clock())
         return _parsed(text, self._period), seen
 
-    def _write(self, name: str, holder: str, version: str | None) -> Lease | None:
+    def _write(self, name: str, holder: str, purpose: Purpose, version: str | None) -> Lease | None:
         sent = clock()
-        text = _text(holder, self._period)
+        text = _text(holder, purpose, self._period)
         try:
             if version is None:
                 written = self._store.write_text_if_absent(name, text)
@@ -175,13 +190,15 @@ class Leases:
                 written = self._store.write_text_if_match(name, text, version)
         except (AlreadyExists, PreconditionFailed):
             return None
-        return Lease(self._store, name, holder, self._period, written, sent)
+        return Lease(self._store, name, holder, purpose, self._period, written, sent)
 
 
-def _text(holder: str | None, period: float) -> str:
+def _text(holder: str | None, purpose: Purpose, period: float) -> str:
     record = {
         "holder": holder,
         "owner": str(Owner.current()),
+        "operation": purpose.operation,
+        "slow": purpose.slow,
         "period_ms": round(period * 1000),
         # An e-tag is often a content hash: no two writes may look the same.
         "mark": uuid4().hex,
@@ -192,7 +209,8 @@ def _text(holder: str | None, period: float) -> str:
 def _parsed(text: str, default_period: float) -> _Record:
     try:
         record: dict[str, Any] = json.loads(text)
-        return _Record(record["holder"], record["owner"], record["period_ms"] / 1000)
+        purpose = Purpose(str(record.get("operation", "write")), bool(record.get("slow")))
+        return _Record(record["holder"], record["owner"], record["period_ms"] / 1000, purpose)
     except (ValueError, KeyError, TypeError):
         # Not ours to read, but it expires like any other when nobody renews it.
         return _Record("", "unknown", default_period)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from omnigraph.storage import flock
 from omnigraph.storage.faults import lock_lost, translate
 from omnigraph.storage.local_objects import make_directory
 from omnigraph.storage.owner import Owner
+from omnigraph.storage.waiting import WRITE, FileTicket, Holder, Purpose
 
 
 class LockFile:
@@ -38,7 +40,7 @@ class LockFiles:
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
 
-    def attempt(self, name: str, holder: str) -> LockFile | None:
+    def attempt(self, name: str, holder: str, purpose: Purpose = WRITE) -> LockFile | None:
         """Take a lock if nobody holds it; else None."""
         path = self._directory / name
         try:
@@ -50,15 +52,21 @@ class LockFiles:
         if lock is None:
             return None
         with contextlib.suppress(OSError):  # a full disk must not keep a lock from being taken
-            lock.note(f"{Owner.current()} ({holder})\n")
+            lock.note(f"{Owner.current()} ({holder}) {json.dumps(purpose)}\n")
         return LockFile(name, lock)
 
     def watch(self, names: Iterable[str]) -> None:
         """Nothing to do: the kernel watches."""
 
-    def owner_of(self, name: str) -> str | None:
-        """Who holds a lock, for people."""
+    def holder_of(self, name: str) -> Holder:
+        """Who holds a lock, and what for, as far as its file tells."""
         try:
-            return (self._directory / name).read_text().partition(" (")[0] or None
-        except (OSError, ValueError):
-            return None
+            owner, _, rest = (self._directory / name).read_text().partition(" (")
+            operation, slow = json.loads(rest.partition(") ")[2])
+            return Holder(owner or None, Purpose(str(operation), bool(slow)))
+        except (OSError, ValueError, TypeError):
+            return Holder(None, WRITE)
+
+    def line_up(self, name: str) -> FileTicket:
+        """A place in the queue for a lock."""
+        return FileTicket(self._directory, name)

@@ -1,4 +1,4 @@
-"""Table locks and the graph lock: they keep the threads and processes of one graph apart.
+"""Table locks, head locks and the graph lock: they keep the threads and processes of one graph apart.
 
 On a local root a lock is an advisory lock of the operating system on a file, on an object store a
 lease. Threads of one process queue here first and only the first of them asks the store.
@@ -8,6 +8,7 @@ Correctness never rests on a lock alone: every commit is still checked.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import random
 import re
@@ -19,8 +20,7 @@ from types import TracebackType
 from typing import ClassVar, Final, Protocol, Self
 from uuid import uuid4
 
-from omnigraph import settings
-from omnigraph.errors import Contention, StorageError
+from omnigraph.errors import Contention, SchemaApplyInProgress, StorageError
 from omnigraph.storage.faults import LockLost, lock_lost
 from omnigraph.storage.layout import LOCKS_DIR
 from omnigraph.storage.leases import Leases
@@ -28,6 +28,7 @@ from omnigraph.storage.lock_files import LockFiles
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.owner import Owner
 from omnigraph.storage.uris import Root
+from omnigraph.storage.waiting import WRITE, Holder, Patience, Purpose, Ticket
 
 __all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "Owner"]
 
@@ -46,9 +47,10 @@ class _Lock(Protocol):
 class _Place(Protocol):
     """Where locks are kept."""
 
-    def attempt(self, name: str, holder: str) -> _Lock | None: ...
+    def attempt(self, name: str, holder: str, purpose: Purpose) -> _Lock | None: ...
     def watch(self, names: Iterable[str]) -> None: ...
-    def owner_of(self, name: str) -> str | None: ...
+    def holder_of(self, name: str) -> Holder: ...
+    def line_up(self, name: str) -> Ticket: ...
 
 
 class LockManager:
@@ -79,19 +81,33 @@ class LockManager:
         return f"table {table} on {branch or 'main'}"
 
     @staticmethod
+    def head_lock(branch: str) -> str:
+        """The name of the lock of whoever rests on a branch's exact head, or moves it alone."""
+        return f"head {branch}"
+
+    @staticmethod
     def graph_lock() -> str:
         """The name of the lock for branch changes, schema apply and cleanup."""
         return "graph"
 
-    def acquire(self, names: str | Iterable[str], wait_ms: int | None = None) -> HeldLocks:
-        """Take all the locks or none, in sorted order; ``Contention`` when it takes too long."""
-        wait = settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms
-        deadline = time.monotonic() + wait / 1000
+    def acquire(
+        self,
+        names: str | Iterable[str],
+        patience: Patience | None = None,
+        purpose: Purpose = WRITE,
+    ) -> HeldLocks:
+        """Take all the locks or none, in sorted order: graph, heads, tables.
+
+        ``Contention`` when the patience is at its end (``SchemaApplyInProgress`` when a schema apply
+        holds the lock). Who waits is served about in order of arrival. ``purpose`` tells those who
+        wait for us.
+        """
+        patience = Patience() if patience is None else patience
         wanted = sorted({names} if isinstance(names, str) else set(names))
-        held = HeldLocks(wanted, self._renew_every)
+        held = HeldLocks(wanted, self._renew_every, purpose)
         try:
             for position, name in enumerate(wanted):
-                self._take(held, name, wanted[position + 1 :], deadline)
+                self._take(held, name, wanted[position + 1 :], patience)
         except BaseException:
             held.release()
             raise
@@ -104,8 +120,8 @@ class LockManager:
         whole period, so on an object store ask again later (or ``acquire`` with a wait).
         """
         try:
-            return self.acquire(names, wait_ms=0)
-        except Contention:
+            return self.acquire(names, Patience(0))
+        except (Contention, SchemaApplyInProgress):
             return None
 
     def is_mine(self, name: str) -> bool:
@@ -122,45 +138,75 @@ class LockManager:
         held.release()
         return False
 
-    def _take(self, held: HeldLocks, name: str, later: Sequence[str], deadline: float) -> None:
+    def _take(self, held: HeldLocks, name: str, later: Sequence[str], patience: Patience) -> None:
         turn = _Turn.of(self._realm, name)
         if turn.is_mine():
             raise StorageError(
                 f'this thread holds the lock "{name}" already; pass the held lock on instead of '
                 "taking it again"
             )
-        if not turn.take(deadline - time.monotonic()):
-            raise _contention(name, 1, f"another thread of {Owner.current()}")
+        if not turn.take(patience, held.purpose):
+            owner = f"another thread of {Owner.current()}"
+            raise _contention(name, 1, Holder(owner, turn.purpose))
         try:
-            lock = self._take_from_others(name, later, held.holder, deadline)
+            lock = self._place.attempt(_object_name(name), held.holder, held.purpose)
+            if lock is None:
+                lock = self._wait_for(name, later, held, patience)
         except BaseException:
             turn.end()
             raise
         held.add(lock, turn)
 
-    def _take_from_others(
-        self, name: str, later: Sequence[str], holder: str, deadline: float
+    def _wait_for(
+        self, name: str, later: Sequence[str], held: HeldLocks, patience: Patience
     ) -> _Lock:
-        pause, longest = self._pauses
         file = _object_name(name)
-        attempts = 1
-        while (lock := self._place.attempt(file, holder)) is None:
+        if patience.left() <= 0 and not self._place.holder_of(file).purpose.slow:
+            raise _contention(name, 1, self._place.holder_of(file))
+        ticket = self._place.line_up(file)
+        since = time.monotonic()
+        try:
+            return self._in_line(name, later, held, patience, ticket)
+        finally:
+            patience.spent += time.monotonic() - since
+            ticket.leave()
+
+    def _in_line(
+        self,
+        name: str,
+        later: Sequence[str],
+        held: HeldLocks,
+        patience: Patience,
+        ticket: Ticket,
+    ) -> _Lock:
+        shortest, longest = self._pauses
+        pause = shortest
+        file = _object_name(name)
+        since = time.monotonic()
+        for attempts in itertools.count(2):
+            is_next = ticket.is_next()
+            lock = self._place.attempt(file, held.holder, held.purpose) if is_next else None
+            if lock is not None:
+                return lock
             self._place.watch(_object_name(other) for other in later)
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise _contention(name, attempts, self._place.owner_of(file))
-            # Jitter, so that waiters do not march in step.
+            waited = time.monotonic() - since
+            if waited >= patience.left():
+                holder = self._place.holder_of(file)
+                if waited >= patience.left(slow=holder.purpose.slow):
+                    raise _contention(name, attempts, holder)
+            # Jitter, so that waiters do not march in step. Who is next looks more often.
+            pause = min(pause * 1.5, longest / 4 if is_next else longest)
+            left = max(shortest, patience.left() - waited)
             time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
-            pause = min(pause * 1.5, longest)
-            attempts += 1
-        return lock
+        raise AssertionError
 
 
 class HeldLocks:
     """Locks held together. Call ``check`` before every effect they protect."""
 
-    def __init__(self, names: Sequence[str], renew_every: float | None) -> None:
+    def __init__(self, names: Sequence[str], renew_every: float | None, purpose: Purpose) -> None:
         self.names = tuple(names)
+        self.purpose = purpose
         self.owner = Owner.current()
         self.holder = uuid4().hex
         self._locks: list[tuple[_Lock, _Turn]] = []
@@ -225,6 +271,8 @@ class _Turn:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: int | None = None
+        self.purpose = WRITE
+        """What the thread whose turn it is holds the lock for."""
 
     @classmethod
     def of(cls, realm: str, name: str) -> _Turn:
@@ -240,10 +288,16 @@ class _Turn:
     def is_mine(self) -> bool:
         return self._thread == threading.get_ident()
 
-    def take(self, timeout: float) -> bool:
-        taken = self._lock.acquire(timeout=max(0.0, timeout))
+    def take(self, patience: Patience, purpose: Purpose) -> bool:
+        since = time.monotonic()
+        taken = self._lock.acquire(timeout=max(0.0, patience.left()))
+        if not taken and self.purpose.slow:
+            waited = time.monotonic() - since
+            taken = self._lock.acquire(timeout=max(0.0, patience.left(slow=True) - waited))
+        patience.spent += time.monotonic() - since
         if taken:
             self._thread = threading.get_ident()
+            self.purpose = purpose
         return taken
 
     def end(self) -> None:
@@ -261,12 +315,18 @@ def _object_name(name: str) -> str:
     return f"{LOCKS_DIR}/{readable}-{digest}.lock"
 
 
-def _contention(name: str, attempts: int, owner: str | None) -> Contention:
-    error = Contention(
-        f'the lock "{name}" stayed taken; another writer is at work, try again later',
-        attempts=attempts,
-        lock=name,
-    )
-    if owner is not None:
-        error.add_note(f"last taken by {owner}")
+def _contention(name: str, attempts: int, holder: Holder) -> Contention | SchemaApplyInProgress:
+    error: Contention | SchemaApplyInProgress
+    if holder.purpose.operation == "schema_apply":
+        error = SchemaApplyInProgress(
+            f'a schema apply holds the lock "{name}"; try again when it has ended'
+        )
+    else:
+        error = Contention(
+            f'the lock "{name}" stayed taken by another {holder.purpose.operation}; try again later',
+            attempts=attempts,
+            lock=name,
+        )
+    if holder.owner is not None:
+        error.add_note(f"last taken by {holder.owner}")
     return error

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
-from omnigraph.storage.faults import NotFound
+from omnigraph.storage.branch_refs import TableBranch
 from omnigraph.storage.handles import Table, TableRef, file_session, open_table
-from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.table_errors import is_not_found, lance_errors, reason
 
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class TableBranch:
-    """A branch of a table. ``identifier`` is unique for ever: a name can be used again.
-
-    Versions of the branch are numbered on from ``parent_version``, so two branches share numbers.
-    """
-
-    name: str
-    identifier: str
-    parent: str | None
-    parent_version: int
 
 
 def create_branch(source: Table, name: str) -> Table:
@@ -80,29 +64,6 @@ def _among_others(call: Callable[[], T]) -> T:
             if attempt == _ATTEMPTS or not is_not_found(error):
                 raise
     raise AssertionError
-
-
-def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | None:
-    """One branch of the table at `location` under the store's root, or None: one small read.
-
-    Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
-    """
-    try:
-        text = store.read_text(f"{location}/_refs/branches/{quote(name, safe='')}.json")
-    except NotFound:
-        return None
-    try:
-        entry = json.loads(text)
-        return TableBranch(
-            name,
-            entry["identifier"]["version_mapping"][-1][1],
-            entry["parentBranch"],
-            entry["parentVersion"],
-        )
-    except (ValueError, LookupError, TypeError) as error:
-        raise StorageError(
-            f"the branch {name} of {location} has a ref this omnigraph cannot read: {error!r}"
-        ) from error
 
 
 def delete_branch(ref: TableRef, name: str) -> None:

@@ -26,6 +26,12 @@ class VersionMissing(StorageError):
     fields = ("table", "version")
 
 
+class BranchReplaced(StorageError):
+    """The branch of the table that was pinned is gone; another may have its name."""
+
+    fields = ("table", "branch")
+
+
 class NothingToIndex(StorageError):
     """A vector column without a single value: there is nothing to train an index on."""
 

@@ -6,6 +6,7 @@ cannot stage lives behind the separate, honestly named face ``inline_residual``.
 
 from __future__ import annotations
 
+from omnigraph.storage.branch_refs import TableBranch
 from omnigraph.storage.commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.handles import (
     DATA_STORAGE_VERSION,
@@ -46,7 +47,6 @@ from omnigraph.storage.staging import (
     write_fragments,
 )
 from omnigraph.storage.table_branches import (
-    TableBranch,
     create_branch,
     delete_branch,
     list_branches,

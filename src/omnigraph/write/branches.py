@@ -10,38 +10,52 @@ from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, checked
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.waiting import Patience, Purpose
 
 
 def create_branch(space: Workspace, name: str, source: str | Target) -> refs.BranchCreated:
     """Make a branch at the head of another one; no data is copied and no commit is made."""
     # A dead writer of a deleted branch of that name is discarded, never left in the way.
     heal(space)
-    with _changing(space, name):
+    with _changing(space, name, "branch_create", Patience()):
         _refuse_unsettled(space, checked(name))
         return refs.create_ref(space.manifest, name, source)
 
 
 def delete_branch(space: Workspace, name: str) -> None:
-    """Remove a branch and its commits."""
-    with _changing(space, name):
+    """Remove a branch and its commits, while no writer stands between its checks and its publish."""
+    patience = Patience()
+    with _changing(space, name, "branch_delete", patience), _no_writers(space, name, patience):
         refs.delete_ref(space.manifest, name)
 
 
-def discard_branch(space: Workspace, name: str, made_at: str) -> bool:
+def discard_branch(space: Workspace, name: str, made: refs.BranchCreated) -> bool:
     """Take back a branch that its maker has no use for, unless somebody wrote to it meanwhile.
 
-    ``made_at`` is the commit it was made at. With every table of the branch locked no writer is
-    between its last look at the branch and its publish; one with a sidecar is left to recovery.
+    A writer with a sidecar is left to recovery.
     """
-    tables = space.manifest.state(name).head.tables.values()
-    locks = [space.lock_name(table.location, name) for table in tables]
-    with space.locks.acquire([*locks, space.locks.graph_lock()]):
-        head = space.manifest.state(name).head
-        pending = list_sidecars(space, head.graph_id)
-        if head.commit.graph_commit_id != made_at or any(one.branch == name for one in pending):
+    patience = Patience()
+    with _changing(space, name, "branch_delete", patience), _no_writers(space, name, patience):
+        state = space.manifest.state(name)
+        pending = list_sidecars(space, state.head.graph_id)
+        moved = state.head.commit.graph_commit_id != made.head_commit_id
+        if (
+            state.identifier != made.identifier
+            or moved
+            or any(one.branch == name for one in pending)
+        ):
             return False
         refs.delete_ref(space.manifest, name)
         return True
+
+
+def _no_writers(space: Workspace, name: str, patience: Patience) -> HeldLocks:
+    """The head and every table of a branch. Its caller holds the graph lock, so it stays that branch."""
+    branch = checked(name)
+    tables = space.manifest.state(branch).head.tables.values()
+    names = [space.lock_name(table.location, branch) for table in tables]
+    purpose = Purpose("branch_delete")
+    return space.locks.acquire([space.locks.head_lock(branch), *names], patience, purpose)
 
 
 def _refuse_unsettled(space: Workspace, name: str) -> None:
@@ -58,8 +72,8 @@ def _refuse_unsettled(space: Workspace, name: str) -> None:
             )
 
 
-def _changing(space: Workspace, name: str) -> HeldLocks:
+def _changing(space: Workspace, name: str, operation: str, patience: Patience) -> HeldLocks:
     """The graph lock; what cannot be is refused before it is taken, which writes."""
     checked(name)
     space.manifest.state(MAIN)
-    return space.locks.acquire(space.locks.graph_lock())
+    return space.locks.acquire(space.locks.graph_lock(), patience, Purpose(operation))

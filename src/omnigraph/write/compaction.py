@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import InlineStep, NothingToPublish, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.create import new_commit_id, now_us
@@ -93,19 +93,25 @@ def compact(
     A table that fails is reported and does not hold up the others.
     """
     heal(space)
-    report = CompactionReport()
-    changes = []
-    for pin in space.manifest.state(branch).head.tables.values():
-        table = open_table(space.pinned(pin))
-        if not plan_compaction(table):
-            continue
-        job = TableCompaction(pin.table_key, report, rewrite_for(pin))
-        # Files of a branch lie in the directory of its fork, which its first write makes.
-        if pin.table_branch != lance_branch(branch) or job.prepare(table):
-            changes.append(TableChange(pin, (job.step(),)))
-    if changes:
-        intent = Intent(new_commit_id(), "optimize", now_us(), actor_id)
-        write = Write("optimize", branch, intent, tuple(changes), only_if_changed=True)
-        with contextlib.suppress(NothingToPublish):
-            report.commit = commit(space, write)
-    return report
+
+    def work(attempt: Attempt) -> CompactionReport:
+        report = CompactionReport()
+        changes = []
+        for pin in attempt.state.head.tables.values():
+            table = open_table(space.pinned(pin))
+            if not plan_compaction(table):
+                continue
+            job = TableCompaction(pin.table_key, report, rewrite_for(pin))
+            # Files of a branch lie in the directory of its fork, which its first write makes.
+            if pin.table_branch != lance_branch(branch) or job.prepare(table):
+                changes.append(TableChange(pin, (job.step(),)))
+        if changes:
+            intent = Intent(new_commit_id(), "optimize", now_us(), actor_id)
+            write = Write(
+                "optimize", attempt.state.pin, intent, tuple(changes), only_if_changed=True
+            )
+            with contextlib.suppress(NothingToPublish):
+                report.commit = attempt.commit(write)
+        return report
+
+    return Attempts(space, "optimize", branch).run(work)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import NothingToPublish, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import commit
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, declared_indexes
@@ -147,20 +147,26 @@ def ensure_indices(
     What fails is reported and holds up nothing else; where nothing was built there is no commit.
     """
     heal(space)
-    report = IndexReport()
-    changes = []
-    for pin in space.manifest.state(branch).head.tables.values():
-        entity = catalog.entity(pin.table_key)
-        todo = _buildable(space, entity, pin, report)
-        if todo:
-            steps = index_steps(entity, todo, report, builds_for(pin))
-            changes.append(TableChange(pin, tuple(steps)))
-    if changes:
-        intent = Intent(new_commit_id(), "ensure_indices", now_us(), actor_id)
-        write = Write("ensure_indices", branch, intent, tuple(changes), only_if_changed=True)
-        with contextlib.suppress(NothingToPublish):
-            report.commit = commit(space, write)
-    return report
+
+    def build(attempt: Attempt) -> IndexReport:
+        report = IndexReport()
+        changes = []
+        for pin in attempt.state.head.tables.values():
+            entity = catalog.entity(pin.table_key)
+            todo = _buildable(space, entity, pin, report)
+            if todo:
+                steps = index_steps(entity, todo, report, builds_for(pin))
+                changes.append(TableChange(pin, tuple(steps)))
+        if changes:
+            intent = Intent(new_commit_id(), "ensure_indices", now_us(), actor_id)
+            write = Write(
+                "ensure_indices", attempt.state.pin, intent, tuple(changes), only_if_changed=True
+            )
+            with contextlib.suppress(NothingToPublish):
+                report.commit = attempt.commit(write)
+        return report
+
+    return Attempts(space, "ensure_indices", branch).run(build)
 
 
 def _buildable(

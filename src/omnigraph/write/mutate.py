@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ulid import ULID
 
-from omnigraph import failpoints, settings
+from omnigraph import settings
+from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
-from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import (
     Embedder,
@@ -18,13 +18,7 @@ from omnigraph.embeddings.provider import (
     required_embedder,
     resolve_embedder,
 )
-from omnigraph.errors import (
-    ConstraintError,
-    Contention,
-    ExpectedVersionMismatch,
-    ResourceLimit,
-    SchemaConflict,
-)
+from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
@@ -39,10 +33,7 @@ from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_c
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
-from omnigraph.write.conditional import check_precondition, commit_conditionally
 from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable
-
-PREPARED = failpoints.declare("mutation.prepared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,63 +60,58 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One mutation to run, with everything fixed before any retry."""
+class Checked:
+    """A mutation checked against one schema, which ``ir_hash`` names."""
 
+    catalog: Catalog
+    ir_hash: str
     plan: ir.MutationPlan
     params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One mutation to run. ``check`` gives its plan under the schema that is accepted now."""
+
+    check: Callable[[], Checked]
     branch: str
     actor_id: str | None = None
     if_commit: str | None = None
-    retries: int = 0
+    retries: int | None = None
     embedder: Embedder | None = None
-    ir_hash: str | None = None
-    """The schema that the plan was checked against."""
 
 
-def mutate(space: Workspace, catalog: Catalog, request: Request) -> MutationResult:
+def mutate(space: Workspace, request: Request) -> MutationResult:
     """Run a mutation on a graph that was just healed.
 
-    A lost race of a mutation that only inserts is run again as often as the caller allows; what an
-    update or a delete matched may be something else the next time, so their caller decides.
+    It is a text: one that lost a race is run again, and means what it would have meant a moment
+    later. The time that ``now()`` gives stays the same.
     """
-    retries = request.retries
-    if request.if_commit is not None or not _only_inserts(request.plan):
-        retries = 0
     started = now_us()
-    while True:
-        try:
-            return _Mutation(space, catalog, request, started).run()
-        except (ExpectedVersionMismatch, Contention):
-            if retries <= 0:
-                raise
-            retries -= 1
-        heal(space)
-
-
-def _only_inserts(plan: ir.MutationPlan) -> bool:
-    return all(isinstance(statement, ir.Insert) for statement in plan.statements)
+    attempts = Attempts(space, "mutation", request.branch, request.retries, request.if_commit)
+    return attempts.run(lambda attempt: _Mutation(attempt, request, request.check(), started).run())
 
 
 class _Mutation:
     """One attempt on one snapshot."""
 
-    def __init__(self, space: Workspace, catalog: Catalog, request: Request, started: int) -> None:
-        self.space = space
-        self.catalog = catalog
+    def __init__(self, attempt: Attempt, request: Request, checked: Checked, started: int) -> None:
+        self.attempt = attempt
+        self.space = attempt.space
+        self.catalog = checked.catalog
+        self.checked = checked
         self.request = request
         self.started = started
-        self.params = {**request.params, ir.NOW_PARAM: started // 1000}
-        self.state = space.manifest.state(request.branch)
+        self.params = {**checked.params, ir.NOW_PARAM: started // 1000}
+        self.state = attempt.state
         self.tables: dict[str, PendingTable] = {}
         self.nodes = 0
         self.edges = 0
 
     def run(self) -> MutationResult:
-        check_precondition(self.state, self.request.if_commit)
-        if self.request.ir_hash not in {None, self.state.head.ir_hash}:
+        if self.checked.ir_hash != self.state.head.ir_hash:
             raise SchemaConflict("the schema changed while the mutation was checked; run it again")
-        for statement in self.request.plan.statements:
+        for statement in self.checked.plan.statements:
             if isinstance(statement, ir.Insert):
                 self._insert(statement)
             elif isinstance(statement, ir.Update):
@@ -133,14 +119,13 @@ class _Mutation:
             else:
                 self._delete(statement)
         made = self._commit() if self._changes_something() else None
-        if made is None and self.request.if_commit is not None:
+        if made is None:
             # The condition must hold at the end too, also where there is nothing to publish.
-            check_precondition(
-                self.space.manifest.state(self.request.branch), self.request.if_commit
-            )
+            now = self.space.manifest.state(self.request.branch)
+            check_precondition(self.space, now, self.request.if_commit)
         return MutationResult(
             self.request.branch,
-            self.request.plan.name,
+            self.checked.plan.name,
             self.nodes,
             self.edges,
             self.request.actor_id,
@@ -309,7 +294,7 @@ class _Mutation:
         head = self.state.head
         write = Write(
             writer="mutation",
-            branch=self.request.branch,
+            pin=self.state.pin,
             ir_hash=self.state.head.ir_hash,
             intent=Intent(new_commit_id(), "mutation", self.started, self.request.actor_id),
             tables=tuple(TableChange(table.pin, (_step(table),)) for table in changed.values()),
@@ -319,8 +304,7 @@ class _Mutation:
                 if key not in changed
             ),
         )
-        PREPARED.hit()
-        return commit_conditionally(self.space, write, self.state, self.request.if_commit)
+        return self.attempt.commit(write)
 
     def _validate(self) -> set[str]:
         """Judge the final image; the tables looked at are what the publish relies on."""

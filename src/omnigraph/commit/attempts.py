@@ -1,0 +1,215 @@
+"""Lost races are run again: an operation is prepared anew on the new head until it is committed.
+
+The first attempt prepares without locks, which is all there is to it where nobody else writes. From the
+second on the locks are taken before the branch is looked at, so nobody who takes locks can come first
+again; those who wait are served about in order of arrival. Waiting is bounded over all attempts together
+(OMNIGRAPH_LOCK_WAIT_MS), work is not.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from omnigraph.commit.changes import Write, Writer
+from omnigraph.commit.drift import HealFirst, rollback_needed
+from omnigraph.commit.heal import heal
+from omnigraph.commit.protocol import MoreLocks, commit, lock_names, purpose_of
+from omnigraph.commit.workspace import Workspace
+from omnigraph.errors import (
+    Contention,
+    ExpectedVersionMismatch,
+    PreconditionFailed,
+    SchemaConflict,
+    StorageError,
+)
+from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.handle import BranchPin, BranchState
+from omnigraph.manifest.publisher import MANIFEST_KEY
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.waiting import Patience, Purpose
+
+Result = TypeVar("Result")
+
+LOST = (ExpectedVersionMismatch, Contention, SchemaConflict)
+PAUSE_SECONDS = 0.02
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt: the branch as it stands, and the way to commit what was prepared on it."""
+
+    space: Workspace
+    state: BranchState
+    held: HeldLocks | None
+    patience: Patience
+    if_commit: str | None = None
+    wanted: set[str] = field(default_factory=set)
+    """The locks of what it tried to commit."""
+    purpose: Purpose = field(default_factory=Purpose)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the locks are held already: others wait for us."""
+        return self.held is not None
+
+    def commit(self, write: Write) -> GraphCommit:
+        """Carry the write through the phases; a lost race ends the attempt."""
+        if self.if_commit is not None:
+            write = on_exact_head(write, self.state)
+        self.wanted.update(lock_names(self.space, write))
+        self.purpose = purpose_of(write)
+        return commit(self.space, write, self.patience, self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How an operation on a branch is run: as often as its caller allows.
+
+    ``retries`` None runs every lost race again while there is patience; a number allows so many more
+    attempts. With ``if_commit`` the branch must be at that commit, before the operation prepares and
+    again under the locks. ``branch_id`` names the only branch of that name it is meant for, where the
+    caller has prepared something for it already. ``one_schema``: what was read under one schema cannot
+    be read again under another.
+    """
+
+    space: Workspace
+    writer: Writer
+    branch: str
+    retries: int | None = None
+    if_commit: str | None = None
+    branch_id: str | None = None
+    one_schema: bool = False
+
+    def run(self, work: Callable[[Attempt], Result]) -> Result:
+        """Call ``work`` until it is through; it prepares everything from the attempt's state."""
+        patience = Patience()
+        names: set[str] = set()
+        purpose = Purpose(self.writer)
+        left = self.retries
+        deferred: str | None = None
+        while True:
+            with self._locked(names, patience, purpose) as held:
+                attempt = self._begin(patience, held)
+                try:
+                    return self._worked(work, attempt)
+                except MoreLocks:
+                    pass
+                except HealFirst as first:
+                    if deferred == str(first):
+                        raise rollback_needed(deferred) from None
+                    deferred = str(first)
+                except LOST as lost:
+                    left = self._left_after(attempt, lost, left)
+                    if patience.left() <= 0:
+                        raise
+                names |= attempt.wanted
+                purpose = attempt.purpose
+            _pause(patience)
+            heal(self.space)
+
+    @contextmanager
+    def _locked(
+        self, names: set[str], patience: Patience, purpose: Purpose
+    ) -> Iterator[HeldLocks | None]:
+        if not names:
+            yield None
+            return
+        with self.space.locks.acquire(names, patience, purpose) as held:
+            yield held
+
+    def _begin(self, patience: Patience, held: HeldLocks | None) -> Attempt:
+        state = self.space.manifest.state(self.branch)
+        if self.branch_id is not None and state.identifier != self.branch_id:
+            raise _remade(self.branch)
+        check_precondition(self.space, state, self.if_commit)
+        return Attempt(self.space, state, held, patience, self.if_commit)
+
+    def _worked(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
+        """A branch that is deleted takes its files away from under whoever prepares on it."""
+        try:
+            return work(attempt)
+        except StorageError:
+            if self._is_remade(attempt.state.pin):
+                raise _remade(self.branch) from None
+            raise
+
+    def _is_remade(self, pin: BranchPin) -> bool:
+        """Whether the branch is another one by now; ``BranchNotFound`` when it is gone."""
+        return self.space.manifest.state(self.branch).identifier != pin.identifier
+
+    def _left_after(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:
+        """How many more attempts there are after a lost one; raises what its caller gets when none."""
+        if self._only_maintenance(attempt):
+            return left
+        if self.if_commit is not None:
+            self._refuse_precondition(attempt)
+            raise lost
+        if left == 0 or (self.one_schema and isinstance(lost, SchemaConflict)):
+            raise lost
+        return None if left is None else left - 1
+
+    def _only_maintenance(self, attempt: Attempt) -> bool:
+        """Whether nothing but maintenance came between: what was read and validated still stands."""
+        now = self.space.manifest.state(self.branch)
+        before = attempt.state
+        if now.identifier != before.identifier or now.head.ir_hash != before.head.ir_hash:
+            return False
+        then = before.head.commit.graph_commit_id
+        return now.head.commit.graph_commit_id != then and is_same_content(
+            self.space.manifest, now, then
+        )
+
+    def _refuse_precondition(self, attempt: Attempt) -> None:
+        """A head that moved is the caller's precondition, and so is a branch that was made again."""
+        now = self.space.manifest.state(self.branch)
+        if self.if_commit is not None and now.identifier != attempt.state.identifier:
+            raise _precondition_failed(now, self.if_commit)
+        check_precondition(self.space, now, self.if_commit)
+
+
+def on_exact_head(write: Write, state: BranchState) -> Write:
+    """The write as it rests on the very head it was prepared on: it relies on every table."""
+    known = {pin.table_key for pin in write.expected}
+    others = (pin for key, pin in state.head.tables.items() if key not in known)
+    return replace(write, relied_on=(*write.relied_on, *others), exact_head=True)
+
+
+def check_precondition(space: Workspace, state: BranchState, if_commit: str | None) -> None:
+    """Refuse when the branch is not at the commit the caller knows.
+
+    Maintenance commits count as their first parent: they change no content.
+    """
+    if if_commit is not None and not is_same_content(space.manifest, state, if_commit):
+        raise _precondition_failed(state, if_commit)
+
+
+def _precondition_failed(state: BranchState, if_commit: str) -> PreconditionFailed:
+    actual = state.head.commit.graph_commit_id
+    return PreconditionFailed(
+        f"branch `{state.name}` is at commit {actual}, not at {if_commit}; read again and decide anew",
+        branch=state.name,
+        expected=if_commit,
+        actual=actual,
+    )
+
+
+def _remade(branch: str) -> ExpectedVersionMismatch:
+    return ExpectedVersionMismatch(
+        f"branch `{branch}` was deleted and made again meanwhile; read again and retry",
+        table_key=MANIFEST_KEY,
+        expected=0,
+        actual=0,
+    )
+
+
+def _pause(patience: Patience) -> None:
+    """A moment before the next attempt, which counts as waiting: nothing is tried for ever."""
+    pause = random.uniform(0.1, 1.0) * PAUSE_SECONDS
+    time.sleep(pause)
+    patience.spent += pause

@@ -1,0 +1,96 @@
+"""The refs of a table's branches: which branch a name means today.
+
+A name can be deleted and used again, and the versions of its new branch count from the same numbers.
+Only the identifier in the ref tells the two apart, so whoever remembers a version of a branch remembers
+the identifier too and asks here whether it is still that branch.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.faults import NotFound
+from omnigraph.storage.objects import ObjectStore, s3_backend
+from omnigraph.storage.table_errors import BranchReplaced
+from omnigraph.storage.uris import Root
+
+if TYPE_CHECKING:
+    from omnigraph.storage.handles import TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class TableBranch:
+    """A branch of a table. ``identifier`` is unique for ever: a name can be used again.
+
+    Versions of the branch are numbered on from ``parent_version``, so two branches share numbers.
+    """
+
+    name: str
+    identifier: str
+    parent: str | None
+    parent_version: int
+
+
+def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | None:
+    """One branch of the table at `location` under the store's root, or None: one small read.
+
+    Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
+    """
+    place = f"_refs/branches/{quote(name, safe='')}.json"
+    try:
+        text = store.read_text(f"{location}/{place}" if location else place)
+    except NotFound:
+        return None
+    try:
+        entry = json.loads(text)
+        return TableBranch(
+            name,
+            entry["identifier"]["version_mapping"][-1][1],
+            entry["parentBranch"],
+            entry["parentVersion"],
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise StorageError(
+            f"the branch {name} of {location or store.address} has a ref this omnigraph cannot read: "
+            f"{error!r}"
+        ) from error
+
+
+def branch_of(ref: TableRef) -> TableBranch | None:
+    """The branch that an address means today; None when there is none of that name."""
+    assert ref.branch is not None
+    options = tuple(sorted((ref.storage_options or {}).items()))
+    return read_branch(_store(ref.uri, options), "", ref.branch)
+
+
+def refuse_replaced(ref: TableRef) -> None:
+    """Raise ``BranchReplaced`` unless the branch is the one whose identifier the address carries.
+
+    Identifiers never come back: what was opened before this look was that branch too.
+    """
+    if ref.branch is None or ref.branch_id is None:
+        return
+    found = branch_of(ref)
+    if found is None or found.identifier != ref.branch_id:
+        what = "deleted" if found is None else "deleted and made again"
+        raise BranchReplaced(
+            f"the branch {ref.branch} of {ref.uri} was {what} since it was pinned",
+            table=ref.uri,
+            branch=ref.branch,
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _store(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
+    """The control objects of one table, by the address that Lance opens."""
+    scheme, _, rest = uri.rpartition("://")
+    if scheme == "s3":
+        bucket, _, key = rest.partition("/")
+        root = Root("s3", bucket, unquote(key))
+        return ObjectStore(s3_backend(root, given=dict(options)), uri)
+    return ObjectStore.open(Root("file", "", unquote(rest) if scheme else uri))
