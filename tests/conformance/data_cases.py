@@ -68,6 +68,7 @@ def _check(graph: Graph, expect: Mapping[str, Any]) -> None:
     plain = read_back(graph)
     nodes = {f"node:{name}": rows for name, rows in plain.nodes.items()}
     edges = {f"edge:{name}": rows for name, rows in plain.edges.items()}
+    edge_rows = {key: {edge[0]: edge[3] for edge in rows} for key, rows in edges.items()}
     for key, count in (expect.get("rows") or {}).items():
         assert len((nodes | edges)[key]) == count, key
     for key, ids in (expect.get("row_ids") or {}).items():
@@ -78,7 +79,7 @@ def _check(graph: Graph, expect: Mapping[str, Any]) -> None:
         properties = graph.schema.catalog.entity(key).properties
         for row_id, values in wanted.items():
             for name, value in values.items():
-                stored = nodes[key][row_id][name]
+                stored = (nodes | edge_rows)[key][row_id][name]
                 shown = None if stored is None else to_json(properties[name].type, stored)
                 assert same_value(shown, value), f"{key} {row_id} {name}: {shown}"
     if "index_kinds" in expect or "pending_indexes" in expect:

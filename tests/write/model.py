@@ -53,7 +53,14 @@ class Edge:
     props: list[Prop]
     low: int = 0
     high: int | None = None
-    unique_ends: bool = False
+    unique: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """The unique group by which a merge knows edges without an id."""
+        with_ends = [sorted(group) for group in self.unique if {"src", "dst"} <= set(group)]
+        with_ends.sort(key=lambda group: (len(group), group))
+        return tuple(with_ends[0]) if with_ends else None
 
 
 @dataclass
@@ -125,6 +132,8 @@ class Model:
         """Rows loaded into each table the input touches."""
         with self.all_or_nothing():
             ids = [self.read(record) for record in records]
+            if mode == "merge":
+                ids = self.identified(records, ids)
             places = [
                 (record.type_name, row_id) for record, row_id in zip(records, ids, strict=True)
             ]
@@ -145,6 +154,26 @@ class Model:
                 raise Refused(*broken)
             self.judge()
         return {name: len(found) for name, found in self.touched.items() if found}
+
+    def identified(self, records: list[Record], ids: list[str]) -> list[str]:
+        """Edges without an id take that of the edge that holds their tuple (schema.md section 7.2)."""
+        held: dict[Any, str] = {}
+        for edge in self.edges.values():
+            for row_id, (src, dst, row) in self.links[edge.name].items():
+                held[edge.name, members(edge.identity, src, dst, row)] = row_id
+        taken = []
+        for record, row_id in zip(records, ids, strict=True):
+            edge = self.edges.get(record.type_name)
+            mine = row_id
+            if edge is not None and edge.identity is not None:
+                row = {p.name: self.stored(p, record.values.get(p.name)) for p in edge.props}
+                found = members(edge.identity, record.src, record.dst, row)
+                if None not in found:
+                    if record.row_id is None:
+                        mine = held.get((edge.name, found), row_id)
+                    held.setdefault((edge.name, found), mine)
+            taken.append(mine)
+        return taken
 
     def table(self, name: str) -> dict[str, Any]:
         return self.rows[name] if name in self.nodes else self.links[name]
@@ -313,11 +342,12 @@ class Model:
                 tuples = [tuple(row[p] for p in group) for row in self.rows[node.name].values()]
                 if repeated([t for t in tuples if None not in t]):
                     return True
-        return any(
-            edge.unique_ends
-            and repeated([(src, dst) for src, dst, _ in self.links[edge.name].values()])
-            for edge in self.edges.values()
-        )
+        for edge in self.edges.values():
+            for group in edge.unique:
+                tuples = [members(group, *link) for link in self.links[edge.name].values()]
+                if repeated([t for t in tuples if None not in t]):
+                    return True
+        return False
 
     # -- made-up ids
 
@@ -348,6 +378,12 @@ def matches(row: dict[str, Any], where: tuple[str, str, Any] | None) -> bool:
     if isinstance(left, str):
         left, right = left.encode(), right.encode()
     return COMPARE[op](left, right)
+
+
+def members(
+    group: tuple[str, ...] | None, src: str | None, dst: str | None, row: dict[str, Any]
+) -> tuple[Any, ...]:
+    return tuple({"src": src, "dst": dst, **row}[name] for name in group or ())
 
 
 def row_kinds(props: list[Prop], row: dict[str, Any]) -> Any:

@@ -57,7 +57,8 @@ def make_edge(rnd, name, nodes):
     for prop in edge.props:
         prop.bounds = None
     edge.low, edge.high = rnd.choice([(0, None), (0, None), (0, 2), (1, None), (1, 2)])
-    edge.unique_ends = rnd.random() < 0.3
+    groups = [("src", "dst"), ("src", "dst", "w"), ("src", "w")][: 3 if edge.props else 1]
+    edge.unique = rnd.sample(groups, min(len(groups), rnd.choice([0, 0, 1, 1, 2])))
     return edge
 
 
@@ -90,7 +91,7 @@ def schema_text(model):
         high = "" if edge.high is None else edge.high
         lines.append(f"edge {edge.name}: {edge.src} -> {edge.dst} @card({edge.low}..{high}) {{")
         lines += [f"  {prop.name}: {type_text(prop)}" for prop in edge.props]
-        lines += ["  @unique(src, dst)"] if edge.unique_ends else []
+        lines += [f"  @unique({', '.join(group)})" for group in edge.unique]
         lines.append("}")
     return "\n".join(lines)
 

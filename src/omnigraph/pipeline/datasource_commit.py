@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.commit.workspace import Workspace
 from omnigraph.pipeline.datasource_merge import image_rows
 from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
+from omnigraph.pipeline.edge_ids import TakenIds
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, ReadRecords, stored_rows
 from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.judging import RowRules
@@ -33,7 +34,7 @@ from omnigraph.storage.staging import (
     stage_overwrite_fragments,
     stage_replace_rows,
 )
-from omnigraph.validate.change_set import ORDER
+from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class _WrittenEngine:
         self,
         request: LoadRequest,
         rules: RowRules,  # noqa: ARG002 - the tasks had theirs
-        directory: Path,  # noqa: ARG002
+        directory: Path,
         report: ProgressReport,
     ) -> ReadRecords:
         report.tell("reading")
@@ -90,7 +91,7 @@ class _WrittenEngine:
             bad.add(one.bad)
             bad.total += one.bad_total - len(one.bad)
         bad.end(request.inputs.sources, None)
-        rows = _WrittenRows(self.plan, self.written)
+        rows = _WrittenRows(self.plan, self.written, directory)
         if not rows.rows and self.plan.mode != "overwrite":
             return ReadRecords({})
         pending = sum(one.embeddings_pending for one in self.written)
@@ -106,30 +107,41 @@ class _WrittenEngine:
 class _WrittenRows:
     """The rows that tasks wrote, as the incoming rows of a load."""
 
-    def __init__(self, plan: WritePlan, written: Sequence[Written]) -> None:
+    def __init__(self, plan: WritePlan, written: Sequence[Written], directory: Path) -> None:
         self.plan = plan
         self.written = written
+        self.directory = directory
         self.entity = plan.entity
         self.rows = sum(one.rows for one in written)
         self.may_repeat = plan.named
+        self.any_made = any(one.any_made for one in written)
+        self._taken: TakenIds | None = None
+        self._takings = 0
         self._losers: pa.Array | None = None
 
     @property
     def stop(self) -> None:
         """One table only."""
 
-    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
+    def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         import pyarrow as pa
 
         schema = self.entity.arrow_schema()
-        fields = [pa.field(ORDER, pa.int64()) if name == ORDER else schema.field(name)
-                  for name in columns]  # fmt: skip
+        extra = {ORDER: pa.field(ORDER, pa.int64()), MADE: pa.field(MADE, pa.bool_())}
+        fields = [extra[name] if name in extra else schema.field(name) for name in columns]
         narrow = pa.schema([field.remove_metadata().with_nullable(True) for field in fields])
+        wanted = [name for name in columns if name != ORDER]
         batches = (
             pa.RecordBatch.from_arrays([batch.column(name) for name in columns], schema=narrow)
-            for batch in self._batches([name for name in columns if name != ORDER])
+            for batch in self._batches(wanted, as_read=as_read)
         )
         return runner.frame(pa.RecordBatchReader.from_batches(narrow, batches))
+
+    def take_ids(self, runner: Runner, taken: Frame) -> bool:
+        before = self._taken
+        self._takings += 1
+        self._taken = TakenIds.of(runner, taken, self.directory / f"ids-{self._takings}")
+        return self._taken != before
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
@@ -143,7 +155,8 @@ class _WrittenRows:
             if mode == "overwrite":
                 return stage_overwrite_fragments(table, fragments, table.schema)
             return stage_append_fragments(table, fragments)
-        if self.plan.form == "images" and table.ref == self.plan.ref and not self._losers:
+        as_written = not self._losers and self._taken is None
+        if self.plan.form == "images" and table.ref == self.plan.ref and as_written:
             return self._replacing(table, fragments)
         stored = stored_rows(self.entity, table.schema, self._batches(None), self._losers)
         rows = pa.RecordBatchReader.from_batches(table.schema, stored)
@@ -161,8 +174,14 @@ class _WrittenRows:
             return stage_append_fragments(table, fragments)
         return stage_replace_rows(table, places, fragments)
 
-    def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, columns: Sequence[str] | None, *, as_read: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """The rows in their order, or images in theirs; None gives all columns."""
+        for batch in self._files(columns):
+            yield batch if as_read or self._taken is None else self._taken.given_to(batch)
+
+    def _files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for one in self.written:
             if columns is None and one.loose is not None and one.fragments:
                 yield from image_rows(self.plan.ref, one.fragments, one.loose)

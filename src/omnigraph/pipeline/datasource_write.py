@@ -21,6 +21,7 @@ from omnigraph.pipeline.datasource_merge import Images
 from omnigraph.pipeline.frames import typed_batches
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, stored_rows
 from omnigraph.pipeline.judging import RowRules
+from omnigraph.pipeline.payloads import narrow_columns
 from omnigraph.pipeline.report import Bad, BadRecords
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.storage.handles import TableRef, open_table
@@ -32,7 +33,6 @@ from omnigraph.storage.loose_files import (
 from omnigraph.storage.staging import (
     write_fragments,
 )
-from omnigraph.validate.change_set import ORDER, needed_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,8 @@ Form = Literal["fragments", "images", "rows"]
 class WritePlan:
     """A write, fixed before its tasks run; it travels to them and back to the commit.
 
-    ``named``: rows have ids that others may have too, and not only such as are made for them.
+    ``named``: rows have ids that others may have too, and not only such as are made for them, or
+    may take one.
     ``form``: what tasks write. ``fragments`` are part of the table as it will be, so are the
     ``images`` of a merge as long as the table stays where it is. ``rows`` are files that the commit
     reads again: on a branch that has no fork of the table yet there is no place for its fragments.
@@ -82,6 +83,8 @@ class Written:
     bad: tuple[Bad, ...] = ()
     bad_total: int = 0
     embeddings_pending: int = 0
+    any_made: bool = False
+    """Whether an id was made for some row."""
     replaced: Any = field(default=None, compare=False)
     """The addresses of the rows that images replace."""
 
@@ -106,7 +109,11 @@ def plan_write(
     state = space.manifest.state(options.branch)
     pin = state.head.tables[entity.table_key]
     mode: LoadMode = "merge" if options.merge else "overwrite" if overwrite else "append"
-    named = "id" in schema.names or (isinstance(entity, NodeType) and entity.key is not None)
+    named = "id" in schema.names or (
+        entity.key is not None
+        if isinstance(entity, NodeType)
+        else mode == "merge" and entity.identity is not None
+    )
     return WritePlan(
         options,
         mode,
@@ -148,7 +155,7 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
         raise BadRequest(f"the frame has more than {MAX_PARTITIONS} partitions; coalesce it")
     rows = _Judging(plan, partition)
     loose = LooseFile(plan.ref)
-    images = Images(plan.ref, plan.entity, loose, _judged_columns(plan.entity))
+    images = Images(plan.ref, plan.entity, loose, narrow_columns(plan.entity))
     fragments = images.fragments
     try:
         if plan.form == "fragments":
@@ -175,12 +182,9 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
         tuple(fragments),
         loose.name,
         embeddings_pending=rows.pending,
+        any_made=rows.named < rows.rows,
         replaced=images.replaced,
     )
-
-
-def _judged_columns(entity: Entity) -> list[str]:
-    return ["id", *needed_columns(entity), ORDER]
 
 
 def _write_fragments(
@@ -207,7 +211,7 @@ def _noted(
 ) -> Iterator[pa.RecordBatch]:
     """The batches as they are; what rules look at is also written to a file of its own."""
     for batch in batches:
-        loose.add(batch.select(_judged_columns(entity)))
+        loose.add(batch.select(narrow_columns(entity)))
         yield batch
 
 
@@ -224,6 +228,7 @@ class _Judging:
         self.partition = partition
         self.bad = BadRecords()
         self.rows = 0
+        self.named = 0
         self.pending = 0
         self.failure: BaseException | None = None
 
@@ -249,6 +254,7 @@ class _Judging:
             judged = self.plan.rules.judge(parsed)
             self.bad.add(judged.bad)
             self.pending += judged.embeddings_pending
+            self.named += sum(judged.named.values())
             for _, batch in judged.rows:
                 if not self.bad.total and batch.num_rows:
                     self.rows += batch.num_rows

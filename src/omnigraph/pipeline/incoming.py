@@ -50,12 +50,24 @@ class Incoming(Protocol):
         ...
 
     @property
+    def any_made(self) -> bool:
+        """Whether an id was made for some row, because its record has none."""
+        ...
+
+    @property
     def stop(self) -> Callable[[], object] | None:
         """Makes ``stage`` give up in another thread; None where tables are staged one by one."""
         ...
 
-    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
-        """Some columns of all rows."""
+    def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
+        """Some columns of all rows; ``as_read``, with the ids that they had before any was taken."""
+        ...
+
+    def take_ids(self, runner: Runner, taken: Frame) -> bool:
+        """Give the records of this frame, by their order, its ids, and all others those as read.
+
+        Says whether any row has another id than before.
+        """
         ...
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:

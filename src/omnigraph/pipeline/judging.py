@@ -16,12 +16,12 @@ from omnigraph.embeddings.provider import (
     required_embedder,
     resolve_embedder,
 )
-from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.batches import Entity, Parsed, TypedBatch
+from omnigraph.lang.schema.catalog import Catalog, EdgeType
+from omnigraph.pipeline.batches import ID, Entity, Parsed, TypedBatch
 from omnigraph.pipeline.ids import derive_ids, id_aliases, named_rows
 from omnigraph.pipeline.incoming import place_of, record_order
 from omnigraph.pipeline.report import Bad, first_of_each
-from omnigraph.validate.change_set import ORDER
+from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class RowRules:
         names = [*entity.implicit_columns[1:], *entity.properties]
         columns = [ids, *(typed.batch.column(name) for name in names), record_order(typed.batch)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
+        if isinstance(entity, EdgeType) and entity.identity is not None:
+            batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
         yield from _external_blobs(entity, batch)
         batch = self._embedded(entity, batch, judged)
         for violation in row_violations(entity, pa.Table.from_batches([batch]), None):

@@ -32,6 +32,7 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.pipeline.edge_ids import assign_edge_ids
 from omnigraph.pipeline.engine import choose_engine
 from omnigraph.pipeline.incoming import Engine, Incoming, place_of
 from omnigraph.pipeline.judging import RowRules
@@ -200,6 +201,9 @@ class _Load:
 
     def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, int], set[str]]:
         """Set rules; how many records lose to a later one of their id, and the tables relied on."""
+        committed = Committed(runner, state.head.tables, self.space.pinned)
+        if self.request.mode == "merge":
+            assign_edge_ids(runner, self.incoming, committed)
         losers: dict[str, int] = {}
         deltas: dict[str, TableDelta] = {}
         overwrite = self.request.mode == "overwrite"
@@ -221,7 +225,6 @@ class _Load:
                 replaced=overwrite,
                 strict=self.request.mode == "append",
             )
-        committed = Committed(runner, state.head.tables, self.space.pinned)
         broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
         if broken:
             self._refuse(broken)

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import OmniGraphError
+from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.batches import Entity, Parsed
 from omnigraph.pipeline.judging import Judged, RowRules
 from omnigraph.pipeline.report import Bad
-from omnigraph.validate.change_set import ORDER, needed_columns
+from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +46,9 @@ class Payload(NamedTuple):
 
 
 def narrow_columns(entity: Entity) -> list[str]:
-    """The columns that set rules look at."""
-    return ["id", *needed_columns(entity), ORDER]
+    """The columns that set rules look at, and what decides who takes an id."""
+    made = [MADE] if isinstance(entity, EdgeType) and entity.identity is not None else []
+    return ["id", *needed_columns(entity), ORDER, *made]
 
 
 def packed(

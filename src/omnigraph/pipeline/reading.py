@@ -96,4 +96,5 @@ class _Reading:
                 path = self.directory / f"{len(self.incoming)}.arrow"
                 self.incoming[key] = SpooledRows(self.rules.catalog.entity(key), path)
             self.incoming[key].add(batch)
-            self.incoming[key].may_repeat |= bool(judged.named[key])
+            self.incoming[key].any_named |= judged.named[key] > 0
+            self.incoming[key].any_made |= judged.named[key] < batch.num_rows

@@ -106,7 +106,13 @@ class SparkEngine:
             spellings = spellings_of(entity, aliases)
             self._rows.append(
                 SparkRows(
-                    self.runner(), entity, rows, key in found.named, self.cores, payloads, spellings
+                    self.runner(),
+                    entity,
+                    rows,
+                    found.named.get(key, 0),
+                    self.cores,
+                    payloads,
+                    spellings,
                 )
             )
         return {rows.entity.table_key: rows for rows in self._rows}
@@ -279,7 +285,7 @@ class _Found:
 
     payloads: DataFrame
     rows: dict[str, int]
-    named: set[str]
+    named: dict[str, int]
     pending: int
     kinds: dict[str, int]
 
@@ -299,7 +305,7 @@ class _Found:
         for total in totals:
             kinds[total["kind"]] = kinds.get(total["kind"], 0) + total["records"]
         by_key = {total["key"]: total["records"] for total in rows}
-        named = {total["key"] for total in rows if total["named"]}
+        named = {total["key"]: total["named"] for total in rows}
         return cls(payloads, by_key, named, sum(total["pending"] for total in rows), kinds)
 
     @property

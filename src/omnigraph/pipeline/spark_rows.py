@@ -38,7 +38,8 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     stage_update,
 )
-from omnigraph.validate.change_set import ORDER
+from omnigraph.validate import rules
+from omnigraph.validate.change_set import MADE, ORDER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,15 +54,24 @@ ROWS_PER_TASK = 100_000
 
 FRAGMENTS = "fragment string"
 MATCHES = """
-SELECT p.`0task` AS task, p.`0rec` AS rec, c.`_rowid` AS rid, c.`_rowaddr` AS addr
-FROM pend p JOIN com c ON c.id = p.id
+SELECT p.`0task` AS task, p.`0rec` AS rec, c.`_rowid` AS rid, c.`_rowaddr` AS addr,
+CAST(NULL AS STRING) AS taken FROM pend p JOIN com c ON c.id = p.id
+"""
+MATCHES_AND_TAKEN = """
+SELECT p.`0task` AS task, p.`0rec` AS rec, c.`_rowid` AS rid, c.`_rowaddr` AS addr, t.id AS taken
+FROM pend p LEFT JOIN com c ON c.id = p.id LEFT JOIN taken t ON t.`0rec` = p.`0rec`
+WHERE c.id IS NOT NULL OR t.id IS NOT NULL
 """
 LOST = """
-SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid, CAST(NULL AS BIGINT) AS addr
-FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
+SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
+CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
 WON = """
 SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
+"""
+
+OTHER_IDS = """
+SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec` WHERE a.id IS DISTINCT FROM b.id
 """
 
 
@@ -72,22 +82,33 @@ class SparkRows:
     runner: SparkRunner
     entity: Entity
     rows: int
-    may_repeat: bool
+    named: int
     cores: int
     payloads: DataFrame
     spellings: Spellings
     _narrow: DataFrame | None = field(default=None, repr=False)
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
+    _taken: SparkFrame | None = field(default=None, repr=False)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an id may be that of another row."""
+        return self.named > 0 or self._taken is not None
+
+    @property
+    def any_made(self) -> bool:
+        """Whether an id was made for some row."""
+        return self.named < self.rows
 
     @property
     def stop(self) -> None:
         """Spark runs one job after another: each takes all executors."""
 
-    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
+    def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         """Some of the columns that set rules look at."""
         assert isinstance(runner, SparkRunner), "rows on executors are asked there"
-        whole = self._asked(runner)
+        whole = self._asked(runner) if as_read else self._named(runner)
         if whole.table is not None:
             return runner.frame(whole.table.select(list(columns)))
         with spark_errors():
@@ -102,6 +123,36 @@ class SparkRows:
         if self._here is None:
             self._here = runner.frame(runner.collect(frame))
         return self._here
+
+    def _named(self, runner: SparkRunner) -> SparkFrame:
+        """The same with the ids that records took."""
+        whole = self._asked(runner)
+        if self._taken is None:
+            return whole
+        text = rules.with_taken_ids([name for name in whole.columns if name != "id"])
+        return runner.sql(text, {"pend": whole, "taken": self._taken})
+
+    def take_ids(self, runner: Runner, taken: Frame) -> bool:
+        """Keep the ids that records take where the query for them left them."""
+        assert isinstance(runner, SparkRunner)
+        assert isinstance(taken, SparkFrame)
+        before, now = self._taken, taken if runner.count(taken) else None
+        if before is None or now is None:
+            changed = before is not now
+        else:
+            differing = runner.ask(OTHER_IDS, {"a": before, "b": now})
+            changed = differing.column("n")[0].as_py() > 0
+        self._free_taken()
+        if now is not None and now.table is None:
+            with spark_errors():
+                now = runner.of(now.data.select("*").persist())
+        self._taken = now
+        return changed
+
+    def _free_taken(self) -> None:
+        if self._taken is not None and self._taken.table is None:
+            self._taken.data.unpersist()
+        self._taken = None
 
     def _narrow_rows(self) -> DataFrame:
         """Decoded once: every rule asks for them."""
@@ -125,6 +176,7 @@ class SparkRows:
 
     def free(self) -> None:
         """Free what the rules made of the rows."""
+        self._free_taken()
         if self._narrow is not None:
             self._narrow.unpersist()
             self._narrow = None
@@ -187,18 +239,18 @@ class SparkRows:
             runner.close()
 
     def _changes(self, runner: SparkRunner, table: Table) -> SparkFrame:
-        """By task: the records that replace a row, and those that are not written at all."""
-        pend = self._asked(runner)
-        if self._losers is None:
-            return runner.sql(MATCHES, {"pend": pend, "com": self._committed(runner, table)})
-        won = runner.sql(WON, {"pend": pend, "losers": self._losers})
-        frames: dict[str, Frame] = {
-            "pend": won,
-            "com": self._committed(runner, table),
-            "everything": pend,
-            "losers": self._losers,
-        }
-        return runner.sql(f"{MATCHES} UNION ALL {LOST}", frames)
+        """By task: the records that replace a row, take an id, or are not written at all."""
+        pend = self._named(runner)
+        frames: dict[str, Frame] = {"pend": pend, "com": self._committed(runner, table)}
+        text = MATCHES
+        if self._taken is not None:
+            frames["taken"] = self._taken
+            text = MATCHES_AND_TAKEN
+        if self._losers is not None:
+            frames["pend"] = runner.sql(WON, {"pend": pend, "losers": self._losers})
+            frames |= {"everything": pend, "losers": self._losers}
+            text = f"{text} UNION ALL {LOST}"
+        return runner.sql(text, frames)
 
     def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
         """The ids of the table's rows with where they are; of few rows, only theirs."""
@@ -212,12 +264,12 @@ class SparkRows:
     def _write_merged(self, table: Table, changes: DataFrame, tally: Tally) -> list[Any]:
         none = "CAST(NULL AS BINARY)"
         matches = changes.selectExpr(
-            "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", f"{none} AS narrow",
-            f"{none} AS wide",
+            "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", "taken",
+            f"{none} AS narrow", f"{none} AS wide",
         )  # fmt: skip
         data = self.payloads.selectExpr(
             "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
-            "CAST(NULL AS BIGINT) AS rid", "narrow", "wide",
+            "CAST(NULL AS BIGINT) AS rid", "CAST(NULL AS STRING) AS taken", "narrow", "wide",
         )  # fmt: skip
         run = partial(
             merge_payloads,
@@ -245,13 +297,13 @@ class SparkRows:
 
 
 def typed_schema(entity: Entity) -> pa.Schema:
-    """The columns of incoming rows: those of a typed batch, with the real id and the order."""
+    """The columns of incoming rows: of a typed batch, the real id, the order, and how it was had."""
     import pyarrow as pa
 
     typed = batch_schema(entity)
     names = [*entity.implicit_columns[1:], *entity.properties]
     fields = [pa.field("id", pa.utf8()), *(typed.field(name) for name in names)]
-    return pa.schema([*fields, pa.field(ORDER, pa.int64())])
+    return pa.schema([*fields, pa.field(ORDER, pa.int64()), pa.field(MADE, pa.bool_())])
 
 
 def _fragments(data: DataFrame, tally: Tally) -> list[Any]:

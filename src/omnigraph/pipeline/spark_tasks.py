@@ -169,8 +169,8 @@ def merge_payloads(
 ) -> Batches:
     """Write payload rows of one table, keeping row ids of the rows they replace.
 
-    Rows come sorted: of a task first the records that replace a row (``rid``) or lose to a later
-    record (no ``rid``), then its payloads.
+    Rows come sorted: of a task first the records that replace a row (``rid``), take an id
+    (``taken``) or lose to a later record (neither), then its payloads.
     """
     merge = _Merge(ref, entity, spellings)
     for batch in batches:
@@ -216,7 +216,7 @@ class _Merge:
 
     def expect(self, task: int, matches: pa.RecordBatch) -> None:
         self._turn_to(task)
-        self._expected.append(matches.select(["rec", "rid"]))
+        self._expected.append(matches.select(["rec", "rid", "taken"]))
         self._known = None
 
     def _turn_to(self, task: int) -> None:
@@ -235,8 +235,13 @@ class _Merge:
         if self._known is None:
             self._known = pa.Table.from_batches(self._expected).combine_chunks()
         place = pc.index_in(batch.column(ORDER), self._known.column("rec").combine_chunks())
-        ids = self._known.column("rid").combine_chunks().take(place)
-        self._take_new(batch.filter(pc.is_null(place)))
+        ids, taken = (
+            self._known.column(name).combine_chunks().take(place) for name in ("rid", "taken")
+        )
+        at = batch.schema.get_field_index("id")
+        batch = batch.set_column(at, "id", pc.coalesce(taken, batch.column(at)))
+        adding = pc.or_(place.is_null(), pc.and_(ids.is_null(), taken.is_valid()))
+        self._take_new(batch.filter(adding))
         replacing = batch.filter(pc.is_valid(ids))
         if replacing.num_rows:
             self._replacing.append(replacing)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.batches import Entity
+from omnigraph.pipeline.edge_ids import TakenIds
 from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows
 from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
+from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table
 from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert, stage_overwrite
@@ -30,11 +32,19 @@ class SpooledRows:
     def __init__(self, entity: Entity, path: Path) -> None:
         self.entity = entity
         self.rows = 0
-        self.may_repeat = False
+        self.any_named = False
+        self.any_made = False
         self._path = path
+        self._taken: TakenIds | None = None
+        self._takings = 0
         self._writer: Any = None
         self._losers: pa.Array | None = None
         self._stopped = threading.Event()
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an id may be that of another row."""
+        return self.any_named or self._taken is not None
 
     @property
     def stop(self) -> Callable[[], object]:
@@ -65,12 +75,30 @@ class SpooledRows:
         self.finish()
         old.unlink()
 
-    def frame(self, runner: Runner, columns: Sequence[str]) -> Frame:
-        """Some columns as a frame of the runner, which reads them where they lie."""
+    def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
+        """Some columns as a frame of the runner, which reads them where they lie.
+
+        Where ids were taken it gets rows of its own, unless they are few.
+        """
         import pyarrow as pa
 
         with pa.ipc.open_stream(pa.memory_map(str(self._path))) as reader:
-            return runner.frame(reader.read_all().select(list(columns)))
+            whole = reader.read_all()
+        if as_read or self._taken is None:
+            return runner.frame(whole.select(list(columns)))
+        rows = whole.select(list(dict.fromkeys([*columns, "id", ORDER])))
+        changed = map(self._taken.given_to, rows.to_batches())
+        wanted = (batch.select(list(columns)) for batch in changed)
+        reader = pa.RecordBatchReader.from_batches(rows.select(list(columns)).schema, wanted)
+        return runner.frame(reader.read_all() if self.rows <= FEW_ROWS else reader)
+
+    def take_ids(self, runner: Runner, taken: Frame) -> bool:
+        """Remember the ids that records take."""
+        before = self._taken
+        self._takings += 1
+        path = self._path.with_suffix(f".ids-{self._takings}")
+        self._taken = TakenIds.of(runner, taken, path)
+        return self._taken != before
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Remember the records that are not written."""
@@ -93,7 +121,7 @@ class SpooledRows:
         for batch in _read(self._path):
             if self._stopped.is_set():
                 raise StorageError("the load was stopped; nothing was changed, load again")
-            yield batch
+            yield batch if self._taken is None else self._taken.given_to(batch)
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:

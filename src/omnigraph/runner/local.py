@@ -156,14 +156,24 @@ class LocalRunner:
             self._spill = None
 
     @contextmanager
-    def _batches(self, frame: LocalFrame) -> Iterator[Iterable[pa.RecordBatch]]:
+    def ordered(self, frame: Frame, column: str) -> Iterator[Iterable[pa.RecordBatch]]:
+        """The rows by a column, streamed: they may be more than memory holds."""
+        local = _local(frame)
+        if local.table is not None:
+            yield local.table.sort_by(column).to_batches(max_chunksize=BATCH_ROWS)
+            return
+        with self._batches(local, f" ORDER BY `{encoded(column)}`") as batches:
+            yield batches
+
+    @contextmanager
+    def _batches(self, frame: LocalFrame, order: str = "") -> Iterator[Iterable[pa.RecordBatch]]:
         if frame.table is not None:
             yield frame.table.to_batches(max_chunksize=BATCH_ROWS)
             return
         # The rows are read while others are written: DuckDB wants a second connection for that.
         cursor = self._duck.cursor()
         try:
-            reader = cursor.sql(f"SELECT * FROM {frame.name}").to_arrow_reader(BATCH_ROWS)
+            reader = cursor.sql(f"SELECT * FROM {frame.name}{order}").to_arrow_reader(BATCH_ROWS)
             yield (renamed(batch, decoded) for batch in reader)
         finally:
             cursor.close()

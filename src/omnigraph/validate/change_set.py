@@ -14,6 +14,8 @@ ORDER = "0rec"
 
 No property can have that name, because it begins with a digit.
 """
+MADE = "0made"
+"""Of edge types with an ``identity``: whether the id of a row was made for it, not given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,20 @@ class Committed:
         )
         return self.runner.scan(self.locate(pin), names, where)
 
+    def between(self, edge: EdgeType, columns: Sequence[str], keys: Frame) -> Frame:
+        """Committed edges whose ends are among those of the keys (all rows, when these are many)."""
+        names = list(dict.fromkeys(["id", *columns]))
+        pin = self.pins[edge.table_key]
+        self.relied_on.add(edge.table_key)
+        schema = edge.arrow_schema()
+        if pin.row_count == 0:
+            return self._nothing(schema, names)
+        ends = [(side, distinct(self.runner, keys, side, KEY_LIMIT)) for side in ("src", "dst")]
+        few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
+        if not few:
+            return self._scan(edge, names)
+        return self.runner.scan(self.locate(pin), names, filter_expression(schema, few))
+
     def all_rows(self, entity: NodeType | EdgeType, columns: Sequence[str]) -> Frame:
         """Every committed row."""
         self.relied_on.add(entity.table_key)

@@ -47,6 +47,34 @@ def unique_against(members: Sequence[str]) -> str:
     )
 
 
+def identified_edges(members: Sequence[str]) -> str:
+    """Incoming edges without an id of their own that mean another by its tuple, with that one's id.
+
+    That is the committed edge that holds the tuple (`com`), or else the first incoming one.
+    """
+    names = ", ".join(f"p.{_q(name)}" for name in members)
+    present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
+    first, stored = (
+        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "fc"
+    )
+    return (
+        f"WITH firsts AS (SELECT {names}, MIN_BY(p.id, p.`0rec`) AS id FROM pend p "
+        f"WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1) "
+        "SELECT p.`0rec`, COALESCE(c.id, f.id) AS id FROM pend p "
+        f"LEFT JOIN firsts f ON {first} LEFT JOIN com c ON {stored} "
+        "WHERE p.`0made` AND COALESCE(c.id, f.id) <> p.id"
+    )
+
+
+def with_taken_ids(others: Sequence[str]) -> str:
+    """Incoming rows with the ids of `taken`, by their order, in place of their own."""
+    columns = ", ".join(f"p.{_q(name)}" for name in others)
+    return (
+        f"SELECT COALESCE(t.id, p.id) AS id, {columns} FROM pend p "
+        "LEFT JOIN taken t ON t.`0rec` = p.`0rec`"
+    )
+
+
 def count_missing_endpoints(sides: Sequence[str]) -> str:
     """How many of these ends of incoming edges are no node after the change.
 

@@ -172,6 +172,15 @@ class EdgeType(EntityType):
         """The columns every edge table has before its properties."""
         return ("id", "src", "dst")
 
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """The unique group that tells edges apart where records have no id.
+
+        It contains both ends. Of several the smallest counts, then the first by its members.
+        """
+        groups = [group for group in self.unique if {"src", "dst"} <= set(group)]
+        return min(groups, key=lambda group: (len(group), sorted(group)), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
