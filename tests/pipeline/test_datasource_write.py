@@ -11,13 +11,12 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import (
     BadRequest,
-    Conflict,
     ConstraintError,
+    ExpectedVersionMismatch,
     InputError,
     KeyConflict,
     OmniGraphError,
 )
-from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.datasource import write_options
 from omnigraph.pipeline.datasource_commit import commit_rows
 from omnigraph.pipeline.datasource_write import discard_rows, plan_write, write_rows
@@ -315,23 +314,23 @@ def test_a_commit_of_somebody_else_meanwhile_counts(graph):
 
 
 @pytest.mark.parametrize("options", [{}, {"merge": "true"}, {"overwrite": True}])
-def test_a_race_lost_at_the_last_moment_is_run_again(graph, monkeypatch, options):
-    real, others = loading.commit_conditionally, iter("xyz")
+@pytest.mark.parametrize("rival", ["x", "a"], ids=["another id", "the same id"])
+def test_a_race_lost_at_the_last_moment_is_run_again(graph, options, rival):
+    def overtake(_):
+        with og.open(graph.uri) as other:
+            other.load([{"type": "Person", "data": {"name": rival, "age": 99}}])
 
-    def late(*arguments):
-        rival = next(others, None)
-        if rival is not None:
-            monkeypatch.setattr(loading, "commit_conditionally", real)
-            with og.open(graph.uri) as other:
-                other.load([{"type": "Person", "data": {"name": rival}}])
-            monkeypatch.setattr(loading, "commit_conditionally", late)
-        return real(*arguments)
-
-    monkeypatch.setattr(loading, "commit_conditionally", late)
-    write(graph, people("a", "b"), **options)
-    rivals = [] if options.get("overwrite") else ["x", "y", "z"]
-    assert sorted(stored(graph)) == ["a", "b", *rivals]
-    assert commits(graph) == 5
+    with failpoints.arm("load.before_locks", overtake, times=1):
+        if rival == "a" and not options:
+            with pytest.raises(KeyConflict, match="already has the id 'a'"):
+                write(graph, people("a", "b"), **options)
+            assert sorted(stored(graph)) == ["a"]
+            return
+        write(graph, people("a", "b"), **options)
+    rivals = {"a", "b"} if options.get("overwrite") else {"a", "b", rival}
+    assert set(stored(graph)) == rivals
+    assert stored(graph)["a"][0] == 1
+    assert commits(graph) == 3
 
 
 def test_a_branch_that_was_made_anew_is_not_written_to(graph):
@@ -340,7 +339,7 @@ def test_a_branch_that_was_made_anew_is_not_written_to(graph):
     written = run_tasks(made, [people("a")])
     graph.branches.delete("side")
     graph.branches.create("side")
-    with pytest.raises(Conflict, match="made again"):
+    with pytest.raises(ExpectedVersionMismatch, match="made again"):
         commit_rows(graph.space, made, written)
     discard_rows(made, written)
     assert data_files(graph) == []

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import csv, parquet
 
 import omnigraph as og
+from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline import load as loading
@@ -326,20 +327,16 @@ def test_a_branch_looks_at_its_own_edges(graph):
     assert by_ends(graph)["S2", "1"] != "c2"
 
 
-def test_a_load_that_lost_a_race_takes_the_ids_of_the_winner(graph, monkeypatch):
+def test_a_load_that_lost_a_race_takes_the_ids_of_the_winner(graph):
     """The other writer adds one edge that the load was going to add, and replaces another."""
     graph.load([calls("S1", 1, id="old")])
-    commit, raced = loading.commit_conditionally, []
 
-    def slow(*args):
-        if not raced:
-            raced.append(True)
-            graph.mutate('query q() { delete CallsAt where from = "S1" }')
-            graph.load([calls("S1", 1, id="newer"), calls("S2", 2, id="won")])
-        return commit(*args)
+    def overtake(_):
+        graph.mutate('query q() { delete CallsAt where from = "S1" }')
+        graph.load([calls("S1", 1, id="newer"), calls("S2", 2, id="won")])
 
-    monkeypatch.setattr(loading, "commit_conditionally", slow)
-    graph.load([calls("S1", 1, visits=7), calls("S2", 2, visits=8)], retries=3)
+    with failpoints.arm("load.before_locks", overtake, times=1):
+        graph.load([calls("S1", 1, visits=7), calls("S2", 2, visits=8)])
     assert edges(graph) == {
         "newer": ("S1", "1", {"visits": 7}),
         "won": ("S2", "2", {"visits": 8}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,6 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.handles import open_table
 from omnigraph.storage.indexes import Coverage, IndexKind, coverage
-from omnigraph.write import conditional
 from tests.stored import read_back
 
 SCHEMA = """
@@ -268,30 +268,29 @@ def test_if_commit(graph):
 
 
 @pytest.fixture
-def rival(graph, monkeypatch):
+def rival(graph):
     """Another writer that gets in between a load's validation and its commit, once."""
-    real = conditional.commit
 
-    def late(space, write):
-        monkeypatch.setattr(conditional, "commit", real)
+    def overtake(_):
         with og.open(graph.uri) as other:
             other.mutate('query q() { insert Person { name: "rival" } }')
-        return real(space, write)
 
-    monkeypatch.setattr(conditional, "commit", late)
+    with failpoints.arm("load.before_locks", overtake, times=1):
+        yield
 
 
 @pytest.mark.usefixtures("rival")
-def test_a_lost_race_is_reported(graph):
+def test_a_lost_race_is_handed_over_where_that_is_asked_for(graph):
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        graph.load([person("a")])
+        graph.load([person("a")], retries=0)
     assert caught.value.details == {"table_key": "node:Person", "expected": 1, "actual": 2}
     assert list(people(graph)) == ["rival"]
 
 
 @pytest.mark.usefixtures("rival")
-def test_a_lost_race_is_tried_again_when_allowed(graph):
-    graph.load([person("a")], retries=1)
+@pytest.mark.parametrize("options", [{}, {"retries": 1}])
+def test_a_lost_race_is_run_again(graph, options):
+    graph.load([person("a")], **options)
     assert sorted(people(graph)) == ["a", "rival"]
 
 
@@ -300,6 +299,79 @@ def test_a_lost_race_under_a_precondition_says_so(graph):
     with pytest.raises(PreconditionFailed):
         graph.load([person("a")], if_commit=head(graph), retries=3)
     assert list(people(graph)) == ["rival"]
+
+
+class TestWhatWasWrittenBefore:
+    """A load that lost a race keeps the files it wrote, as long as they are right."""
+
+    MANY = 10_500  # more than are upserted by Lance itself
+
+    def overtaken(self, graph, body, load):
+        """The files there are when the load is overtaken, and after it is through."""
+        files = []
+
+        def overtake(_):
+            with og.open(graph.uri) as other:
+                other.mutate(f"query q() {{ {body} }}")
+            files.append(self.files(graph))
+
+        with failpoints.arm("load.before_locks", overtake, times=1):
+            load()
+        (before,) = files
+        return before, self.files(graph)
+
+    def files(self, graph):
+        place = Path(graph.uri) / graph.snapshot().tables["node:Person"].location / "data"
+        return {path.name for path in place.iterdir()}
+
+    def many(self, age):
+        return pa.table({"name": [f"p{n}" for n in range(self.MANY)], "age": [age] * self.MANY})
+
+    @pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
+    def test_new_rows_are_written_once(self, graph, mode):
+        before, after = self.overtaken(
+            graph,
+            'insert Person { name: "rival" }',
+            lambda: graph.load_nodes("Person", self.many(1), mode=mode),
+        )
+        assert after == before
+        rows = people(graph)
+        assert len(rows) == self.MANY + (mode != "overwrite")
+        assert rows["p7"] == 1
+
+    def test_images_are_written_once_while_the_same_rows_are_replaced(self, graph):
+        graph.load_nodes("Person", self.many(1).slice(0, 5_000))
+        row_ids = self.row_ids(graph)
+        before, after = self.overtaken(
+            graph,
+            'update Person set { age: 50 } where name = "p3" insert Person { name: "rival" }',
+            lambda: graph.load_nodes("Person", self.many(2)),
+        )
+        assert after == before
+        rows = people(graph)
+        assert {age for name, age in rows.items() if name != "rival"} == {2}
+        assert len(rows) == self.MANY + 1
+        assert row_ids.items() <= self.row_ids(graph).items()
+
+    @pytest.mark.parametrize(
+        "body",
+        ['delete Person where name = "p3"', f'insert Person {{ name: "p{MANY - 1}", age: 50 }}'],
+        ids=["one is gone", "one has come"],
+    )
+    def test_images_are_written_anew_when_other_rows_are_there(self, graph, body):
+        graph.load_nodes("Person", self.many(1).slice(0, 5_000))
+        before, after = self.overtaken(
+            graph, body, lambda: graph.load_nodes("Person", self.many(2))
+        )
+        assert after > before
+        rows = people(graph)
+        assert len(rows) == self.MANY
+        assert set(rows.values()) == {2}
+
+    def row_ids(self, graph):
+        table = open_table(graph.space.pinned(graph.snapshot().tables["node:Person"]))
+        rows = table.read(["id"], with_row_id=True)
+        return dict(zip(rows["id"].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
 
 
 @pytest.mark.parametrize("mode", ["replace", None, ""])

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.commit.workspace import Workspace
-from omnigraph.pipeline.datasource_merge import image_rows
+from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
 from omnigraph.pipeline.edge_ids import TakenIds
+from omnigraph.pipeline.images import image_rows, matched_again, same_lineage
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, ReadRecords, stored_rows
 from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.judging import RowRules
@@ -151,13 +152,22 @@ class _WrittenRows:
         import pyarrow as pa
 
         fragments = [fragment for one in self.written for fragment in one.fragments]
+        if self.plan.form != "rows" and not same_lineage(table.ref, self.plan.ref):
+            raise ExpectedVersionMismatch(
+                f"{self.entity.table_key} is another table than the one that rows were written for; "
+                "write them again",
+                table_key=self.entity.table_key,
+                expected=self.plan.ref.version,
+                actual=0,
+            )
         if self.plan.form == "fragments":
             if mode == "overwrite":
                 return stage_overwrite_fragments(table, fragments, table.schema)
             return stage_append_fragments(table, fragments)
-        as_written = not self._losers and self._taken is None
-        if self.plan.form == "images" and table.ref == self.plan.ref and as_written:
-            return self._replacing(table, fragments)
+        if self.plan.form == "images" and not self._losers and self._taken is None:
+            replacing = self._replacing(table, fragments)
+            if replacing is not None:
+                return replacing
         stored = stored_rows(self.entity, table.schema, self._batches(None), self._losers)
         rows = pa.RecordBatchReader.from_batches(table.schema, stored)
         if mode == "overwrite":
@@ -166,10 +176,17 @@ class _WrittenRows:
             return stage_append(table, rows)
         return stage_merge_insert(table, rows)
 
-    def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged:
+    def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged | None:
+        """The images as they are, unless the table has other rows under their ids by now."""
         import numpy as np
 
-        places = np.concatenate([one.replaced for one in self.written])
+        if table.ref == self.plan.ref:
+            places = np.concatenate([one.replaced for one in self.written])
+        else:
+            found = matched_again(table, fragments)
+            if found is None:
+                return None
+            places = found
         if not len(places):
             return stage_append_fragments(table, fragments)
         return stage_replace_rows(table, places, fragments)

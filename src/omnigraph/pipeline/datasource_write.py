@@ -17,8 +17,8 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.pipeline.datasource import Entity, WriteOptions, find_type
-from omnigraph.pipeline.datasource_merge import Images
 from omnigraph.pipeline.frames import typed_batches
+from omnigraph.pipeline.images import Images
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, stored_rows
 from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.payloads import narrow_columns

@@ -175,16 +175,21 @@ def stored_rows(
     entity: Entity,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
-    without: pa.Array | None = None,
+    losers: pa.Array | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows as their table stores them, leaving out the records named by their order."""
+    return (stored_batch(entity, schema, batch) for batch in without(batches, losers))
+
+
+def without(batches: Iterable[pa.RecordBatch], losers: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    """The rows, leaving out the records named by their order."""
     import pyarrow.compute as pc
 
     for batch in batches:
-        kept = batch
-        if without is not None and len(without):
-            kept = batch.filter(pc.invert(pc.is_in(batch.column(ORDER), without)))
-        yield stored_batch(entity, schema, kept)
+        if losers is not None and len(losers):
+            yield batch.filter(pc.invert(pc.is_in(batch.column(ORDER), losers)))
+        else:
+            yield batch
 
 
 def _blob(column: pa.Array) -> pa.Array:

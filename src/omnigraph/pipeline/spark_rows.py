@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph import settings
 from omnigraph.pipeline.batches import Entity, batch_schema
+from omnigraph.pipeline.images import KeptFragments, matched_again
 from omnigraph.pipeline.incoming import Spellings
 from omnigraph.pipeline.payloads import narrow_columns
 from omnigraph.pipeline.progress import Told
@@ -90,6 +91,7 @@ class SparkRows:
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
     _taken: SparkFrame | None = field(default=None, repr=False)
+    _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
 
     @property
     def may_repeat(self) -> bool:
@@ -142,6 +144,9 @@ class SparkRows:
         else:
             differing = runner.ask(OTHER_IDS, {"a": before, "b": now})
             changed = differing.column("n")[0].as_py() > 0
+        if changed:
+            self._kept.drop()
+            self._losers = None
         self._free_taken()
         if now is not None and now.table is None:
             with spark_errors():
@@ -184,12 +189,15 @@ class SparkRows:
     def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
         """Have executors write the rows; only what describes the files comes here."""
         tally = Tally(self.runner.session, told)
-        if mode == "append" or (mode == "merge" and not self.may_repeat):
-            return stage_append_fragments(table, self._written(table, "append", tally))
-        if mode == "overwrite":
-            written = self._written(table, "overwrite", tally)
+        if mode == "merge" and self.may_repeat:
+            return self._merged_again(table) or self._merged(table, tally)
+        form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
+        written = self._kept.of(table, form)
+        if written is None:
+            written = self._kept.keep(table, form, self._written(table, form, tally))
+        if form == "overwrite":
             return stage_overwrite_fragments(table, written, table.schema)
-        return self._merged(table, tally)
+        return stage_append_fragments(table, written)
 
     def _written(
         self, table: Table, mode: Literal["append", "overwrite"], tally: Tally
@@ -216,6 +224,16 @@ class SparkRows:
 
     # -- merge
 
+    def _merged_again(self, table: Table) -> Staged | None:
+        """What executors wrote for an earlier version, when it serves; only places are looked up."""
+        written = self._kept.of(table, "images")
+        places = None if written is None else matched_again(table, written)
+        if written is None or places is None:
+            return None
+        if not len(places):
+            return stage_append_fragments(table, written)
+        return stage_replace_rows(table, places, written)
+
     def _merged(self, table: Table, tally: Tally) -> Staged:
         """New images and the deletion of the old ones in one transaction; row ids are kept."""
         runner = SparkRunner(self.runner.session)
@@ -224,9 +242,11 @@ class SparkRows:
             counted = runner.ask("SELECT COUNT(*) AS n, COUNT(rid) AS m FROM c", {"c": changes})
             any_change, matched = (counted.column(name)[0].as_py() for name in ("n", "m"))
             if not any_change:
-                return stage_append_fragments(table, self._written(table, "append", tally))
+                written = self._written(table, "append", tally)
+                return stage_append_fragments(table, self._kept.keep(table, "images", written))
             with spark_errors():
                 written = self._write_merged(table, runner.data(changes), tally)
+            self._kept.keep(table, "images", written)
             if not matched:
                 return stage_append_fragments(table, written)
             if changes.table is not None:

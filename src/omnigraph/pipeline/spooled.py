@@ -8,18 +8,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows
+from omnigraph.pipeline.images import Images, KeptFragments, matched_again
+from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows, without
 from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.handles import Table
-from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert, stage_overwrite
+from omnigraph.storage.staging import (
+    MERGE_INSERT_ROWS,
+    Staged,
+    stage_append_fragments,
+    stage_merge_insert,
+    stage_overwrite_fragments,
+    stage_replace_rows,
+    write_fragments,
+)
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
@@ -39,6 +48,7 @@ class SpooledRows:
         self._takings = 0
         self._writer: Any = None
         self._losers: pa.Array | None = None
+        self._kept = KeptFragments()
         self._stopped = threading.Event()
 
     @property
@@ -98,7 +108,11 @@ class SpooledRows:
         self._takings += 1
         path = self._path.with_suffix(f".ids-{self._takings}")
         self._taken = TakenIds.of(runner, taken, path)
-        return self._taken != before
+        changed = self._taken != before
+        if changed:
+            self._kept.drop()
+            self._losers = None
+        return changed
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Remember the records that are not written."""
@@ -109,13 +123,37 @@ class SpooledRows:
         """Stream the rows into files for the table."""
         import pyarrow as pa
 
-        stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
-        rows = pa.RecordBatchReader.from_batches(table.schema, counted(stored, told))
-        if mode == "append" or (mode == "merge" and not self.may_repeat):
-            return stage_append(table, rows)
-        if mode == "overwrite":
-            return stage_overwrite(table, rows)
-        return stage_merge_insert(table, rows)
+        if mode == "merge" and self.may_repeat:
+            return self._merged(table, told)
+        form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
+        fragments = self._kept.of(table, form)
+        if fragments is None:
+            stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
+            rows = pa.RecordBatchReader.from_batches(table.schema, counted(stored, told))
+            fragments = self._kept.keep(table, form, write_fragments(table, rows, mode=form))
+        if form == "overwrite":
+            return stage_overwrite_fragments(table, fragments, table.schema)
+        return stage_append_fragments(table, fragments)
+
+    def _merged(self, table: Table, told: Told | None) -> Staged:
+        import pyarrow as pa
+
+        if self.rows <= MERGE_INSERT_ROWS:
+            stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
+            rows = pa.Table.from_batches(counted(stored, told), table.schema)
+            return stage_merge_insert(table, rows)
+        fragments = self._kept.of(table, "images")
+        places = None if fragments is None else matched_again(table, fragments)
+        if fragments is None or places is None:
+            images = Images(table.ref, self.entity)
+            for batch in counted(without(self._unless_stopped(), self._losers), told):
+                images.add(batch)
+            images.write()
+            places = images.replaced
+            fragments = self._kept.keep(table, "images", images.fragments)
+        if not len(places):
+            return stage_append_fragments(table, fragments)
+        return stage_replace_rows(table, places, fragments)
 
     def _unless_stopped(self) -> Iterator[pa.RecordBatch]:
         for batch in _read(self._path):

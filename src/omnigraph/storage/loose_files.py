@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.handles import DATA_STORAGE_VERSION, TableRef, file_session, open_table
-from omnigraph.storage.table_errors import TableMissing, lance_errors
+from omnigraph.storage.table_errors import BranchReplaced, TableMissing, lance_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +83,7 @@ def remove_loose_files(ref: TableRef, names: Iterable[str]) -> None:
             for path in [_path(name), *session.list(_path(name.removesuffix(".lance")) + "/")]:
                 with lance_errors(f"removing {path} of {ref.dataset_uri}"):
                     session.delete_file(path)
-    except TableMissing:
+    except (TableMissing, BranchReplaced):
         return
     except OmniGraphError as error:
         logger.warning("files of a write that failed stay until cleanup: %s", error)

@@ -1,8 +1,9 @@
-"""New images of rows, written by the tasks of a merge from Spark.
+"""New images of rows: what a merge writes, and whether it still serves when the table has moved on.
 
-A task looks up which of its rows replace one of the pinned version, and writes them as fragments
-that keep those rows' ids. The commit takes the fragments as they are, when the table is still at that
-version and no id came twice; otherwise it reads them again as rows.
+Of the rows of a merge those are looked up that replace one of the table, and all are written as
+fragments that keep the row ids of the replaced rows. A load that lost its race does not write them
+again: as long as the same ids are there under the same row ids, only the places of the rows to be
+dropped are looked up anew.
 """
 
 from __future__ import annotations
@@ -10,32 +11,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.datasource import Entity
+from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.incoming import stored_rows
+from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.loose_files import LooseFile, data_files, read_data_file
 from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import MAX_ROWS_PER_FILE, write_fragments
+from omnigraph.storage.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
-IMAGE_BYTES = 256 << 20
-"""How much of its rows a task holds, to sort them by the row ids that they keep."""
+IMAGE_BYTES = 128 << 20
+"""How much of its rows a writer holds, to sort them by the row ids that they keep."""
 LOOKED_UP = 10_000
 """So many ids are looked up at once where the table is far larger; otherwise it is scanned."""
 FAR_LARGER = 200
 
 
 class Images:
-    """The rows of one task on their way into fragments: those that replace a row first, sorted.
+    """Rows of a merge on their way into fragments: those that replace a row first, sorted.
 
     ``noted`` gets some of the columns, in the order of the fragments.
     """
 
     def __init__(
-        self, ref: TableRef, entity: Entity, noted: LooseFile, columns: Sequence[str]
+        self,
+        ref: TableRef,
+        entity: Entity,
+        noted: LooseFile | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         self.ref = ref
         self.entity = entity
@@ -69,7 +77,8 @@ class Images:
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
         rows, row_ids = rows.take(order), row_ids.take(order)
-        self.noted.add(rows.select(self.columns))
+        if self.noted is not None:
+            self.noted.add(rows.select(self.columns))
         schema = self._table.schema
         reader = pa.RecordBatchReader.from_batches(schema, stored_rows(self.entity, schema, [rows]))
         self.fragments += write_fragments(self._table, reader, row_ids)
@@ -81,6 +90,75 @@ class Images:
         import numpy as np
 
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
+
+
+def matched_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint64] | None:
+    """Where the rows are now that images replace; None when the images do not fit the table any more.
+
+    They fit as long as the ids that were there are there under the same row ids, and the others are
+    not. What blobs are among cannot be read again as a file, and never fits.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if blob_columns(table.schema):
+        return None
+    found: list[Any] = [np.empty(0, np.uint64)]
+    for fragment in fragments:
+        ids = _ids_of(table.ref, fragment)
+        kept = row_ids_of(fragment)
+        stored = _places(table, ids)
+        place = pc.index_in(ids, stored.column("id").combine_chunks())
+        row_ids = stored.column("_rowid").combine_chunks().take(place)
+        if not row_ids.slice(0, len(kept)).equals(kept) or row_ids.null_count != len(ids) - len(
+            kept
+        ):
+            return None
+        addresses = stored.column("_rowaddr").combine_chunks().take(place.slice(0, len(kept)))
+        found.append(addresses.to_numpy())
+    return np.concatenate(found)
+
+
+def _ids_of(ref: TableRef, fragment: Any) -> pa.Array:
+    import pyarrow as pa
+
+    batches = [b for name in data_files([fragment]) for b in read_data_file(ref, name, ["id"])]
+    return pa.Table.from_batches(batches).column("id").combine_chunks()
+
+
+class KeptFragments:
+    """Fragments that were written for a table, for as long as they serve.
+
+    Files lie in the directory of the table's branch, so they serve that very branch only, at whatever
+    version it is. ``form`` is what they were written as.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[str, str | None, str | None], str] | None = None
+        self._fragments: Sequence[Any] = ()
+
+    def of(self, table: Table, form: str) -> Sequence[Any] | None:
+        """What was written for this table in this form; None where it must be written."""
+        return self._fragments if self._known == (_lineage(table.ref), form) else None
+
+    def keep(self, table: Table, form: str, fragments: Sequence[Any]) -> Sequence[Any]:
+        """Remember what was written."""
+        self._known = (_lineage(table.ref), form)
+        self._fragments = fragments
+        return fragments
+
+    def drop(self) -> None:
+        """Forget it: the rows are others by now."""
+        self._known, self._fragments = None, ()
+
+
+def _lineage(ref: TableRef) -> tuple[str, str | None, str | None]:
+    return ref.uri, ref.branch, ref.branch_id
+
+
+def same_lineage(one: TableRef, other: TableRef) -> bool:
+    """Whether two addresses mean the very same branch of a table, at whatever version."""
+    return _lineage(one) == _lineage(other)
 
 
 def _places(table: Table, ids: pa.Array) -> pa.Table:

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ConstraintError
-from omnigraph.pipeline import datasource_merge
+from omnigraph.pipeline import images as images_module
 from omnigraph.pipeline.datasource_commit import commit_rows
 from omnigraph.pipeline.datasource_write import discard_rows
 from omnigraph.storage.handles import open_table
@@ -86,9 +86,9 @@ def test_images_of_the_tasks_become_the_table_and_row_ids_stay(
     graph, monkeypatch, far_larger, image_bytes
 ):
     """Ids are looked up through the index, or found by a scan; with one write or with several."""
-    monkeypatch.setattr(datasource_merge, "FAR_LARGER", far_larger)
-    monkeypatch.setattr(datasource_merge, "LOOKED_UP", 3)
-    monkeypatch.setattr(datasource_merge, "IMAGE_BYTES", image_bytes)
+    monkeypatch.setattr(images_module, "FAR_LARGER", far_larger)
+    monkeypatch.setattr(images_module, "LOOKED_UP", 3)
+    monkeypatch.setattr(images_module, "IMAGE_BYTES", image_bytes)
     seed(graph, 30)
     before, version = places(graph), table_of(graph).version
     batches = [
