@@ -53,14 +53,14 @@ def drift_error(
             "operation explains it: run omnigraph repair",
             **facts,
         )
-    sidecar = covering[0]
-    if _is_live(space, sidecar, held):
-        return Contention(
-            f"another writer is in the middle of a commit to {where}; try again",
-            attempts=1,
-            operation_id=sidecar.operation_id,
-        )
-    return HealFirst(sidecar.operation_id)
+    for sidecar in covering:
+        if _is_live(space, sidecar, held):
+            return Contention(
+                f"another writer is in the middle of a commit to {where}; try again",
+                attempts=1,
+                operation_id=sidecar.operation_id,
+            )
+    return HealFirst(covering[0].operation_id)
 
 
 def rollback_needed(operation_id: str) -> RecoveryRequired:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from omnigraph.commit.audit import Recovery
-from omnigraph.commit.recovery import recover
+from omnigraph.commit.recovery import OthersFirst, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import Contention
@@ -39,15 +39,25 @@ def sweep(space: Workspace) -> Healed:
 def _pass(space: Workspace, *, may_roll_back: bool) -> Healed:
     healed = Healed()
     graph_id = space.manifest.state(MAIN).head.graph_id
-    for sidecar in list_sidecars(space, graph_id):
+    waiting = list_sidecars(space, graph_id)
+    postponed: set[str] = set()
+    while waiting:
+        sidecar = waiting.pop(0)
         held = _writers_locks(space, sidecar, patient=may_roll_back)
         if held is None:
             healed.in_flight.append(sidecar)
             continue
+        # Each is put off once at the most, so that two that wait for each other both come to an end.
+        others = [] if sidecar.operation_id in postponed else waiting
         with held:
             if not is_pending(space, sidecar):
                 continue
-            recovery = recover(space, sidecar, held, may_roll_back=may_roll_back)
+            try:
+                recovery = recover(space, sidecar, held, others, may_roll_back=may_roll_back)
+            except OthersFirst:
+                postponed.add(sidecar.operation_id)
+                waiting.append(sidecar)
+                continue
         if recovery is None:
             healed.deferred.append(sidecar)
         else:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from omnigraph import failpoints
@@ -62,21 +63,40 @@ BEFORE_DISCARD = failpoints.declare("recovery.before_discard")
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
+class OthersFirst(Exception):
+    """Another pending operation moved a table of this one: it must be settled before."""
+
+
 def recover(
-    space: Workspace, sidecar: Sidecar, held: HeldLocks, *, may_roll_back: bool
+    space: Workspace,
+    sidecar: Sidecar,
+    held: HeldLocks,
+    others: Iterable[Sidecar] = (),
+    *,
+    may_roll_back: bool,
 ) -> Recovery | None:
-    """Finish or undo the operation; None when that needs a rollback and none is allowed here."""
+    """Finish or undo the operation; None when that needs a rollback and none is allowed here.
+
+    ``others`` are operations that are pending too: a table that one of them moved is not taken for
+    the work of another program, but raises ``OthersFirst``.
+    """
+    theirs = {uuid for other in others for entry in other.tables for uuid in entry.uuids}
     for _ in range(ATTEMPTS - 1):
         try:
-            return _recover(space, sidecar, held, may_roll_back=may_roll_back)
+            return _recover(space, sidecar, held, theirs, may_roll_back=may_roll_back)
         except (TableMoved, ExpectedVersionMismatch, BranchNotFound) as moved:
             # Somebody outside these locks came in between: what was seen is no longer so.
             logger.info("looking at operation %s again: %s", sidecar.operation_id, moved)
-    return _recover(space, sidecar, held, may_roll_back=may_roll_back)
+    return _recover(space, sidecar, held, theirs, may_roll_back=may_roll_back)
 
 
 def _recover(
-    space: Workspace, sidecar: Sidecar, held: HeldLocks, *, may_roll_back: bool
+    space: Workspace,
+    sidecar: Sidecar,
+    held: HeldLocks,
+    theirs: AbstractSet[str],
+    *,
+    may_roll_back: bool,
 ) -> Recovery | None:
     state = _live_branch(space, sidecar)
     if state is None:
@@ -85,6 +105,8 @@ def _recover(
     if done is not None:
         return _close(space, sidecar, done)
     work = _Work(space, sidecar, held, state)
+    if work.moved_by(theirs):
+        raise OthersFirst
     decision = decide(work.classes, expectations_hold=_holds(state, sidecar))
     if decision is Decision.REFUSE:
         raise StorageError(
@@ -183,6 +205,13 @@ class _Work:
         seen = observe(self.space, entry, pin.table_version)
         row = self.sidecar.schema if self.sidecar.writer == "schema_apply" else None
         return seen if row is None else compare_schema(self.space, entry, seen, row)
+
+    def moved_by(self, theirs: AbstractSet[str]) -> bool:
+        """Whether a table that looks foreign was moved by transactions with these UUIDs."""
+        return any(
+            is_foreign(one) and any(made.uuid in theirs for made in seen.transactions)
+            for one, seen in zip(self.classes, self.seen, strict=True)
+        )
 
     def roll_forward(self) -> Recovery:
         sidecar = self.sidecar
