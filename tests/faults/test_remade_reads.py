@@ -23,12 +23,17 @@ ENDS = "query q() { match { $a: Person $a knows $b } return { $a.name, $b.name }
 REFUSED = {"history_reclaimed", "commit_not_found"}
 OLD, NEW = set(filled(BASE, "old").people), set(filled(BASE, "new").people)
 SHAPES = {"same version numbers": 1, "more versions": 2, "no fork": 0}
+EVERYWHERE = pytest.mark.parametrize(
+    ("graph", "shape"),
+    [*(("disk", shape) for shape in SHAPES), ("s3", "same version numbers")],
+    indirect=["graph"],
+)
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture
 def graph(request, tmp_path):
     place = tmp_path / "g"
-    if request.param == "s3":
+    if getattr(request, "param", "disk") == "s3":
         request.getfixturevalue("s3")
         place = f"s3://{BUCKET}/{tmp_path.name}"
     with new_graph(place) as graph:
@@ -70,7 +75,7 @@ def ask_at(uri: str, snapshot: str):
     return ask(uri, snapshot=snapshot)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@EVERYWHERE
 @pytest.mark.parametrize("warm", [True, False], ids=["read before", "not read before"])
 def test_a_commit_id_of_the_old_branch(graph, shape, warm):
     commits = [one.graph_commit_id for one in graph.commits.list("b")[:2]]
@@ -96,7 +101,7 @@ def test_a_commit_of_main_reads_as_ever(graph):
     assert names(graph, snapshot=commit) == set(BASE.people)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@EVERYWHERE
 def test_a_held_snapshot_first_opened_afterwards(graph, shape):
     held = graph.snapshot(branch="b")
     catalog = graph.schema.catalog
@@ -111,7 +116,7 @@ def test_a_held_snapshot_first_opened_afterwards(graph, shape):
         assert told[0] in REFUSED, told
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@EVERYWHERE
 def test_a_held_view_opened_before_never_gives_rows_of_the_new_branch(graph, shape):
     """Rows that are in memory may still be answered; nothing else is."""
     view = graph.reader.view(graph.snapshot(branch="b"), graph.schema.catalog)
@@ -126,7 +131,7 @@ def test_a_held_view_opened_before_never_gives_rows_of_the_new_branch(graph, sha
     assert told[0] in REFUSED or told == ("done", OLD), told
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@EVERYWHERE
 def test_a_read_of_the_data_source_that_was_planned_before(graph, shape):
     asked = read_options({"graph": graph.uri, "type": "Person", "branch": "b"})
     snapshot, catalog = resolve(graph, asked.target)

@@ -98,7 +98,7 @@ class Stopped:
     def __init__(self, process: Any, pipe: Connection, place: Path) -> None:
         self.process = process
         self.pipe = pipe
-        self._pause = FilePause(place)
+        self.pause = FilePause(place)
         self._reached = place.with_name(place.name + ".reached")
 
     def wait_until_reached(self) -> None:
@@ -109,7 +109,7 @@ class Stopped:
 
     def go_on(self) -> Any:
         """Let it go on, and wait for its answer."""
-        self._pause.resume()
+        self.pause.resume()
         return self.answer()
 
     def answer(self, limit: float = _LIMIT) -> Any:
