@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.conformance.summary import count_cases
+from tests.measured import print_measured
 
 # A test asserts behaviour, never a clock. The parent keeps what Hypothesis chose for a CI machine.
 settings.register_profile(
@@ -27,6 +28,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Here, because the process that reports for its workers loads no conftest further down."""
     count_cases(terminalreporter)
+    print_measured(terminalreporter)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
+
+from omnigraph.failpoints import FilePause
 
 _LIMIT = 60.0
 
@@ -39,8 +42,14 @@ def _report(
         raise
 
 
-def run_processes(worker: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
-    """Run the worker once per argument list, all at the same time; what each returned, in order."""
+def run_processes(
+    worker: Callable[..., Any], calls: Sequence[Sequence[Any]], limit: float = _LIMIT
+) -> list[Any]:
+    """Run the worker once per argument list, all at the same time; what each returned, in order.
+
+    ``limit`` is how many seconds each may take after the one before it; one that fails or hangs
+    ends them all.
+    """
     running = []
     for arguments in calls:
         mine, theirs = context.Pipe(duplex=False)
@@ -51,13 +60,18 @@ def run_processes(worker: Callable[..., Any], calls: Sequence[Sequence[Any]]) ->
         theirs.close()
         running.append((process, mine))
     results = []
-    for process, answer in running:
-        assert answer.poll(_LIMIT), "a worker did not answer"
-        result, failure = answer.recv()
-        assert failure is None, failure
-        process.join(_LIMIT)
-        assert process.exitcode == 0
-        results.append(result)
+    try:
+        for process, answer in running:
+            assert answer.poll(limit), "a worker did not answer"
+            result, failure = answer.recv()
+            assert failure is None, failure
+            process.join(limit)
+            assert process.exitcode == 0
+            results.append(result)
+    finally:
+        for process, _ in running:
+            process.kill()
+            process.join()
     return results
 
 
@@ -76,3 +90,49 @@ def talk_to(
         process.kill()
         process.join()
         mine.close()
+
+
+class Stopped:
+    """A process that stands at a failpoint and answers once it may go on."""
+
+    def __init__(self, process: Any, pipe: Connection, place: Path) -> None:
+        self.process = process
+        self.pipe = pipe
+        self.pause = FilePause(place)
+        self._reached = place.with_name(place.name + ".reached")
+
+    def wait_until_reached(self) -> None:
+        """Wait until it stands there; one that answers or ends first is a failure."""
+        while not self._reached.exists():
+            if self.pipe.poll(0.005):
+                raise AssertionError(f"it did not stop: {self._received()}")
+
+    def go_on(self) -> Any:
+        """Let it go on, and wait for its answer."""
+        self.pause.resume()
+        return self.answer()
+
+    def answer(self, limit: float = _LIMIT) -> Any:
+        """The next thing it says."""
+        assert self.pipe.poll(limit), "a worker did not answer"
+        return self._received()
+
+    def _received(self) -> Any:
+        try:
+            return self.pipe.recv()
+        except EOFError:
+            raise AssertionError("the process died") from None
+
+
+@contextmanager
+def stopped_at(
+    place: Path, worker: Callable[..., Any], arguments: Sequence[Any]
+) -> Iterator[Stopped]:
+    """A process that runs the worker as `talk_to` does, and stands at its pause.
+
+    The worker's last argument is ``place``, for its ``FilePause``.
+    """
+    with talk_to(worker, (*arguments, str(place))) as (process, pipe):
+        stopped = Stopped(process, pipe, place)
+        stopped.wait_until_reached()
+        yield stopped
