@@ -10,7 +10,7 @@ from omnigraph.commit.sidecar import TableEntry
 from omnigraph.commit.workspace import Workspace
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
-from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
 from omnigraph.storage.tables import list_branches, transactions_after
 
 if TYPE_CHECKING:
@@ -26,7 +26,13 @@ def observe(space: Workspace, entry: TableEntry, pin: int) -> Observed:
         return _observed(open_table(ref), 0)
     if entry.created_fork and entry.table_branch not in list_branches(ref):
         return Observed(None)
-    return _observed(open_table(ref.on(entry.table_branch)), pin)
+    return _observed(open_table(place_of(space, entry)), pin)
+
+
+def place_of(space: Workspace, entry: TableEntry, version: int | None = None) -> TableRef:
+    """Where the operation committed to a table. A fork that it made has an identifier of its own."""
+    identifier = None if entry.created_fork else entry.base.table_branch_id
+    return space.ref(entry.base.location).on(entry.table_branch, version, identifier)
 
 
 def _observed(table: Table, pin: int) -> Observed:
@@ -44,7 +50,7 @@ def compare_schema(space: Workspace, entry: TableEntry, seen: Observed, row: Sch
     """The same, with a word on whether the table has the columns the schema asks for."""
     if not seen.head:
         return seen
-    table = open_table(space.ref(entry.base.location).on(entry.table_branch, seen.head))
+    table = open_table(place_of(space, entry, seen.head))
     target = _target_schema(row, entry.base.incarnation)
     matches = target is not None and _columns(table.schema) == _columns(target)
     return replace(seen, schema_matches=matches)

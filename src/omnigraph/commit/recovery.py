@@ -27,7 +27,7 @@ from omnigraph.commit.classify import (
     restore_uuid,
 )
 from omnigraph.commit.forks import pin_at
-from omnigraph.commit.observe import compare_schema, observe
+from omnigraph.commit.observe import compare_schema, observe, place_of
 from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.commit.workspace import Workspace
@@ -218,8 +218,7 @@ class _Work:
         pins = []
         for entry, seen in zip(sidecar.tables, self.seen, strict=True):
             # At the version that was judged: what came after it is nobody's we know.
-            ref = self.space.ref(entry.base.location).on(entry.table_branch, seen.head)
-            head = open_table(ref)
+            head = open_table(place_of(self.space, entry, seen.head))
             pins.append(pin_at(entry.base, head))
         registered = set(sidecar.registered)
         changes = Changes(
@@ -292,7 +291,7 @@ class _Work:
         if one is TableClass.NO_MOVEMENT:
             return None
         # At the version that was judged: a restore over a later one would undo somebody's work.
-        head = open_table(ref.on(entry.table_branch, seen.head))
+        head = open_table(place_of(self.space, entry, seen.head))
         if is_restorable(one):
             staged = stage_restore(head, pin.table_version)
             failpoints.hit(BEFORE_RESTORE)

@@ -6,11 +6,12 @@ Everything here travels to worker processes, which open nothing but the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.commit.workspace import Workspace
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError, did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Property
 from omnigraph.manifest.create import now_us
@@ -20,8 +21,10 @@ from omnigraph.read.numbers import MIRRORED
 from omnigraph.read.pinned import Pinned
 from omnigraph.read.predicates import mask_of
 from omnigraph.read.properties import stored_name
+from omnigraph.storage.branch_refs import refuse_replaced
 from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table_errors import BranchReplaced
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:
@@ -196,7 +199,9 @@ def fragment_groups(source: PinnedSource, rows: int) -> list[tuple[int, ...]]:
     groups: list[tuple[int, ...]] = []
     group: list[int] = []
     held = 0
-    for fragment in open_table(source.ref).fragments():
+    with _while_it_lives(source):
+        fragments = open_table(source.ref).fragments()
+    for fragment in fragments:
         if group and held + fragment.num_rows > rows:
             groups.append(tuple(group))
             group, held = [], 0
@@ -209,6 +214,31 @@ def read_fragments(
     source: PinnedSource, names: Sequence[str], schema: pa.Schema, fragments: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some fragments that satisfy the filter, as batches of exactly that schema."""
+    with _while_it_lives(source):
+        yield from _read_fragments(source, names, schema, fragments)
+
+
+@contextmanager
+def _while_it_lives(source: PinnedSource) -> Iterator[None]:
+    """What was pinned on a branch goes with that branch, whatever has its name by then."""
+    try:
+        yield
+    except StorageError:
+        try:
+            refuse_replaced(source.ref)
+        except BranchReplaced:
+            raise HistoryReclaimed(
+                f"branch `{source.ref.branch}`, where {source.type_name} was pinned, was deleted; plan "
+                "the read again",
+                table_key=source.type_name,
+                version=source.ref.version,
+            ) from None
+        raise
+
+
+def _read_fragments(
+    source: PinnedSource, names: Sequence[str], schema: pa.Schema, fragments: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
     columns = source.select(names)
     looked_at = source.select(source.where.names())
     table = open_table(source.ref)

@@ -1,0 +1,83 @@
+"""States are compared by what they are, not by their numbers (docs/dev/commits.md has the list).
+
+The source is walked as a syntax tree. Whoever needs a version number in a comparison, or opens a branch
+by its name alone, has to say so here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+SOURCE = Path(omnigraph.__file__).parent
+NUMBERS = {"table_version", "manifest_version"}
+
+# Functions that compare version numbers, and why that is right there.
+MAY_COMPARE = {
+    ("manifest/publisher.py", "publish"): "the version a publish of ours made on the same branch",
+    ("manifest/publisher.py", "_moved"): "only what the message of a refusal says",
+}
+# Places that open a branch by its name alone.
+MAY_NAME = {
+    ("storage/table_branches.py", "create_branch"): "made this moment, under its lock",
+    ("storage/table_branches.py", "remove_residue"): "what is left of a branch has no identifier",
+}
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+
+
+def compares_numbers(node: ast.AST) -> bool:
+    sides = (side for one in ast.walk(node) if isinstance(one, ast.Compare)
+             for side in (one.left, *one.comparators))  # fmt: skip
+    return any(isinstance(side, ast.Attribute) and side.attr in NUMBERS for side in sides)
+
+
+def names_a_branch(node: ast.AST) -> bool:
+    """Whether `.on(branch)` is called with a branch and without its identifier."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            first = call.args[0] if call.func.attr == "on" and call.args else None
+            named = len(call.args) > 2 or any(word.arg == "branch_id" for word in call.keywords)
+            is_main = isinstance(first, ast.Constant) and first.value is None
+            if first is not None and not is_main and not named:
+                return True
+    return False
+
+
+def found(wrong) -> set[tuple[str, str]]:
+    return {
+        (path.relative_to(SOURCE).as_posix(), name)
+        for path in SOURCE.rglob("*.py")
+        for name, node in functions(ast.parse(path.read_text()))
+        if wrong(node)
+    }
+
+
+def test_version_numbers_are_compared_only_where_it_is_right():
+    assert found(compares_numbers) == set(MAY_COMPARE)
+
+
+def test_branches_are_opened_by_their_identifier():
+    assert found(names_a_branch) == set(MAY_NAME)
+
+
+@pytest.mark.parametrize("text", ["a.table_version == b", "b < a.x.manifest_version", "1 != a.table_version"])  # fmt: skip
+def test_the_guard_sees_comparisons(text):
+    assert compares_numbers(ast.parse(text))
+    assert not compares_numbers(ast.parse("a.identity == b.identity"))
+
+
+@pytest.mark.parametrize("text", ["ref.on(branch)", "ref.on(branch, 3)", "space.ref(x).on('b')"])
+def test_the_guard_sees_branches_without_identifiers(text):
+    assert names_a_branch(ast.parse(text))
+    for fine in ("ref.on(None, 3)", "ref.on(b, 3, i)", "ref.on(b, branch_id=i)", "ref.at(3)"):
+        assert not names_a_branch(ast.parse(fine))
