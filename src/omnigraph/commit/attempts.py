@@ -1,24 +1,24 @@
 """Lost races are run again: an operation is prepared anew on the new head until it is committed.
 
-The first attempt prepares without locks, which is all there is to it where nobody else writes. From the
-second on the locks are taken before the branch is looked at, so nobody who takes locks can come first
-again; those who wait are served about in order of arrival. Waiting is bounded over all attempts together
-(OMNIGRAPH_LOCK_WAIT_MS), work is not.
+The first attempt prepares without locks, which is all there is to it where nobody else writes. One that
+finds under its locks that somebody was faster keeps them and prepares again, so nobody who takes locks can
+come first a second time. Those who wait are served about in order of arrival. Waiting is bounded over all
+attempts together (OMNIGRAPH_LOCK_WAIT_MS), work is not.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from omnigraph.commit.changes import Write, Writer
 from omnigraph.commit.drift import HealFirst, rollback_needed
+from omnigraph.commit.early import stage_early
 from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import MoreLocks, commit, lock_names, purpose_of
+from omnigraph.commit.protocol import MoreLocks, commit_held, lock_names, purpose_of, stage
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import (
     Contention,
@@ -46,25 +46,37 @@ class Attempt:
 
     space: Workspace
     state: BranchState
-    held: HeldLocks | None
     patience: Patience
+    held: HeldLocks | None = None
+    """The locks: of an earlier attempt, or those that this one took for its commit."""
     if_commit: str | None = None
-    wanted: set[str] = field(default_factory=set)
-    """The locks of what it tried to commit."""
-    purpose: Purpose = field(default_factory=Purpose)
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether the locks are held already: others wait for us."""
-        return self.held is not None
+    wanted: Wanted | None = None
 
     def commit(self, write: Write) -> GraphCommit:
-        """Carry the write through the phases; a lost race ends the attempt."""
+        """Carry the write through the phases; a lost race ends the attempt, and keeps its locks."""
         if self.if_commit is not None:
             write = on_exact_head(write, self.state)
-        self.wanted.update(lock_names(self.space, write))
-        self.purpose = purpose_of(write)
-        return commit(self.space, write, self.patience, self.held)
+        self.wanted = Wanted(frozenset(lock_names(self.space, write)), purpose_of(write))
+        if self.held is not None:
+            if not self.wanted.names <= set(self.held.names):
+                raise MoreLocks
+            return commit_held(self.space, write, stage_early(self.space, write), self.held)
+        staged = stage(self.space, write)
+        self.held = self.space.locks.acquire(self.wanted.names, self.patience, self.wanted.purpose)
+        return commit_held(self.space, write, staged, self.held)
+
+    def end(self) -> None:
+        """Give the locks back."""
+        if self.held is not None:
+            self.held.release()
+            self.held = None
+
+
+class Wanted(NamedTuple):
+    """The locks that an operation needs, and what it says it needs them for."""
+
+    names: frozenset[str]
+    purpose: Purpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,46 +101,53 @@ class Attempts:
     def run(self, work: Callable[[Attempt], Result]) -> Result:
         """Call ``work`` until it is through; it prepares everything from the attempt's state."""
         patience = Patience()
-        names: set[str] = set()
-        purpose = Purpose(self.writer)
         left = self.retries
         deferred: str | None = None
+        held: HeldLocks | None = None
         while True:
-            with self._locked(names, patience, purpose) as held:
-                attempt = self._begin(patience, held)
-                try:
-                    return self._worked(work, attempt)
-                except MoreLocks:
-                    pass
-                except HealFirst as first:
-                    if deferred == str(first):
-                        raise rollback_needed(deferred) from None
-                    deferred = str(first)
-                except LOST as lost:
-                    left = self._left_after(attempt, lost, left)
-                    if patience.left() <= 0:
-                        raise
-                names |= attempt.wanted
-                purpose = attempt.purpose
-            _pause(patience)
-            heal(self.space)
+            attempt = self._begin(patience, held)
+            try:
+                return self._worked(work, attempt)
+            except MoreLocks:
+                held = self._locked_anew(attempt)
+            except HealFirst as first:
+                if deferred == str(first):
+                    raise rollback_needed(deferred) from None
+                deferred = str(first)
+                held = self._locked_anew(attempt)
+            except LOST as lost:
+                left = self._left_after(attempt, lost, left)
+                if patience.left() <= 0:
+                    raise
+                _pause(patience, held=attempt.held is not None)
+                held, attempt.held = attempt.held, None
+            finally:
+                attempt.end()
 
-    @contextmanager
-    def _locked(
-        self, names: set[str], patience: Patience, purpose: Purpose
-    ) -> Iterator[HeldLocks | None]:
-        if not names:
-            yield None
-            return
-        with self.space.locks.acquire(names, patience, purpose) as held:
-            yield held
+    def _locked_anew(self, attempt: Attempt) -> HeldLocks | None:
+        """Give the locks back, finish what dead writers left, and take all that are needed."""
+        before = set() if attempt.held is None else set(attempt.held.names)
+        attempt.end()
+        heal(self.space)
+        if attempt.wanted is None:
+            return None
+        names = attempt.wanted.names | before
+        return self.space.locks.acquire(names, attempt.patience, attempt.wanted.purpose)
 
     def _begin(self, patience: Patience, held: HeldLocks | None) -> Attempt:
+        try:
+            return Attempt(self.space, self._pinned(), patience, held, self.if_commit)
+        except BaseException:
+            if held is not None:
+                held.release()
+            raise
+
+    def _pinned(self) -> BranchState:
         state = self.space.manifest.state(self.branch)
         if self.branch_id is not None and state.identifier != self.branch_id:
             raise _remade(self.branch)
         check_precondition(self.space, state, self.if_commit)
-        return Attempt(self.space, state, held, patience, self.if_commit)
+        return state
 
     def _worked(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
         """A branch that is deleted takes its files away from under whoever prepares on it."""
@@ -208,8 +227,12 @@ def _remade(branch: str) -> ExpectedVersionMismatch:
     )
 
 
-def _pause(patience: Patience) -> None:
-    """A moment before the next attempt, which counts as waiting: nothing is tried for ever."""
+def _pause(patience: Patience, *, held: bool) -> None:
+    """A moment before the next attempt, which counts as waiting: nothing is tried for ever.
+
+    Who holds the locks goes on at once, since others wait for them.
+    """
     pause = random.uniform(0.1, 1.0) * PAUSE_SECONDS
-    time.sleep(pause)
+    if not held:
+        time.sleep(pause)
     patience.spent += pause

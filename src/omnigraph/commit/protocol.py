@@ -59,7 +59,7 @@ from omnigraph.storage.tables import (
     transaction_uuid,
     transactions_after,
 )
-from omnigraph.storage.waiting import Patience, Purpose
+from omnigraph.storage.waiting import Purpose
 
 logger = logging.getLogger(__name__)
 
@@ -85,36 +85,38 @@ class MoreLocks(Exception):
     """The write touches tables that its caller did not lock beforehand."""
 
 
-def commit(
-    space: Workspace,
-    write: Write,
-    patience: Patience | None = None,
-    held: HeldLocks | None = None,
-) -> GraphCommit:
-    """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files.
+def commit(space: Workspace, write: Write) -> GraphCommit:
+    """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files."""
+    staged = stage(space, write)
+    for _ in range(2):
+        try:
+            with space.locks.acquire(lock_names(space, write), None, purpose_of(write)) as held:
+                return commit_held(space, write, staged, held)
+        except HealFirst as dead:
+            # A writer that died after its last table commit: finish its work, then look again.
+            first = dead
+            heal(space)
+    raise rollback_needed(str(first))
 
-    A caller that holds the locks already (``held``) gets ``MoreLocks`` when they do not cover the write,
-    and ``HealFirst`` when a dead writer must be recovered before: both need the locks to be free.
-    """
-    names = lock_names(space, write)
-    if held is not None and not names <= set(held.names):
-        raise MoreLocks
+
+def stage(space: Workspace, write: Write) -> dict[str, Staged]:
+    """Put down the files of a write, which nobody names yet; no lock is needed."""
     staged = stage_early(space, write)
-    if held is not None:
-        return _Commit(space, write, staged, held).run()
     failpoints.hit(POINTS[write.writer, "before_locks"])
-    patience = Patience() if patience is None else patience
-    try:
-        with space.locks.acquire(names, patience, purpose_of(write)) as taken:
-            return _Commit(space, write, staged, taken).run()
-    except HealFirst:
-        # A writer that died after its last table commit: finish its work, then look again.
-        heal(space)
-    try:
-        with space.locks.acquire(names, patience, purpose_of(write)) as taken:
-            return _Commit(space, write, staged, taken).run()
-    except HealFirst as stuck:
-        raise rollback_needed(str(stuck)) from None
+    return staged
+
+
+def commit_held(
+    space: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
+) -> GraphCommit:
+    """Phases A to D under locks that the caller holds and gives back.
+
+    ``MoreLocks`` when they do not cover the write, ``HealFirst`` when a dead writer must be recovered
+    before, which needs its locks to be free.
+    """
+    if not lock_names(space, write) <= set(held.names):
+        raise MoreLocks
+    return _Commit(space, write, staged, held).run()
 
 
 def lock_names(space: Workspace, write: Write) -> set[str]:

@@ -169,6 +169,10 @@ class Leases:
         """A place in the queue for a lease."""
         return ObjectTicket(self._store, name, self._period)
 
+    def is_waited_for(self, name: str) -> bool:  # noqa: ARG002 - as on a disk
+        """Not asked: it would cost every write a request, and waiters look often."""
+        return False
+
     def _look(self, name: str) -> tuple[_Record, _Sighting] | None:
         try:
             text, version = self._store.read_versioned(name)

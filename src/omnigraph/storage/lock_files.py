@@ -11,7 +11,7 @@ from omnigraph.storage import flock
 from omnigraph.storage.faults import lock_lost, translate
 from omnigraph.storage.local_objects import make_directory
 from omnigraph.storage.owner import Owner
-from omnigraph.storage.waiting import WRITE, FileTicket, Holder, Purpose
+from omnigraph.storage.waiting import WRITE, FileTicket, Holder, Purpose, has_tickets
 
 
 class LockFile:
@@ -70,3 +70,7 @@ class LockFiles:
     def line_up(self, name: str) -> FileTicket:
         """A place in the queue for a lock."""
         return FileTicket(self._directory, name)
+
+    def is_waited_for(self, name: str) -> bool:
+        """Whether somebody seems to wait for a lock: there is a ticket, of whoever."""
+        return has_tickets(self._directory, name)

@@ -51,6 +51,7 @@ class _Place(Protocol):
     def watch(self, names: Iterable[str]) -> None: ...
     def holder_of(self, name: str) -> Holder: ...
     def line_up(self, name: str) -> Ticket: ...
+    def is_waited_for(self, name: str) -> bool: ...
 
 
 class LockManager:
@@ -149,7 +150,10 @@ class LockManager:
             owner = f"another thread of {Owner.current()}"
             raise _contention(name, 1, Holder(owner, turn.purpose))
         try:
-            lock = self._place.attempt(_object_name(name), held.holder, held.purpose)
+            file, lock = _object_name(name), None
+            # A lock that is free may be meant for somebody who waits and is about to look again.
+            if patience.limit == 0 or not self._place.is_waited_for(file):
+                lock = self._place.attempt(file, held.holder, held.purpose)
             if lock is None:
                 lock = self._wait_for(name, later, held, patience)
         except BaseException:

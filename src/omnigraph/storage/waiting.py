@@ -70,6 +70,15 @@ class Ticket(Protocol):
         ...
 
 
+def has_tickets(directory: Path, lock_file: str) -> bool:
+    """Whether there is a queue for a lock on a local disk."""
+    queue = f"{Path(lock_file).stem}."
+    try:
+        return any(name.startswith(queue) for name in os.listdir(directory / WAITING_DIR))  # noqa: PTH208
+    except OSError:
+        return False
+
+
 class FileTicket:
     """A place in a queue on a local disk: a file that its waiter keeps locked while it lives."""
 
