@@ -59,10 +59,22 @@ COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024*
 
 
 def plan_compaction(table: Table) -> list[Any]:
-    """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect."""
+    """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect.
+
+    On a branch only fragments of its own are merged: inherited ones are the parent's to compact.
+    """
+    options = {**COMPACTION, "excluded_fragment_ids": _inherited(table)}
     with lance_errors(f"planning the compaction of {table.ref}"):
-        optimize = lance_module("optimize")
-        return list(optimize.Compaction.plan(table.dataset, dict(COMPACTION)).tasks)
+        return list(lance_module("optimize").Compaction.plan(table.dataset, options).tasks)
+
+
+def _inherited(table: Table) -> list[int]:
+    """The fragments of a branch with a data file in the directory of another one."""
+    return [
+        fragment.id
+        for fragment in table.fragments()
+        if any(file.base_id is not None for file in fragment.files)
+    ]
 
 
 def run_compaction_task(table: Table, task: Any) -> Any:
@@ -72,7 +84,13 @@ def run_compaction_task(table: Table, task: Any) -> Any:
 
 
 def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
-    """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's."""
+    """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's.
+
+    On main only. On a branch Lance looks for the BTREEs it rewrote in the directory of the parent,
+    where they are not, and indexed reads and upserts fail: see ``rewriting.stage_rewritten``.
+    """
+    if table.ref.branch is not None:
+        raise ValueError(f"{table.ref} is a branch, which Lance's own compaction would damage")
     if not results:
         return Compacted(table, 0, 0)
     dataset = _own_handle(table)
@@ -83,7 +101,7 @@ def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
 
 
 def compact(table: Table) -> Compacted:
-    """Plan, rewrite and commit here. Without work nothing moves."""
+    """Plan, rewrite and commit here, on main. Without work nothing moves."""
     tasks = plan_compaction(table)
     return commit_compaction(table, [run_compaction_task(table, task) for task in tasks])
 
