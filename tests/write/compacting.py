@@ -11,7 +11,10 @@ from omnigraph.graph import init as init_graph
 from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.indexes import list_indexes
 
-SCHEMA = "node Doc { ref: String @key  year: I32? @index  body: String? @index }"
+SCHEMA = """
+node Doc { ref: String @key  year: I32? @index  body: String? @index }
+node Note { ref: String @key }
+"""
 DOC = "node:Doc"
 YEARS = 500
 QUERIES = """

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.indexes import IndexKind, list_indexes
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.table_errors import TableMoved, lance_errors
 
@@ -56,6 +57,10 @@ class Compacted:
 # Fragments are merged up to this many rows or bytes and then left alone, so a growing table does
 # not rewrite one ever larger fragment each time.
 COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024**3}
+
+
+# Every search asks every part of an index.
+MOST_VECTOR_PARTS = 4
 
 
 def plan_compaction(table: Table) -> list[Any]:
@@ -106,17 +111,39 @@ def compact(table: Table) -> Compacted:
     return commit_compaction(table, [run_compaction_task(table, task) for task in tasks])
 
 
-def optimize_indices(table: Table, names: Iterable[str] | None = None) -> Table:
+def optimize_indices(
+    table: Table, names: Iterable[str] | None = None, parts: int | None = None
+) -> Table:
     """Bring indexes up to date with the rows added since they were built, without retraining.
 
-    ``num_indices_to_merge`` stays at Lance's default: 0 leaves hits for updated rows behind.
+    What is new is merged with the newest ``parts`` of each index, by default with as many as Lance
+    likes. Never with none: that leaves hits for updated rows behind.
     """
-    chosen = {} if names is None else {"index_names": list(names)}
-    return _moved(
-        table,
-        "optimizing the indexes of",
-        lambda dataset: dataset.optimize.optimize_indices(**chosen),
-    )
+    chosen: dict[str, Any] = {} if names is None else {"index_names": list(names)}
+
+    def optimize(dataset: Any) -> None:
+        if parts is None:
+            dataset.optimize.optimize_indices(**chosen)
+        else:
+            dataset.optimize.optimize_indices(num_indices_to_merge=max(1, parts), **chosen)
+
+    return _moved(table, "optimizing the indexes of", optimize)
+
+
+def fold_indexes(table: Table) -> Table:
+    """Make every index that leaves fragments out answer for them. Without work nothing moves.
+
+    A BTREE ends as one part, and so does a vector index that had become many.
+    """
+    uncovered: dict[int | None, list[str]] = {}
+    for state in list_indexes(table):
+        if state.tail:
+            many = state.kind is IndexKind.VECTOR and state.segments > MOST_VECTOR_PARTS
+            whole = many or state.kind is IndexKind.BTREE
+            uncovered.setdefault(state.segments if whole else None, []).append(state.name)
+    for parts, names in uncovered.items():
+        table = optimize_indices(table, names, parts)
+    return table
 
 
 # ------------------------------------------------------------------ schema changes

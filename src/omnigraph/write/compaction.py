@@ -27,10 +27,9 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage.handles import Table, open_table
-from omnigraph.storage.indexes import list_indexes
 from omnigraph.storage.inline_residual import (
     commit_compaction,
-    optimize_indices,
+    fold_indexes,
     plan_compaction,
     run_compaction_task,
 )
@@ -107,8 +106,7 @@ class TableCompaction:
     def _fold(self, table: Table) -> Table:
         """Best effort: searches read what an index does not cover."""
         try:
-            tails = [state.name for state in list_indexes(table) if state.tail]
-            return optimize_indices(table, tails) if tails else table
+            return fold_indexes(table)
         except TableMoved:
             raise
         except OmniGraphError as error:
