@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable
@@ -79,6 +80,20 @@ class S3Server:
     def after(self, fault: Fault) -> None:
         """Arm a fault that may replace the answer once the store has done its work."""
         self._after.append(fault)
+
+    def lose_replies(self, which: Callable[[Environ], bool], times: int = 1) -> list[str]:
+        """Do what matching requests ask for, then hang up on them; which those were, as they come."""
+        lost: list[str] = []
+
+        def hang_up(environ: Environ) -> tuple[str, bytes] | None:
+            if len(lost) >= times or not which(environ):
+                return None
+            lost.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            return "500 Internal Server Error", b""  # nobody is there to hear it
+
+        self.after(hang_up)
+        return lost
 
     def disarm(self) -> None:
         self._faults.clear()

@@ -295,28 +295,56 @@ def test_an_unknown_engine_is_refused(graph):
 # ------------------------------------------------------------------ compaction
 
 
-@pytest.mark.parametrize("branch", ["main", "dev"])
-def test_compaction_keeps_rows_ids_indexes_and_answers(spark, graph, branch):
+def fill_branch(graph, rng, parts=PARTS):
+    """The branch `dev` with documents and citations of its own, in fragments of its own."""
     graph.branches.create("dev")
+    for part in range(parts):
+        first = 1000 + part * DOCS_IN_PART
+        records = [doc(rng, first + number) for number in range(DOCS_IN_PART)]
+        records += [cite(rng, DOCS_IN_PART) for _ in range(200)]
+        graph.load(records, mode="append", branch="dev")
+
+
+# Of the three fragments of main, the two that the same part of every index covers; of a branch that
+# has as many again, its own, which one part covers.
+@pytest.mark.parametrize(
+    ("branch", "other", "removed", "left"), [("main", "dev", 2, 2), ("dev", "main", PARTS, 4)]
+)
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_compaction_keeps_rows_ids_indexes_and_answers(
+    spark, graph, branch, other, removed, left, engine
+):
+    fill_branch(graph, random.Random(8))
     graph.ensure_indices(branch=branch, engine="spark")
-    graph.mutate('query q() { delete Doc where ref = "d0130" }', branch=branch)
+    gone = "d0130" if branch == "main" else "d1130"
+    graph.mutate("query q($r: String) { delete Doc where ref = $r }", params={"r": gone},
+                 branch=branch)  # fmt: skip
     before, content = answers(graph, branch), read_back(graph, branch)
     ids = row_ids(table_of(graph, branch=branch))
-    untouched = graph.snapshot(branch="dev" if branch == "main" else "main").tables
-    report = jobs.compact_on("spark", graph.space, branch, "omnigraph:maintenance")
-    # Of three fragments, the two that the same part of every index covers.
-    assert report.removed == {"node:Doc": 2, "edge:Cites": 2}
+    untouched = graph.snapshot(branch=other).tables
+    report = jobs.compact_on(engine, graph.space, branch, "omnigraph:maintenance")
+    assert report.failed == {}
+    assert report.removed == {"node:Doc": removed, "edge:Cites": removed}
     assert report.added == {"node:Doc": 1, "edge:Cites": 1}
     assert report.commit.operation == "optimize"
     table = table_of(graph, branch=branch)
-    assert [fragment.num_deletions for fragment in table.fragments()] == [0, 0]
+    assert [fragment.num_deletions for fragment in table.fragments()] == [0] * left
     assert row_ids(table) == ids
-    check_whole(table, DOCS)
+    parts = check_whole(table, DOCS)
+    assert (parts["id"], parts["year"]) == ((1, 1) if branch == "dev" else (2, 2))
     check_whole(table_of(graph, "edge:Cites", branch), CITES)
     assert answers(graph, branch) == before
     assert read_back(graph, branch) == content
-    assert graph.snapshot(branch="dev" if branch == "main" else "main").tables == untouched
-    assert jobs.compact_on("spark", graph.space, branch).commit is None
+    assert graph.snapshot(branch=other).tables == untouched
+    assert jobs.compact_on(engine, graph.space, branch).commit is None
+
+
+def test_executors_leave_a_branch_without_fragments_of_its_own_alone(spark, graph):
+    graph.branches.create("dev")
+    graph.ensure_indices(branch="dev", engine="spark")
+    head = graph.snapshot(branch="dev")
+    assert jobs.compact_on("spark", graph.space, "dev").commit is None
+    assert graph.snapshot(branch="dev") == head
 
 
 def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_file):

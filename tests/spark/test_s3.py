@@ -18,7 +18,7 @@ from omnigraph.pipeline import jobs
 from omnigraph.pipeline.locations import s3_store
 from omnigraph.spark import register
 from tests.s3_server import BUCKET, S3Server
-from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, table_of
+from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, fill_branch, table_of
 from tests.spark.test_jobs import SCHEMA as DOCUMENTS
 from tests.stored import read_back
 
@@ -121,6 +121,12 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         compacted = jobs.compact_on("spark", graph.space, "main")
         assert compacted.failed == {}
         assert answers(graph) == before
+        fill_branch(graph, random.Random(8), parts=2)
+        before = answers(graph, "dev")
+        compacted = jobs.compact_on("spark", graph.space, "dev")
+        assert (compacted.failed, compacted.removed["node:Doc"]) == ({}, 2)
+        check_whole(table_of(graph, branch="dev"), DOCS)
+        assert answers(graph, "dev") == before
 
 
 def test_the_data_source_reads_and_writes_a_graph_in_s3(spark, shared):

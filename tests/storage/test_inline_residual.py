@@ -109,6 +109,21 @@ def test_optimize_indices_covers_the_tail(ref):
     assert table.version == optimized.version - 1, "the handle given stays where it was"
 
 
+def test_folding_covers_every_index_and_leaves_one_part_of_a_btree(ref):
+    table = grown(ref)
+    table = commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED))
+    parts = [tables.build_segment(table, "n", IndexKind.BTREE, [number]) for number in (0, 1, 2, 3)]
+    table = commit_staged(tables.stage_index_segments(table, "n", IndexKind.BTREE, parts))
+    table = commit_staged(stage_append(table, rows("z", 9, words="late words")))
+    folded = inline_residual.fold_indexes(table)
+    assert all(state.coverage is Coverage.INDEXED for state in tables.list_indexes(folded))
+    segments = {state.column: state.segments for state in tables.list_indexes(folded)}
+    assert (segments["id"], segments["n"]) == (1, 1)
+    assert inline_residual.fold_indexes(folded) is folded
+    where = tables.filter_expression(folded.schema, [tables.Condition("n", "=", 9)])
+    assert folded.read(["id"], where)["id"].to_pylist() == ["z"]
+
+
 def test_optimize_indices_can_be_told_which(ref):
     table = commit_staged(stage_create_index(grown(ref), "n", IndexKind.BTREE))
     table = commit_staged(stage_append(table, rows("x")))

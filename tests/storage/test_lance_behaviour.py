@@ -424,6 +424,28 @@ def test_a_half_made_branch_blocks_its_name_until_its_files_are_gone(uri):
     assert dataset.create_branch("b", 1).version == 1
 
 
+def test_a_branch_gets_its_directory_first_and_then_its_ref_unless_there_is_one(uri):
+    # Whoever fails with anything but "Clone operation" has made the directory: a ref that is there
+    # afterwards is its own, written although the answer was lost.
+    dataset = create(uri)
+    dataset.create_branch("b", 1)
+    with pytest.raises(OSError, match="Clone operation"):
+        dataset.create_branch("b", 1)
+    shutil.rmtree(f"{uri}/tree/b")
+    with pytest.raises(OSError, match="branch b already exists"):
+        dataset.create_branch("b", 1)
+    assert list(Path(f"{uri}/tree/b/_versions").glob("*.manifest"))
+
+
+def test_files_of_writers_do_not_block_the_name_of_a_branch(uri):
+    # What a writer of a deleted branch leaves behind is in nobody's way; manifests would be.
+    dataset = create(uri)
+    late = Path(f"{uri}/tree/b/data/late.lance")
+    late.parent.mkdir(parents=True)
+    late.write_bytes(b"late")
+    assert dataset.create_branch("b", 1).version == 1
+
+
 def test_deleting_a_branch_leaves_files_behind_when_another_is_nested_in_it(uri):
     # The graph forbids such names; remove_residue copes with them anyway.
     dataset = create(uri)
@@ -516,6 +538,128 @@ def test_compaction_keeps_row_ids_and_the_delta(uri):
     dataset.optimize.compact_files()
     assert row_ids(dataset) == before
     assert dataset.delta(compared_against=1).get_inserted_rows().read_all().num_rows == 1
+
+
+def rewritten(dataset, number=None, **options):
+    """A `Rewrite` of what the one task of a compaction wrote."""
+    (result,) = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
+    new = result.new_fragments
+    assert [fragment.id for fragment in new] == [0], "not numbered yet"
+    if number is not None:
+        new[0].id = number
+    groups = [LanceOperation.RewriteGroup(result.original_fragments, new)]
+    operation = LanceOperation.Rewrite(groups=groups, rewritten_indices=[])
+    return LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
+
+
+def fragment_ids(dataset):
+    return [fragment.fragment_id for fragment in dataset.get_fragments()]
+
+
+def covered(dataset):
+    return {
+        entry.name: sorted(number for segment in entry.segments for number in segment.fragment_ids)
+        for entry in dataset.describe_indices()
+    }
+
+
+def test_inherited_fragments_are_told_by_the_base_of_their_files(uri):
+    # On a branch only its own fragments are compacted.
+    dataset = append(create(uri, rows("a")), rows("b"))
+    branch = append(append(dataset.create_branch("x", 2), rows("c")), rows("d"))
+    bases = [[file.base_id for file in f.metadata.files] for f in branch.get_fragments()]
+    assert bases == [[0], [0], [None], [None]]
+    branch.delete("id = 'a'")
+    assert [[f.base_id for f in one.metadata.files] for one in reopen(branch).get_fragments()] == [
+        [0],
+        [None],
+        [None],
+    ]
+
+
+def test_a_compaction_plan_takes_inherited_fragments_unless_they_are_excluded(uri):
+    dataset = append(create(uri, rows("a")), rows("b"))
+    branch = append(append(dataset.create_branch("x", 2), rows("c")), rows("d"))
+    (task,) = Compaction.plan(branch, {}).tasks
+    assert [fragment.id for fragment in task.fragments] == [0, 1, 2, 3]
+    (task,) = Compaction.plan(branch, {"excluded_fragment_ids": [0, 1]}).tasks
+    assert [fragment.id for fragment in task.fragments] == [2, 3]
+
+
+def numbered(first, count):
+    return pa.table(
+        {"id": [f"k{n:06d}" for n in range(first, first + count)], "x": range(count)},
+        schema=pa.schema([SCHEMA.field("id"), SCHEMA.field("x")]),
+    )
+
+
+def test_lances_own_compaction_of_a_branch_loses_its_btrees(uri):
+    # Why a branch is compacted by a `Rewrite`. A small table is one page and hides it.
+    dataset = append(create(uri, numbered(0, 60_000)), numbered(60_000, 60_000))
+    branch = index(dataset, "id", "BTREE").create_branch("x", 3)
+    branch.optimize.compact_files()
+    branch = lance.dataset(branch.uri, session=lance.Session())
+    assert branch.count_rows() == 120_000
+    with pytest.raises((OSError, ValueError), match="page_lookup"):
+        branch.to_table(filter="id = 'k000007'")
+    with pytest.raises((OSError, ValueError), match="page_lookup"):
+        upsert(branch).execute_uncommitted(numbered(7, 1))
+
+
+def test_a_rewrite_leaves_new_fragments_out_of_btrees_until_they_are_folded(uri):
+    # Between the two a search reads them, so recovery may publish the one without the other.
+    dataset = append(create(uri, rows("ab", text="old")), rows("cd", 5, "old"))
+    dataset = index(index(dataset, "id", "BTREE"), "s", "INVERTED", with_position=False)
+    branch = append(dataset.create_branch("x", dataset.version), rows("e", 7, "new"))
+    branch = append(branch, rows("f", 8, "new"))
+    branch.optimize.optimize_indices()
+    branch = reopen(branch)
+    assert covered(branch) == {"id_idx": [0, 1, 2, 3], "s_idx": [0, 1, 2, 3]}
+    before = row_ids(branch)
+    branch = rewritten(branch, number=4, excluded_fragment_ids=[0, 1])
+    assert fragment_ids(branch) == [0, 1, 4]
+    for folded in ([0, 1], [0, 1, 4]):
+        assert covered(branch) == {"id_idx": folded, "s_idx": [0, 1, 4]}
+        assert row_ids(branch) == before
+        assert uses_index(branch, "id = 'f'")
+        found = [ids(branch, filter=f"id = '{name}'") for name in "aefz"]
+        assert found == [["a"], ["e"], ["f"], []]
+        assert found_by_text(branch, "new") == ["e", "f"]
+        branch.optimize.optimize_indices()
+        branch = reopen(branch)
+    assert fragment_ids(append(branch, rows("g"))) == [0, 1, 4, 5]
+
+
+def test_a_rewrite_notes_fragments_without_a_number_as_number_0(uri):
+    # Why stage_rewritten numbers them: an index would claim to cover a fragment it knows nothing of.
+    dataset = append(append(create(uri, rows("a")), rows("b")), rows("c"))
+    dataset = index(dataset, "s", "INVERTED", [1, 2], with_position=False)
+    dataset = rewritten(dataset, excluded_fragment_ids=[0])
+    assert fragment_ids(dataset) == [0, 3]
+    assert covered(dataset) == {"s_idx": [0]}
+    assert found_by_text(dataset, "word") != ["a", "b", "c"]
+
+
+def test_a_rewrite_of_what_compaction_tasks_wrote_keeps_the_delta(uri):
+    dataset = append(create(uri, rows("ab")), rows("c"))
+    upsert(dataset).execute(rows("b", 10))
+    dataset = rewritten(reopen(dataset))
+    delta = dataset.delta(compared_against=1)
+    assert delta.get_inserted_rows().read_all()["id"].to_pylist() == ["c"]
+    assert delta.get_updated_rows().read_all()["id"].to_pylist() == ["b"]
+
+
+def test_a_rewrite_of_plain_fragments_resets_the_versions_of_rows(uri):
+    # Why only results of compaction tasks are put in place.
+    dataset = append(create(uri, rows("ab")), rows("c"))
+    old = [fragment.metadata for fragment in dataset.get_fragments()]
+    new = write_fragments(dataset.to_table(), dataset, mode="append")
+    new[0].row_id_meta = RowIdSequence(pa.array(range(3), pa.uint64())).to_inline_metadata()
+    operation = LanceOperation.Rewrite(
+        groups=[LanceOperation.RewriteGroup(old, new)], rewritten_indices=[]
+    )
+    dataset = LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
+    assert dataset.delta(compared_against=1).get_inserted_rows().read_all().num_rows == 0
 
 
 def test_delta_gives_inserted_updated_and_deleted_rows(uri):

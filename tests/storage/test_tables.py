@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
 from omnigraph.storage import inline_residual, tables
-from omnigraph.storage.rewriting import stage_restore
+from omnigraph.storage.rewriting import stage_restore, stage_rewritten
 from omnigraph.storage.table_errors import lance_errors
 from omnigraph.storage.tables import (
     CommitMisplaced,
@@ -378,8 +378,14 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
     step(
         commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED)), "CreateIndex"
     )
-    step(commit_staged(stage_append(table, rows("y"))), Operation.APPEND)
-    step(inline_residual.compact(table).table, Operation.RESERVE_FRAGMENTS, Operation.REWRITE)
+    for name in "yz":
+        step(commit_staged(stage_append(table, rows(name))), Operation.APPEND)
+    if branch is None:
+        step(inline_residual.compact(table).table, Operation.RESERVE_FRAGMENTS, Operation.REWRITE)
+    else:
+        (task,) = inline_residual.plan_compaction(table)
+        result = inline_residual.run_compaction_task(table, task)
+        step(commit_staged(stage_rewritten(table, [result])), Operation.REWRITE)
     step(inline_residual.optimize_indices(table), Operation.CREATE_INDEX)
     step(inline_residual.add_columns(table, [pa.field("m", pa.int32())]), Operation.MERGE)
     step(inline_residual.rename_column(table, "m", "k"), Operation.PROJECT)

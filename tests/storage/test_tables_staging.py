@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import StorageError
 from omnigraph.storage import inline_residual, tables
 from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.rewriting import stage_rewritten
 from omnigraph.storage.tables import (
     Condition,
     IndexKind,
@@ -296,6 +297,13 @@ def replace_by_hand(table, values):
     return tables.stage_replace_rows(table, [stored[key]["_rowaddr"] for key in old], fragments)
 
 
+def compact_branch(table):
+    """The compaction of a branch, without the fold that follows it: that is a step of its own."""
+    tasks = inline_residual.plan_compaction(table)
+    results = [inline_residual.run_compaction_task(table, task) for task in tasks]
+    return commit_staged(stage_rewritten(table, results)) if results else table
+
+
 def apply(table, model, kind, value):
     """One step on the table and on a dict; returns the table after it."""
     if kind in {"upsert", "replace"}:
@@ -311,20 +319,24 @@ def apply(table, model, kind, value):
         for key in [key for key, number in model.items() if number == value]:
             del model[key]
         return commit_staged(tables.stage_delete(table, having(table, "n", value)))
+    if kind == "compact" and table.ref.branch is not None:
+        return compact_branch(table)
     if kind == "compact":
         return inline_residual.compact(table).table
     return inline_residual.optimize_indices(table)
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(steps=st.lists(STEP, max_size=8))
-def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, tmp_path_factory):
+@given(steps=st.lists(STEP, max_size=8), branch=st.sampled_from([None, "b"]))
+def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, branch, tmp_path_factory):
     ref = TableRef(str(tmp_path_factory.mktemp("model") / "table"))
     table, model = new_table(ref, as_rows({"a": 1, "b": 2})), {"a": 1, "b": 2}
     for column, kind in (("id", "BTREE"), ("n", "BTREE"), ("words", "INVERTED")):
         table = commit_staged(tables.stage_create_index(table, column, IndexKind(kind)))
+    if branch is not None:
+        table = tables.create_branch(table, branch)
     identity = row_ids(table)
     for kind, value in steps:
         survivors = set(model)

@@ -21,6 +21,7 @@ from omnigraph.storage.table_errors import (
     CommitMisplaced,
     RowCollision,
     TableMoved,
+    is_panic,
     lance_errors,
     reason,
 )
@@ -46,7 +47,9 @@ def commit_staged(staged: Staged) -> Table:
         dataset = lance().LanceDataset.commit(
             base.dataset, staged.transaction, max_retries=0, commit_timeout=_COMMIT_TIMEOUT
         )
-    except Exception as error:  # noqa: BLE001 - whatever it was, the table is asked what happened
+    except BaseException as error:  # whatever it was, the table is asked what happened
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         return _after_failure(base, staged, error)
     return _checked(Table(staged.ref, dataset), staged)
 
@@ -65,7 +68,7 @@ def _checked(table: Table, staged: Staged) -> Table:
     return table
 
 
-def _after_failure(base: Table, staged: Staged, error: Exception) -> Table:
+def _after_failure(base: Table, staged: Staged, error: BaseException) -> Table:
     """The store may have taken the manifest and lost the answer: only the table knows."""
     expected = staged.read_version + 1
     with lance_errors(f"checking what became of a write to {staged.ref}"):

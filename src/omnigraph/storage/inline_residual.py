@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.indexes import IndexKind, list_indexes
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.table_errors import TableMoved, lance_errors
 
@@ -58,11 +59,27 @@ class Compacted:
 COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024**3}
 
 
+# Every search asks every part of an index.
+MOST_VECTOR_PARTS = 4
+
+
 def plan_compaction(table: Table) -> list[Any]:
-    """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect."""
+    """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect.
+
+    On a branch only fragments of its own are merged: inherited ones are the parent's to compact.
+    """
+    options = {**COMPACTION, "excluded_fragment_ids": _inherited(table)}
     with lance_errors(f"planning the compaction of {table.ref}"):
-        optimize = lance_module("optimize")
-        return list(optimize.Compaction.plan(table.dataset, dict(COMPACTION)).tasks)
+        return list(lance_module("optimize").Compaction.plan(table.dataset, options).tasks)
+
+
+def _inherited(table: Table) -> list[int]:
+    """The fragments of a branch with a data file in the directory of another one."""
+    return [
+        fragment.id
+        for fragment in table.fragments()
+        if any(file.base_id is not None for file in fragment.files)
+    ]
 
 
 def run_compaction_task(table: Table, task: Any) -> Any:
@@ -72,7 +89,13 @@ def run_compaction_task(table: Table, task: Any) -> Any:
 
 
 def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
-    """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's."""
+    """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's.
+
+    On main only. On a branch Lance looks for the BTREEs it rewrote in the directory of the parent,
+    where they are not, and indexed reads and upserts fail: see ``rewriting.stage_rewritten``.
+    """
+    if table.ref.branch is not None:
+        raise ValueError(f"{table.ref} is a branch, which Lance's own compaction would damage")
     if not results:
         return Compacted(table, 0, 0)
     dataset = _own_handle(table)
@@ -83,22 +106,44 @@ def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
 
 
 def compact(table: Table) -> Compacted:
-    """Plan, rewrite and commit here. Without work nothing moves."""
+    """Plan, rewrite and commit here, on main. Without work nothing moves."""
     tasks = plan_compaction(table)
     return commit_compaction(table, [run_compaction_task(table, task) for task in tasks])
 
 
-def optimize_indices(table: Table, names: Iterable[str] | None = None) -> Table:
+def optimize_indices(
+    table: Table, names: Iterable[str] | None = None, parts: int | None = None
+) -> Table:
     """Bring indexes up to date with the rows added since they were built, without retraining.
 
-    ``num_indices_to_merge`` stays at Lance's default: 0 leaves hits for updated rows behind.
+    What is new is merged with the newest ``parts`` of each index, by default with as many as Lance
+    likes. Never with none: that leaves hits for updated rows behind.
     """
-    chosen = {} if names is None else {"index_names": list(names)}
-    return _moved(
-        table,
-        "optimizing the indexes of",
-        lambda dataset: dataset.optimize.optimize_indices(**chosen),
-    )
+    chosen: dict[str, Any] = {} if names is None else {"index_names": list(names)}
+
+    def optimize(dataset: Any) -> None:
+        if parts is None:
+            dataset.optimize.optimize_indices(**chosen)
+        else:
+            dataset.optimize.optimize_indices(num_indices_to_merge=max(1, parts), **chosen)
+
+    return _moved(table, "optimizing the indexes of", optimize)
+
+
+def fold_indexes(table: Table) -> Table:
+    """Make every index that leaves fragments out answer for them. Without work nothing moves.
+
+    A BTREE ends as one part, and so does a vector index that had become many.
+    """
+    uncovered: dict[int | None, list[str]] = {}
+    for state in list_indexes(table):
+        if state.tail:
+            many = state.kind is IndexKind.VECTOR and state.segments > MOST_VECTOR_PARTS
+            whole = many or state.kind is IndexKind.BTREE
+            uncovered.setdefault(state.segments if whole else None, []).append(state.name)
+    for parts, names in uncovered.items():
+        table = optimize_indices(table, names, parts)
+    return table
 
 
 # ------------------------------------------------------------------ schema changes

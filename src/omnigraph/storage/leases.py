@@ -103,8 +103,7 @@ class Lease:
             if not self._over:
                 self._over = True
                 with contextlib.suppress(StorageError):
-                    text = _text(None, WRITE, self._period)
-                    self._store.write_text_if_match(self.name, text, self._version)
+                    self._replace(_text(None, WRITE, self._period))
 
     def _renew(self) -> None:
         sent = clock()
@@ -114,21 +113,23 @@ class Lease:
             return
         text = _text(self._holder, self._purpose, self._period)
         try:
-            try:
-                version = self._store.write_text_if_match(self.name, text, self._version)
-            except PreconditionFailed:
-                # Perhaps our own earlier write, whose answer never came.
-                seen, found = self._store.read_versioned(self.name)
-                if _parsed(seen, self._period).holder != self._holder:
-                    self._over = True
-                    return
-                version = self._store.write_text_if_match(self.name, text, found)
+            version = self._replace(text)
         except (PreconditionFailed, NotFound, InvalidText):
             self._over = True
         except StorageError:
             return
         else:
             self._version, self._renewed = version, sent
+
+    def _replace(self, text: str) -> str:
+        """Write over our record, also over one whose answer never came; never over another's."""
+        try:
+            return self._store.write_text_if_match(self.name, text, self._version)
+        except PreconditionFailed:
+            seen, found = self._store.read_versioned(self.name)
+            if _parsed(seen, self._period).holder != self._holder:
+                raise
+            return self._store.write_text_if_match(self.name, text, found)
 
 
 class Leases:

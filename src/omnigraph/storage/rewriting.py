@@ -2,20 +2,21 @@
 
 Lance's own compaction commits twice (it reserves fragment ids first), and a concurrent writer is
 rebased over the first of the two. A hand-made rewrite is one version and collides with every
-concurrent change of a rewritten fragment. Index coverage would be lost, so tables with indexes are
-compacted through ``inline_residual``. A restore under a UUID of ours can be told from anybody
-else's when recovery itself is interrupted.
+concurrent change of a rewritten fragment. BTREEs do not answer for the new fragments (searches read
+those instead, and stay right) until they are folded in (``inline_residual``). A restore under a UUID
+of ours can be told from anybody else's when recovery itself is interrupted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from omnigraph.storage.handles import Table
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.staging import RowCounts, Staged
 from omnigraph.storage.table_errors import lance_errors
-from omnigraph.storage.transactions import Operation
+from omnigraph.storage.transactions import Operation, last_fragment_number
 
 
 def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
@@ -24,16 +25,29 @@ def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
     with lance_errors(f"compacting {table.ref}"):
         plan = lance_module("optimize").Compaction.plan(table.dataset, options)
         results = [task.execute(table.dataset) for task in plan.tasks]
-        if not results:
-            return None
-        operation = lance().LanceOperation
-        groups = [
-            operation.RewriteGroup(result.original_fragments, result.new_fragments)
-            for result in results
-        ]
-        rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
-        transaction = lance().Transaction(table.version, rewrite)
-    return Staged(table.ref, transaction, Operation.REWRITE, RowCounts())
+    return stage_rewritten(table, results) if results else None
+
+
+def stage_rewritten(table: Table, results: Sequence[Any]) -> Staged:
+    """Put the results of compaction tasks in place, as one version.
+
+    Row ids and the versions that rows were made and changed at travel in the results; fragments
+    written in any other way would reset them. The new fragments are numbered here: Lance gives
+    numbers to those that have none only after it has noted them in the indexes, as number 0.
+    """
+    operation = lance().LanceOperation
+    number = last_fragment_number(table)
+    groups = []
+    for result in results:
+        new = list(result.new_fragments)
+        for fragment in new:
+            number += 1
+            fragment.id = number
+        groups.append(operation.RewriteGroup(result.original_fragments, new))
+    rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
+    return Staged(
+        table.ref, lance().Transaction(table.version, rewrite), Operation.REWRITE, RowCounts()
+    )
 
 
 def stage_restore(table: Table, version: int) -> Staged:

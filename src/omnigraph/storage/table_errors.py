@@ -81,6 +81,11 @@ def is_not_found(error: BaseException) -> bool:
     return any(words in text for words in ("was not found", "Not found", "Not a directory"))
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether it is a panic in Rust: a BaseException of its own, with no class to name."""
+    return type(error).__name__ == "PanicException"
+
+
 @contextmanager
 def lance_errors(doing: str) -> Iterator[None]:
     """Turn whatever Lance raises inside into ``StorageError``: "<doing> failed: <what it said>"."""
@@ -94,8 +99,7 @@ def lance_errors(doing: str) -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise StorageError(f"{doing} failed: {reason(error)}; {_next_step(error)}") from error
     except BaseException as error:
-        # A panic in Rust arrives as a BaseException of its own, with no class to name.
-        if type(error).__name__ != "PanicException":
+        if not is_panic(error):
             raise
         raise StorageError(
             f"{doing} failed inside Lance: {reason(error)}; {_next_step(error)}"

@@ -61,6 +61,7 @@ _BY_FIELD = {
     114: Operation.UPDATE_BASES,
 }
 _FIRST_OPERATION_FIELD = 100
+_MAX_FRAGMENT = 11
 _TRANSACTION_FILE = 12
 _TRANSACTION_SECTION = 23
 _HEAD_BYTES = 1024
@@ -95,6 +96,12 @@ def transactions_after(table: Table, version: int, head: int) -> list[Transactio
 def transaction_uuid(table: Table) -> str:
     """The UUID of the transaction that made the open version. Reads nothing from the store."""
     return _transaction_file(table)[1]
+
+
+def last_fragment_number(table: Table) -> int:
+    """The highest number a fragment of the table ever had; -1 when it never had one."""
+    number = _manifest_fields(table).get(_MAX_FRAGMENT)
+    return number if isinstance(number, int) else -1
 
 
 def _transaction_file(table: Table) -> tuple[int, str]:

@@ -6,12 +6,20 @@ Who rewrites the fragments (this process, or executors) is the caller's choice: 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.commit.attempts import Attempt, Attempts
-from omnigraph.commit.changes import InlineStep, NothingToPublish, TableChange, Write
+from omnigraph.commit.changes import (
+    InlineStep,
+    NothingToPublish,
+    StagedStep,
+    Step,
+    TableChange,
+    Write,
+)
 from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import OmniGraphError
@@ -21,9 +29,15 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.inline_residual import (
     commit_compaction,
+    fold_indexes,
     plan_compaction,
     run_compaction_task,
 )
+from omnigraph.storage.rewriting import stage_rewritten
+from omnigraph.storage.staging import Staged
+from omnigraph.storage.table_errors import TableMoved
+
+logger = logging.getLogger(__name__)
 
 # Lance commits a compaction as ReserveFragments and Rewrite.
 COMPACTION_VERSIONS = 2
@@ -52,7 +66,8 @@ def rewrite_here(table: Table, tasks: Sequence[Any]) -> list[Any]:
 class TableCompaction:
     """The compaction of one table: fragments are rewritten first, at leisure, then put in place.
 
-    The commit is Lance's own, which keeps indexes whole; a rewrite staged by hand would not.
+    On main the commit is Lance's own, which keeps indexes whole. On a branch that would break them:
+    there a staged rewrite leaves the new fragments out of the indexes, which are then folded.
     """
 
     def __init__(self, table_key: str, report: CompactionReport, rewrite: Rewrite) -> None:
@@ -61,25 +76,47 @@ class TableCompaction:
         self.rewrite = rewrite
         self.results: Sequence[Any] = ()
 
-    def prepare(self, table: Table) -> bool:
+    def prepare(self, table: Table, tasks: Sequence[Any]) -> bool:
         """Write the new fragments, which nothing refers to yet; whether there are any."""
         try:
-            self.results = self.rewrite(table, plan_compaction(table))
+            self.results = self.rewrite(table, tasks)
         except OmniGraphError as error:
             self.report.failed[self.table_key] = str(error)
         return bool(self.results)
 
-    def step(self) -> InlineStep:
-        """Put what was prepared in place; prepare it on the fork where there is one only now."""
-        return InlineStep("compact", self._run, versions=COMPACTION_VERSIONS)
+    def steps(self, branch: str) -> tuple[Step, ...]:
+        """Put what was prepared in place."""
+        if lance_branch(branch) is None:
+            return (InlineStep("compact", self._commit, versions=COMPACTION_VERSIONS),)
+        # A rewrite without the fold is whole in itself, so recovery may publish it alone.
+        return StagedStep(self._stage), InlineStep("fold indexes", self._fold, versions=0)
 
-    def _run(self, table: Table) -> Table:
-        if not self.results and not self.prepare(table):
-            return table
+    def _commit(self, table: Table) -> Table:
         done = commit_compaction(table, self.results)
-        self.report.removed[self.table_key] = done.fragments_removed
-        self.report.added[self.table_key] = done.fragments_added
+        self._count(done.fragments_removed, done.fragments_added)
         return done.table
+
+    def _stage(self, table: Table) -> Staged:
+        self._count(
+            sum(len(result.original_fragments) for result in self.results),
+            sum(len(result.new_fragments) for result in self.results),
+        )
+        return stage_rewritten(table, self.results)
+
+    def _fold(self, table: Table) -> Table:
+        """Best effort: searches read what an index does not cover."""
+        try:
+            return fold_indexes(table)
+        except TableMoved:
+            raise
+        except OmniGraphError as error:
+            logger.warning("the indexes of %s do not cover all rows yet: %s", table.ref, error)
+        # It may have landed although its answer was lost.
+        return open_table(table.ref.at(None))
+
+    def _count(self, removed: int, added: int) -> None:
+        self.report.removed[self.table_key] = removed
+        self.report.added[self.table_key] = added
 
 
 def compact(
@@ -88,7 +125,7 @@ def compact(
     actor_id: str | None = None,
     rewrite_for: Callable[[TableState], Rewrite] = lambda _pin: rewrite_here,
 ) -> CompactionReport:
-    """Compact every table of a branch that has fragments to merge, in one commit.
+    """Compact every table of a branch that has fragments of its own to merge, in one commit.
 
     A table that fails is reported and does not hold up the others.
     """
@@ -98,13 +135,15 @@ def compact(
         report = CompactionReport()
         changes = []
         for pin in attempt.state.head.tables.values():
+            if pin.table_branch != lance_branch(branch):
+                continue  # inherited whole: the parent's to compact
             table = open_table(space.pinned(pin))
-            if not plan_compaction(table):
+            tasks = plan_compaction(table)
+            if not tasks:
                 continue
             job = TableCompaction(pin.table_key, report, rewrite_for(pin))
-            # Files of a branch lie in the directory of its fork, which its first write makes.
-            if pin.table_branch != lance_branch(branch) or job.prepare(table):
-                changes.append(TableChange(pin, (job.step(),)))
+            if job.prepare(table, tasks):
+                changes.append(TableChange(pin, job.steps(branch)))
         if changes:
             intent = Intent(new_commit_id(), "optimize", now_us(), actor_id)
             write = Write(
