@@ -103,7 +103,7 @@ def test_aggregates_are_described_by_their_result() -> None:
     (result,) = lint(catalog(), text).to_json()["results"]
     assert [(c["name"], c["kind"], c["nullable"]) for c in result["operation"]["result"]] == [
         ("count", "bigint", False),
-        ("sum", "float", True),
+        ("sum", "bigint", True),
         ("max", "string", True),
         ("w", "bigint", True),
     ]

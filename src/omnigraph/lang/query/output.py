@@ -133,8 +133,9 @@ def _aggregate(context: Context, scope: Scope, call: ast.Call) -> ir.Aggregate:
     if call.function in ("sum", "avg"):
         if is_node or not kind.is_numeric:
             _refuse_argument(context, call, "a number", kind, is_node)
-        name = "sum" if call.function == "sum" else "avg"
-        return ir.Aggregate("sum" if name == "sum" else "avg", value, F64.as_nullable())
+        if call.function == "avg":
+            return ir.Aggregate("avg", value, F64.as_nullable())
+        return ir.Aggregate("sum", value, (I64 if kind.is_integer else F64).as_nullable())
     is_text = kind.scalar == Scalar.STRING and not kind.is_list
     if is_node or not (kind.is_numeric or is_text):
         _refuse_argument(context, call, "a number or a String", kind, is_node)
