@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.query import ast, ir
+from omnigraph.lang.query.foreign import for_bare_word
 from omnigraph.lang.query.literals import constant
 from omnigraph.lang.query.operands import INSTANT, NOW, TEXT, readable_parameter, readable_property
 from omnigraph.lang.query.rankings import ranking
@@ -89,7 +90,7 @@ def _value(context: Context, scope: Scope, expr: ast.Expr) -> tuple[ir.Output, P
             "T28",
             f"`{expr.name}` is a bare word and cannot be returned",
             expr.span,
-            f'text is written in double quotes: "{expr.name}"',
+            for_bare_word(expr.name),
         )
     if expr.function in ast.AGGREGATES:
         aggregate = _aggregate(context, scope, expr)
