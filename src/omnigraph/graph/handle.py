@@ -14,7 +14,7 @@ from omnigraph.graph import reads
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.parts import Branches, Commits, Schema
 from omnigraph.graph.plans import Plans
-from omnigraph.lang.query.params import bind
+from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN, trimmed
@@ -184,7 +184,7 @@ class Graph:
     def query(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
         branch: str | None = None,
@@ -201,7 +201,7 @@ class Graph:
     def explain(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
         branch: str | None = None,
@@ -216,7 +216,7 @@ class Graph:
     def profile(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
         branch: str | None = None,
@@ -299,7 +299,7 @@ class Graph:
     def mutate(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         branch: str = MAIN,
         actor: str | None = None,
@@ -315,6 +315,7 @@ class Graph:
         from omnigraph.write.mutate import Request, mutate
 
         self.ensure_writable()
+        name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trimmed(branch)
         heal(self.space)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.params import bind
+from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from omnigraph.graph.handle import Graph
     from omnigraph.read.explain import Explanation
 
+Name = str | Mapping[str, Any] | None
 Given = Mapping[str, Any] | None
 
 
 def query(
     graph: Graph,
     source: str | Path,
-    name: str | None,
+    name: Name,
     params: Given,
     target: Target,
     profile: Profile | None = None,
 ) -> QueryResult:
-    """Run a read on one snapshot."""
+    """Run a read on one snapshot; parameters may stand in the place of the name."""
+    name, params = named_or_given(name, params)
     with timed(profile, "snapshot"):
         snapshot, catalog = resolve(graph, target)
     with timed(profile, "plan"):
@@ -48,7 +50,7 @@ def query(
 
 
 def profile_query(
-    graph: Graph, source: str | Path, name: str | None, params: Given, target: Target
+    graph: Graph, source: str | Path, name: Name, params: Given, target: Target
 ) -> Profiled:
     """Run a read and keep what each phase took."""
     profile = Profile()
@@ -57,11 +59,12 @@ def profile_query(
 
 
 def explain_query(
-    graph: Graph, source: str | Path, name: str | None, params: Given, target: Target
+    graph: Graph, source: str | Path, name: Name, params: Given, target: Target
 ) -> Explanation:
     """Describe a read; parameters may be left out, and are checked when they are given."""
     from omnigraph.read.explain import explain
 
+    name, params = named_or_given(name, params)
     snapshot, catalog = resolve(graph, target)
     plan = _plan(graph, catalog, source, name)
     if params is not None:

@@ -80,6 +80,7 @@ _GROUPS = (
 _ONE_KIND = "a query either reads or writes; make them two queries"
 _DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
 _FUNCTIONS = ", ".join((*ast.AGGREGATES, *ast.TEXT_CALLS, *ast.RANKINGS))
+_UNNAMED = frozenset({"match", "insert", "update", "delete", "{"})
 _SECTIONS = "the order is `match`, `return`, `order`, `limit`"
 
 _JOINING = frozenset({"and", "or", ",", "&", "|"})
@@ -130,13 +131,7 @@ def _section(at: _Fault) -> Advice | None:
         return "the query is empty", "it holds `match … return …`, or mutation statements"
     if (at.before, at.found) == ("{", "}") and at.expected == _EXPRESSIONS:
         return "the `order` block is empty", "leave it out, or give it a sort key"
-    if at.expected <= {"QUERY", END} and at.found.lower() in {
-        "match",
-        "select",
-        "{",
-        "insert",
-        "delete",
-    }:
+    if at.expected <= {"QUERY", END} and at.found.lower() in _UNNAMED:
         return None, "a source holds named queries: `query name() { match { … } return { … } }`"
     if at.before == "set" and at.expected == {"LBRACE"}:
         return None, "what is set stands in a block: `set { name: value }`"
