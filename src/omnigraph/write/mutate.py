@@ -175,7 +175,7 @@ class _Mutation:
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _bytes_only(assignment.property, value)
+            return _bytes_only(assignment.property, _id_text(value) if is_endpoint else value)
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -276,7 +276,9 @@ class _Mutation:
             self._cascade(node, ids)
 
     def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
-        return Condition(_column(entity, where.property), where.op, self._value(where.value))
+        column, value = _column(entity, where.property), self._value(where.value)
+        is_endpoint = column != where.property
+        return Condition(column, where.op, _id_text(value) if is_endpoint else value)
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
         for edge in self.catalog.edges.values():
@@ -357,6 +359,11 @@ class _Mutation:
 def _column(entity: Entity, name: str) -> str:
     """The column a statement means: `from` and `to` are the ends of an edge."""
     return ENDPOINT_COLUMNS.get(name, name) if isinstance(entity, EdgeType) else name
+
+
+def _id_text(value: Any) -> Any:
+    """The id of a node, which an integer parameter may name."""
+    return str(value) if isinstance(value, int) else value
 
 
 def _step(table: PendingTable) -> StagedStep:
