@@ -251,15 +251,16 @@ class _Mutation:
         pending = self._table(entity)
         rows = pending.matching(self._condition(entity, statement.where))
         self.nodes += rows.num_rows
+        columns = dict(zip(rows.column_names, rows.columns, strict=True))
+        repeated = pa.array([0] * rows.num_rows, pa.int64())
         for assignment in statement.assignments:
             value = self._stored(entity, assignment)
             if value is None and not entity.properties[assignment.property].type.nullable:
                 raise _null_error(entity, assignment.property)
-            field = rows.schema.field(assignment.property)
-            column = pa.array([value], field.type).take(pa.array([0] * rows.num_rows, pa.int64()))
-            rows = rows.set_column(rows.schema.get_field_index(field.name), field, column)
+            kind = columns[assignment.property].type
+            columns[assignment.property] = pa.array([value], kind).take(repeated)
         if rows.num_rows:
-            pending.replace(rows)
+            pending.replace(pa.Table.from_arrays(list(columns.values()), schema=rows.schema))
             self._check_size()
 
     def _delete(self, statement: ir.Delete) -> None:
