@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.errors import ConstraintError, OmniGraphError, ParseError, TypeCheckError
 from omnigraph.graph import init
+from omnigraph.write.pending import PendingTable
 from tests.stored import read_back
 from tests.write.writing import counts, ends, nodes, run, state
 
@@ -409,3 +410,26 @@ class TestIntegerIds:
             assert "Dock" in str(caught.value)
         with pytest.raises(ConstraintError, match=r"Next\.from is required"):
             run(docks, "insert Next { from: $a, to: 7 }", "$a: I64?", {"a": None})
+
+
+class Unchanging:
+    """Matching rows of which no new table can be made for every column."""
+
+    def __init__(self, rows):
+        self.num_rows, self.schema = rows.num_rows, rows.schema
+        self.column_names, self.columns = rows.column_names, rows.columns
+
+
+def test_an_update_makes_one_table_whatever_the_number_of_assignments(tmp_path, monkeypatch):
+    names = [f"p{at}" for at in range(50)]
+    text = " ".join(f"{name}: I64?" for name in names)
+    matching = PendingTable.matching
+    monkeypatch.setattr(
+        PendingTable, "matching", lambda self, condition: Unchanging(matching(self, condition))
+    )
+    with init(tmp_path / "wide", f"node T {{ k: String @key {text} }}") as graph:
+        run(graph, 'insert T { k: "a" p0: 1 } insert T { k: "b" }')
+        assigned = " ".join(f"{name}: {at}" for at, name in enumerate(names) if at)
+        run(graph, f'update T set {{ {assigned} }} where k = "a"')
+        wanted = {"k": "a", "p0": 1, **{name: at for at, name in enumerate(names) if at}}
+        assert nodes(graph, "T") == {"a": wanted, "b": {"k": "b"}}
