@@ -219,6 +219,7 @@ class Watched:
 class Rules(tuple):
     """Rules that count how often they are gone through."""
 
+    __slots__ = ()
     times = 0
 
     def __iter__(self):
