@@ -52,6 +52,10 @@ class Span:
     line: int
     column: int
 
+    def to_json(self) -> dict[str, int]:
+        """The public form; offsets count code points."""
+        return {"start": self.start, "end": self.end, "line": self.line, "column": self.column}
+
 
 class OmniGraphError(Exception):
     """Base of every error the product raises on purpose."""
@@ -84,6 +88,10 @@ class OmniGraphError(Exception):
         if self.wire_detail is not None:
             body[self.wire_detail] = self._wire_fields()
         return body
+
+    def diagnostic(self) -> dict[str, Any]:
+        """What an editor shows beside the message: the kind of error and, where known, its place."""
+        return {"kind": self.code}
 
     def _wire_fields(self) -> Any:
         return dict(self.details)
@@ -121,14 +129,15 @@ class SourceError(OmniGraphError):
         """The JSON body, with the place in the source."""
         body = super().body()
         if self.span is not None:
-            span = self.span
-            body["span"] = {
-                "start": span.start,
-                "end": span.end,
-                "line": span.line,
-                "column": span.column,
-            }
+            body["span"] = self.span.to_json()
         return body
+
+    def diagnostic(self) -> dict[str, Any]:
+        """The kind of error with the rule it breaks, a hint, and the place in the source."""
+        span = None if self.span is None else self.span.to_json()
+        facts = {"rule": self.details.get("rule"), "hint": self.hint, "span": span}
+        told = {name: value for name, value in facts.items() if value is not None}
+        return {**super().diagnostic(), **told}
 
     def render(self) -> str:
         """The message, the place, the source line with an underline, and a hint."""

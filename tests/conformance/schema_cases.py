@@ -17,6 +17,7 @@ from tests.conformance.expectations import check_error, matches, only_known
 CASE_KEYS = {
     *("id", "kind", "decision", "tags", "note"),
     *("schema", "new_schema", "data", "load_mode", "branches", "options", "expect"),
+    *("files", "provider"),
 }
 ERROR_KEYS = {"error_kind", "error_contains", "has_span"}
 SHAPE_KEYS = {*DESCRIPTIONS, "counts", "edge_lookup", "same_shape_as", "ids", "next_identity_id"}
@@ -25,6 +26,7 @@ APPLY_KEYS = {
     *("applied", "load_error_kind", "load_error_contains", "rows", "row_ids", "edges_endpoints"),
     *("values", "columns", "tables", "graph_version", "table_version", "location", "was"),
     *("prior_snapshot", "identity", "index_kinds", "pending_indexes", "then"),
+    *("embedded", "embeddings_pending"),
 }
 EXPECT_KEYS = {
     "parse_ok": {*SHAPE_KEYS, "diagnostics"},

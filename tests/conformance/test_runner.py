@@ -9,6 +9,7 @@ import omnigraph
 from omnigraph.errors import ProviderError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.schema import compile_schema
+from tests.conformance import data_cases
 from tests.conformance.case_files import BUNDLED, DIRECTORY_VARIABLE, Case, all_cases
 from tests.conformance.executors import NotBuiltError, agree
 from tests.conformance.expectations import matches, same_value
@@ -254,6 +255,52 @@ class TestSchemaCases:
         ):
             with pytest.raises(AssertionError):
                 schema("apply", wrong, schema=self.PORT, data=data)
+
+    def test_what_follows_a_load_is_run_and_judged(self, monkeypatch):
+        data = '{"type":"Port","data":{"code":"a","depth":2}}'
+        deeper = 'query q($d: F64) { update Port set { depth: $d } where code = "a" }'
+        step = {"mutate": deeper, "params": {"d": 3.5}, "ok": True}
+        good = {"then": [step], "values": {"node:Port": {"a": {"depth": 3.5}}}}
+        schema("apply", good, schema=self.PORT, data=data)
+        bad = {**step, "ok": None, "error_kind": "param"}
+        for wrong in ({"then": [bad]}, {**good, "then": []}):
+            with pytest.raises(AssertionError):
+                schema("apply", wrong, schema=self.PORT, data=data)
+        with pytest.raises(Failed, match="colour"):
+            schema("apply", {"then": [{**step, "colour": 1}]}, schema=self.PORT, data=data)
+        monkeypatch.setitem(data_cases.NEEDS, "c", "patch")
+        with pytest.raises(NotBuiltError):
+            schema("apply", {"then": [bad]}, schema=self.PORT, data=data)
+        with pytest.raises(Failed, match="take it off"):
+            schema("apply", good, schema=self.PORT, data=data)
+
+    @pytest.mark.parametrize(
+        ("step", "part"),
+        [
+            ({"load": "", "mode": "patch", "ok": True}, "patch"),
+            ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
+            ({"blob_write": {}, "ok": True}, "blob_write"),
+            ({"embed": {"filled": 1}}, "embed"),
+            ({"apply": "", "ok": True}, "apply"),
+        ],
+    )
+    def test_what_is_not_built_is_named(self, step, part):
+        with pytest.raises(NotBuiltError) as caught:
+            schema("apply", {"then": [step]}, schema=self.PORT)
+        assert caught.value.part == part
+
+    def test_vectors_are_compared_with_those_of_a_text(self):
+        notes = "node Note { slug: String @key  body: String  vec: Vector(4)? @embed(body) }"
+        data = '{"type":"Note","data":{"slug":"n","body":"tide"}}'
+        good = {"embedded": {"node:Note": {"n": {"vec": "tide"}}}, "embeddings_pending": 0}
+        schema("apply", good, schema=notes, data=data)
+        schema("apply", {"embeddings_pending": 1}, schema=notes, data=data, provider="none")
+        for wrong in (
+            {"embedded": {"node:Note": {"n": {"vec": "ebb"}}}},
+            {"embeddings_pending": 1},
+        ):
+            with pytest.raises(AssertionError):
+                schema("apply", wrong, schema=notes, data=data)
 
 
 class TestCaseFiles:

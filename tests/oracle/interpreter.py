@@ -32,7 +32,7 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class RefusedError(Exception):
-    """The plan is sound but a parameter value makes it impossible to run."""
+    """The plan is sound but a parameter or a stored value makes it impossible to answer."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +286,11 @@ class _Run:
         match expr.function:
             case "count":
                 return len(present)
+            case "sum" if expr.type.is_integer:
+                total = sum(present) if present else None
+                if total is not None and not -(2**63) <= total < 2**63:
+                    raise RefusedError(f"overflow: a sum is {total}")
+                return total
             case "sum" | "avg":
                 total = sum(map(float, present))
                 part = len(present) if expr.function == "avg" else 1

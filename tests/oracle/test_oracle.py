@@ -338,6 +338,16 @@ class TestAggregates:
         assert answer == [{"count": 2, "sum": 5.0, "avg": 2.5, "min": 1, "max": 4}]
         assert isinstance(answer[0]["sum"], float)
 
+    def test_sums_of_integers_are_exact_or_refused(self):
+        total = ir.Aggregate("sum", prop("x", "n", INT), PropType(Scalar.I64, True))
+        summed = plan(ir.NodeScan("x", "Item"), columns=[column("s", total, total.type)])
+        graph = items(a={"n": 2**63 - 1}, b={"n": 1}, c={"n": -1}, z={"n": None})
+        assert run(summed, graph, {}, NOW) == [{"s": 2**63 - 1}]
+        assert run(summed, items(z={"n": None}), {}, NOW) == [{"s": None}]
+        for over in (2**63 - 1, -(2**63)):
+            with pytest.raises(RefusedError, match="overflow"):
+                run(summed, items(a={"n": over}, b={"n": 1 if over > 0 else -1}), {}, NOW)
+
     def test_counting_a_node_counts_rows(self):
         assert aggregate(items(a={}, b={}), "count", arg=ir.NodeId("x")) == [{"count": 2}]
 

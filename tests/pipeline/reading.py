@@ -39,6 +39,12 @@ node Every {
 node Strict { must: String  count: I64 }
 node Doc { body: String?  vec: Vector(2) @embed(body) }
 edge Knows: Person -> Person { since: Date? }
+node Dock { no: I32 @key }
+node Buoy { no: U64 @key }
+node Grid { x: I32  y: I32  @key(x, y) }
+edge Next: Dock -> Dock
+edge Marks: Buoy -> Dock
+edge Covers: Grid -> Person
 """
 
 CATALOG = og.parse_schema(SCHEMA).catalog

@@ -4,6 +4,7 @@ import gzip
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,14 @@ from pyarrow import csv as pa_csv
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.batches import batch_schema
-from omnigraph.pipeline.frames import frame_sources, read_frame_file, typed_batches
+from omnigraph.pipeline.frames import (
+    Layout,
+    _read_batch,
+    frame_sources,
+    read_frame_file,
+    typed_batches,
+)
+from omnigraph.pipeline.pandas_columns import PandasBatch
 from tests.pipeline.reading import CATALOG, read
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]
@@ -401,3 +409,42 @@ def test_a_frame_and_json_lines_of_the_same_rows_are_read_alike():
     ((_, from_frame),) = parsed.batches
     shown = [name for name in from_lines.schema.names if name not in HIDDEN]
     assert from_frame.select(shown).equals(from_lines.select(shown))
+
+
+class Unsearched(list):
+    """Names of columns that may be gone through, but not searched: that is a look at all for each."""
+
+    def __contains__(self, name):
+        raise AssertionError(name)
+
+    def count(self, name):
+        raise AssertionError(name)
+
+    def index(self, name, *_):
+        raise AssertionError(name)
+
+
+def test_the_columns_of_a_frame_are_gone_through_once():
+    layout = Layout(CATALOG.nodes["Every"])
+    layout.check(Unsearched(["s", "b", "id"]), "frame")
+    with pytest.raises(InputError, match=r'no property "x0".*and 12 more'):
+        layout.check(Unsearched([f"x{at}" for at in range(20)]), "frame")
+    with pytest.raises(InputError, match='two columns "s"'):
+        layout.check(Unsearched(["s", "s"]), "frame")
+
+
+def test_columns_of_pandas_are_named_once_a_batch(monkeypatch):
+    looks = 0
+    names = PandasBatch.names.fget
+
+    def counted(batch):
+        nonlocal looks
+        looks += 1
+        return names(batch)
+
+    monkeypatch.setattr(PandasBatch, "names", property(counted))
+    batch = PandasBatch(pd.DataFrame({"s": ["a"], "i64": [1]}))
+    looks = 0
+    typed = _read_batch(Layout(CATALOG.nodes["Every"]), batch, 0, 1)
+    (row,) = typed.batches[0].batch.to_pylist()
+    assert (row["s"], row["i64"], row["b"], looks) == ("a", 1, None, 0)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.pipeline import records
 from omnigraph.pipeline.batches import batch_schema
 from omnigraph.pipeline.records import read_block
 from omnigraph.storage.blobs import blob_array
@@ -36,6 +37,34 @@ class TestShapes:
     def test_data_may_be_missing_null_or_empty(self, data):
         parsed = read(f'{{"edge":"Knows","from":"a","to":"b"{data}}}')
         assert rows(parsed, "edge:Knows") == [{"0id": None, "src": "a", "dst": "b", "since": None}]
+
+    def test_the_ends_of_an_edge_may_be_integers_where_the_key_is_one(self):
+        parsed = read(
+            {"edge": "Next", "from": 7, "to": -3},
+            {"edge": "Next", "from": "7", "to": "-3"},
+            {"edge": "Next", "from": -2147483648, "to": "x"},
+            '{"edge":"Next","from":-0,"to":0}',
+            {"edge": "Marks", "from": 2**64 - 1, "to": 7},
+            {"edge": "Covers", "from": '["1","2"]', "to": "ada"},
+        )
+        assert [(row["src"], row["dst"]) for row in rows(parsed, "edge:Next")] == [
+            ("7", "-3"), ("7", "-3"), ("-2147483648", "x"), ("0", "0"),
+        ]  # fmt: skip
+        assert [row["src"] for row in rows(parsed, "edge:Marks")] == [str(2**64 - 1)]
+
+    @pytest.mark.parametrize(("src", "dst"), [(1, 2), ("1", 2), (1, "2"), ("1", "2")])
+    def test_integer_ends_are_read_by_columns(self, monkeypatch, src, dst):
+        singly: list[object] = []
+
+        def none_expected(catalog, source, lines):
+            singly.extend(lines)
+            return {}, []
+
+        monkeypatch.setattr(records, "read_lines", none_expected)
+        block = block_of(*[{"edge": "Next", "from": src, "to": dst}] * 100)
+        parsed = records.read_block(CATALOG, block)
+        assert {(row["src"], row["dst"]) for row in rows(parsed, "edge:Next")} == {("1", "2")}
+        assert singly == []
 
     def test_an_explicit_id_is_kept_beside_the_properties(self):
         parsed = read(
@@ -209,6 +238,14 @@ BAD = [
     ('{"edge":"Knows","from":"a"}', ["Knows", '"to"']),
     ('{"edge":"Knows","from":null,"to":"a"}', ["Knows", '"from"']),
     ('{"edge":"Knows","from":1,"to":"a"}', ['"from" of Knows', "string", "1"]),
+    ('{"edge":"Next","from":7.5,"to":1}', ['"from" of Next', "integer", "7.5"]),
+    ('{"edge":"Next","from":7.0,"to":1}', ['"from" of Next', "integer", "7.0"]),
+    ('{"edge":"Next","from":1,"to":true}', ['"to" of Next', "integer", "true"]),
+    ('{"edge":"Next","from":[1],"to":1}', ['"from" of Next', "array"]),
+    ('{"edge":"Next","from":2147483648,"to":1}', ['"from" of Next', "I32", "2147483648"]),
+    ('{"edge":"Marks","from":-1,"to":1}', ['"from" of Marks', "U64", "-1"]),
+    ('{"edge":"Covers","from":1,"to":"a"}', ['"from" of Covers', "string", "1"]),
+    ('{"edge":"Covers","from":"[]","to":1}', ['"to" of Covers', "string", "1"]),
     ('{"type":"Every","data":{"id":7}}', ["id of Every", "string", "7"]),
     ('{"type":"Person","data":{"name":"a","age":2147483648}}', ["Person.age", "I32", "2147483648"]),
     ('{"type":"Person","data":{"name":"a","age":1.0}}', ["Person.age", "I32"]),

@@ -103,13 +103,14 @@ def any_shape(draw):
 
 @st.composite
 def edges(draw):
-    record = {
-        "edge": draw(st.sampled_from(["Knows", "KNOWS"])),
-        "from": draw(TEXT),
-        "to": draw(TEXT),
-    }
+    ends = TEXT
+    word = draw(st.sampled_from(["Knows", "KNOWS", "Next", "Marks", "Covers"]))
+    if word in {"Next", "Marks"} or not draw(st.integers(0, 9)):
+        ends = INTEGERS if draw(st.booleans()) else INTEGERS | TEXT | FLOATS | st.booleans()
+    record = {"edge": word, "from": draw(ends), "to": draw(ends)}
     if draw(st.booleans()):
-        record["data"] = draw(st.none() | st.fixed_dictionaries({"since": TIMES}))
+        since = {"since": TIMES} if word.lower() == "knows" else {}
+        record["data"] = draw(st.none() | st.fixed_dictionaries(since))
     return draw(spelled(record))
 
 
@@ -143,4 +144,10 @@ def test_single_values(lines):
     st.lists(many_values() | any_shape() | edges() | DOCS | STRICT | JUNK, min_size=1, max_size=12)
 )
 def test_mixtures_of_good_and_bad_records(lines):
+    read(*lines)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(edges(), min_size=1, max_size=8))
+def test_edges(lines):
     read(*lines)

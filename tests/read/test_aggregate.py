@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.errors import ResourceLimit
+from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.lang.query import ir
 from omnigraph.read import aggregate
-from omnigraph.read.aggregate import Aggregator
+from omnigraph.read.aggregate import Aggregator, UnsureError
 from omnigraph.read.bindings import Bindings, Carried
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
-from tests.oracle.interpreter import Entity, _Run
+from tests.oracle.interpreter import Entity, RefusedError, _Run
 from tests.read.spaces import ArrowSpace, codes_of
 
 TEXT, LIST = PropType(Scalar.STRING, True), PropType(Scalar.I32, True, is_list=True)
@@ -63,7 +63,9 @@ def aggregates(draw: st.DrawFn) -> ir.Aggregate:
             [prop(var, name) for var in "xy" for name in names] + [ir.ParamRef("p", I64)]
         )
     )
-    return ir.Aggregate(function, arg, F64 if function in {"sum", "avg"} else arg.type)
+    if function == "sum":
+        return ir.Aggregate("sum", arg, I64 if arg.type.is_integer else F64)
+    return ir.Aggregate(function, arg, F64 if function == "avg" else arg.type)
 
 
 @st.composite
@@ -89,10 +91,15 @@ def plans(draw: st.DrawFn) -> ir.ReadPlan:
 
 
 def table_of(plan: ir.ReadPlan, spaces: dict[str, ArrowSpace], params: Any, batches: Any) -> Any:
-    aggregator = Aggregator(plan, spaces, params)
-    for batch in batches:
-        aggregator.add(batch)
-    return aggregator.finish()
+    for wide in (False, True):
+        aggregator = Aggregator(plan, spaces, params, wide=wide)
+        for batch in batches:
+            aggregator.add(batch)
+        try:
+            return aggregator.finish()
+        except UnsureError:
+            assert not wide
+    return None
 
 
 def stored(plan: ir.ReadPlan, table: Any) -> list[list[Any]]:
@@ -132,8 +139,6 @@ def test_groups_are_those_of_the_oracle(
         for _ in range(weight if weighted else 1)
     ]
     params = {"p": param}
-    oracle = _Run(plan, Graph({}, {}), params, None).grouped(rows)[: plan.limit]
-    expected = [list(row.values()) for row in oracle]
     bindings = [
         Bindings(
             len(batch),
@@ -144,7 +149,14 @@ def test_groups_are_those_of_the_oracle(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aggregate, "_FEW_ROWS", data.draw(st.sampled_from([1, 4, 100])))
+        try:
+            oracle = _Run(plan, Graph({}, {}), params, None).grouped(rows)[: plan.limit]
+        except RefusedError:
+            with pytest.raises(BadRequest, match=r"runtime error: overflow: sum\("):
+                table_of(plan, {"x": x, "y": y}, params, bindings)
+            return
         table = table_of(plan, {"x": x, "y": y}, params, bindings)
+    expected = [list(row.values()) for row in oracle]
     actual = stored(plan, table)
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):
@@ -291,3 +303,38 @@ def test_only_shown_groups_are_named():
     batch = Bindings(size, {"x": np.arange(size, dtype=np.int32)})
     table_of(plan, {"x": space}, {}, [batch])
     assert space.read == ["3 ids"]
+
+
+def test_a_sum_that_can_only_grow_is_refused_while_rows_come(monkeypatch):
+    """Values of one sign: what is too large stays so, and no more rows need be found."""
+    monkeypatch.setattr(aggregate, "_FEW_ROWS", 1)
+    total = ir.Aggregate("sum", prop("x", "i"), I64)
+    plan = ir.ReadPlan("q", (), (), (ir.Column("s", total, I64),), ())
+    batch = weighted([0, 1], [1, 1])
+    growing = ArrowSpace("ab", {"i": (I64, [2**62, 2**61])})
+    aggregator = Aggregator(plan, {"x": growing}, {}, wide=True)
+    aggregator.add(batch)
+    aggregator.add(batch)
+    with pytest.raises(BadRequest, match="overflow"):
+        aggregator.add(batch)
+    # With both signs, rows to come may bring it back.
+    swaying = ArrowSpace("ab", {"i": (I64, [2**63 - 1, -(2**62)])})
+    aggregator = Aggregator(plan, {"x": swaying}, {}, wide=True)
+    for codes in ([0], [0], [1, 1], [1, 1]):
+        aggregator.add(weighted(codes, [1] * len(codes)))
+    assert stored(plan, aggregator.finish()) == [[-2]]
+
+
+def test_sums_that_were_carried_wrap_only_where_rows_are_asked_for_again():
+    numbers = ArrowSpace("ab", {"i": (I64, [2**62, -(2**62)])}).columns["i"]
+    total = ir.Aggregate("sum", prop("gone", "i"), I64)
+    plan = ir.ReadPlan("q", (), (), (ir.Column("s", total, I64),), ())
+    counts, sums = np.array([1, 0], np.int64), np.array([2**62, 0], np.int64)
+    fine = Bindings(2, {"x": codes_of(0, 1)}, None, {0: Carried(counts, numbers, sums)})
+    space = {"x": ArrowSpace("ab", {})}
+    assert stored(plan, table_of(plan, space, {}, [fine])) == [[2**62]]
+    aggregator = Aggregator(plan, space, {})
+    for _ in range(2):
+        aggregator.add(fine)
+    with pytest.raises(UnsureError):
+        aggregator.finish()

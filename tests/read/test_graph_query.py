@@ -40,6 +40,28 @@ def ages(graph, **target):
     return {row["name"]: row["age"] for row in graph.query(SOURCE, "ages", **target)}
 
 
+class TestArguments:
+    AGE = "query age($n: String) { match { $p: Person { name: $n } } return { $p.age as age } }"
+    SET = "query set($n: String, $a: I32) { update Person set { age: $a } where name = $n }"
+
+    def test_parameters_may_stand_in_second_place(self, graph):
+        assert graph.query(self.AGE, {"n": "ada"}).rows == [{"age": 36}]
+        assert graph.profile(self.AGE, {"n": "ada"}).result.rows == [{"age": 36}]
+        assert graph.explain(self.AGE, {"n": "ada"}).text == graph.explain(self.AGE).text
+        assert graph.mutate(self.SET, {"n": "ada", "a": 1}).affected_nodes == 1
+        assert graph.query(self.AGE, {"n": "ada"}).rows == [{"age": 1}]
+
+    @pytest.mark.parametrize("method", ["query", "profile", "explain", "mutate"])
+    def test_parameters_twice_are_refused(self, graph, method):
+        source = self.SET if method == "mutate" else self.AGE
+        with pytest.raises(og.errors.BadRequest, match="second place"):
+            getattr(graph, method)(source, {"n": "ada"}, {"n": "ada"})
+        with pytest.raises(og.errors.ParamError, match="nme"):
+            getattr(graph, method)(source, {"nme": "ada"})
+        with pytest.raises(og.errors.BadRequest, match="named by a text"):
+            getattr(graph, method)(source, 7)
+
+
 class TestTargets:
     def test_the_head_of_main_is_the_default(self, graph):
         result = graph.query(SOURCE, "ages")

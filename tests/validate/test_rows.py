@@ -201,3 +201,43 @@ class TestReport:
     def test_no_rows_break_nothing(self):
         node = only_node(self.TEXT)
         assert broken(node, []) == []
+
+
+class Watched:
+    """A table that counts how often it is asked for something that takes a look at every column."""
+
+    def __init__(self, table):
+        self._table = table
+        self.looks = 0
+
+    def __getattr__(self, name):
+        if name in {"column_names", "columns", "take", "schema", "to_pydict", "filter"}:
+            self.looks += 1
+        return getattr(self._table, name)
+
+
+class Rules(tuple):
+    """Rules that count how often they are gone through."""
+
+    __slots__ = ()
+    times = 0
+
+    def __iter__(self):
+        Rules.times += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("value", [3, 9], ids=["good", "bad"])
+def test_the_rules_of_many_columns_cost_no_look_at_all_of_them_each(value):
+    looks = []
+    for count in (5, 200):
+        names = [f"p{at}" for at in range(count)]
+        text = " ".join(f"{name}: I64? @range({name}, 0..5)" for name in names)
+        entity = only_node(f"node T {{ {text} }}")
+        row = {"id": "r", **dict.fromkeys(names, value)}
+        table = Watched(table_of(entity, [row], ["id", *names]))
+        Rules.times = 0
+        found = row_violations(replace(entity, ranges=Rules(entity.ranges)), table)
+        assert [violation.kind for violation in found] == ["range"] * (count if value == 9 else 0)
+        looks.append((table.looks, Rules.times))
+    assert looks[0] == looks[1]

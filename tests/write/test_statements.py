@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.errors import ConstraintError, OmniGraphError, ParseError, TypeCheckError
 from omnigraph.graph import init
+from omnigraph.write.pending import PendingTable
 from tests.stored import read_back
 from tests.write.writing import counts, ends, nodes, run, state
 
@@ -349,3 +350,86 @@ class TestCardinality:
             # A source that goes itself is exempt.
             assert counts(run(graph, 'delete P where n = "a"')) == (1, 2)
             assert counts(run(graph, 'delete P where n = "b"')) == (1, 0)
+
+
+class TestIntegerIds:
+    SCHEMA = """
+    node Dock { no: I32 @key }
+    node Ship { imo: String @key }
+    edge Next: Dock -> Dock { w: I64? }
+    edge LiesAt: Ship -> Dock
+    """
+
+    @pytest.fixture
+    def docks(self, tmp_path):
+        with init(tmp_path / "docks", self.SCHEMA) as graph:
+            run(graph, 'insert Dock { no: 7 } insert Dock { no: -3 } insert Ship { imo: "12" }')
+            yield graph
+
+    def test_literals_and_parameters(self, docks):
+        run(docks, 'insert Next { from: 7, to: -3 } insert LiesAt { from: "12", to: 7 }')
+        run(docks, "insert Next { from: $a, to: $b }", "$a: I64, $b: U32", {"a": -3, "b": 7})
+        run(docks, "insert Next { from: $a, to: $b }", "$a: String, $b: I32?", {"a": "7", "b": 7})
+        assert ends(docks, "Next") == [("-3", "7"), ("7", "-3"), ("7", "7")]
+        assert ends(docks, "LiesAt") == [("12", "7")]
+
+    def test_conditions(self, docks):
+        run(docks, "insert Next { from: 7, to: -3 } insert Next { from: -3, to: 7 }")
+        run(docks, "insert Next { from: 7, to: 7 }")
+        assert counts(run(docks, "delete Next where to = -3")) == (0, 1)
+        assert counts(run(docks, "delete Next where from = $a", "$a: I64?", {"a": None})) == (0, 0)
+        assert counts(run(docks, "delete Next where from != $a", "$a: I64", {"a": 7})) == (0, 1)
+        assert ends(docks, "Next") == [("7", "7")]
+
+    @pytest.mark.parametrize(
+        ("body", "params", "rule"),
+        [
+            ("insert Next { from: 7.5, to: 7 }", "", "T3"),
+            ("insert Next { from: true, to: 7 }", "", "T3"),
+            ("insert LiesAt { from: 12, to: 7 }", "", "T3"),
+            ("insert LiesAt { from: $a, to: 7 }", "$a: I64", "T7"),
+            ("insert Next { from: $a, to: 7 }", "$a: F64", "T7"),
+            ("insert Next { from: $a, to: 7 }", "$a: [I64]", "T7"),
+            ("insert Next { from: now(), to: 7 }", "", "T7"),
+            ("delete LiesAt where from = 12", "", "T7"),
+            ("delete Next where from = 7.0", "", "T7"),
+            ("delete Next where from > 7", "", "T7"),
+            ("delete Next where from <= $a", "$a: I64", "T7"),
+        ],
+    )
+    def test_other_kinds_are_refused(self, docks, body, params, rule):
+        with pytest.raises(TypeCheckError) as caught:
+            run(docks, body, params, {"a": 1} if params else None)
+        assert caught.value.details["rule"] == rule
+
+    def test_an_integer_that_is_no_id(self, docks):
+        for given in (99, 2**40):
+            with pytest.raises(ConstraintError, match="not found") as caught:
+                run(docks, "insert Next { from: 7, to: $a }", "$a: I64", {"a": given})
+            assert f"dst '{given}'" in str(caught.value)
+            assert "Dock" in str(caught.value)
+        with pytest.raises(ConstraintError, match=r"Next\.from is required"):
+            run(docks, "insert Next { from: $a, to: 7 }", "$a: I64?", {"a": None})
+
+
+class Unchanging:
+    """Matching rows of which no new table can be made for every column."""
+
+    def __init__(self, rows):
+        self.num_rows, self.schema = rows.num_rows, rows.schema
+        self.column_names, self.columns = rows.column_names, rows.columns
+
+
+def test_an_update_makes_one_table_whatever_the_number_of_assignments(tmp_path, monkeypatch):
+    names = [f"p{at}" for at in range(50)]
+    text = " ".join(f"{name}: I64?" for name in names)
+    matching = PendingTable.matching
+    monkeypatch.setattr(
+        PendingTable, "matching", lambda self, condition: Unchanging(matching(self, condition))
+    )
+    with init(tmp_path / "wide", f"node T {{ k: String @key {text} }}") as graph:
+        run(graph, 'insert T { k: "a" p0: 1 } insert T { k: "b" }')
+        assigned = " ".join(f"{name}: {at}" for at, name in enumerate(names) if at)
+        run(graph, f'update T set {{ {assigned} }} where k = "a"')
+        wanted = {"k": "a", "p0": 1, **{name: at for at, name in enumerate(names) if at}}
+        assert nodes(graph, "T") == {"a": wanted, "b": {"k": "b"}}

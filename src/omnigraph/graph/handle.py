@@ -14,7 +14,7 @@ from omnigraph.graph import reads
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.parts import Branches, Commits, Schema
 from omnigraph.graph.plans import Plans
-from omnigraph.lang.query.params import bind
+from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN, trimmed
@@ -185,7 +185,7 @@ class Graph:
     def query(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
         branch: str | None = None,
@@ -202,7 +202,7 @@ class Graph:
     def explain(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
         branch: str | None = None,
@@ -217,7 +217,7 @@ class Graph:
     def profile(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
         branch: str | None = None,
@@ -300,7 +300,7 @@ class Graph:
     def mutate(
         self,
         source: str | Path,
-        name: str | None = None,
+        name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         branch: str = MAIN,
         actor: str | None = None,
@@ -316,6 +316,7 @@ class Graph:
         from omnigraph.write.mutate import Checked, Request, mutate
 
         self.ensure_writable()
+        name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trimmed(branch)
         heal(self.space)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.params import bind
+from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
@@ -25,19 +25,21 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation
 
 Answer = TypeVar("Answer")
+Name = str | Mapping[str, Any] | None
 Given = Mapping[str, Any] | None
 
 
 def query(
     graph: Graph,
     source: str | Path,
-    name: str | None,
+    name: Name,
     params: Given,
     target: Target,
     profile: Profile | None = None,
 ) -> QueryResult:
-    """Run a read on one snapshot."""
-    return _while_it_lives(target, lambda: _query(graph, source, name, params, target, profile))
+    """Run a read on one snapshot; parameters may stand in the place of the name."""
+    chosen, given = named_or_given(name, params)
+    return _while_it_lives(target, lambda: _query(graph, source, chosen, given, target, profile))
 
 
 def _while_it_lives(target: Target, read: Callable[[], Answer]) -> Answer:
@@ -74,7 +76,7 @@ def _query(
 
 
 def profile_query(
-    graph: Graph, source: str | Path, name: str | None, params: Given, target: Target
+    graph: Graph, source: str | Path, name: Name, params: Given, target: Target
 ) -> Profiled:
     """Run a read and keep what each phase took."""
     profile = Profile()
@@ -83,16 +85,18 @@ def profile_query(
 
 
 def explain_query(
-    graph: Graph, source: str | Path, name: str | None, params: Given, target: Target
+    graph: Graph, source: str | Path, name: Name, params: Given, target: Target
 ) -> Explanation:
     """Describe a read; parameters may be left out, and are checked when they are given."""
     from omnigraph.read.explain import explain
 
+    chosen, given = named_or_given(name, params)
+
     def described() -> Explanation:
         snapshot, catalog = resolve(graph, target)
-        plan = _plan(graph, catalog, source, name)
-        if params is not None:
-            bind(plan.params, params)
+        plan = _plan(graph, catalog, source, chosen)
+        if given is not None:
+            bind(plan.params, given)
         return explain(graph.reader.view(snapshot, catalog), plan, target)
 
     return _while_it_lives(target, described)

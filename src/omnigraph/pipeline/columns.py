@@ -7,7 +7,8 @@ anything is unusual, ``Doubt`` sends the lines to ``lines``, which alone says wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.batches import (
@@ -32,23 +33,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MAX_BYTES = 1 << 30
+_HEAD_BYTES = 4096
 
 
 class Doubt(Exception):
     """These lines must be read one by one."""
 
 
-def read_columns(entity: Entity, data: pa.Buffer, rows: int) -> list[pa.Array]:
+def read_columns(
+    entity: Entity, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType]
+) -> list[pa.Array]:
     """The id, endpoint and property columns of lines that each hold one record of this type.
+
+    ``integer_ends`` are the ends of an edge that may be written as integers.
 
     The caller has seen that every line begins as such a record and ends in `}`. So no object can
     reach into the next line, which begins with `{`, and as many objects as lines are one in each.
     """
-    table = _table(entity, data)
+    import pyarrow as pa
+
+    table = _table(entity, data, _integers_in(data, integer_ends))
     if table.num_rows != rows:
         raise Doubt
     names = [name for name in table.schema.names if name in {"from", "to"}]
-    ends = [_one(table.column(name)) for name in names]
+    ends = [_one(table.column(name)).cast(pa.utf8()) for name in names]
     if any(end.null_count for end in ends):
         raise Doubt
     # Children of an absent `data` are null only when the parent's nulls are applied.
@@ -61,7 +69,17 @@ def read_columns(entity: Entity, data: pa.Buffer, rows: int) -> list[pa.Array]:
     return [id_, *ends, *columns]
 
 
-def _table(entity: Entity, data: pa.Buffer) -> pa.Table:
+def _integers_in(data: pa.Buffer, integer_ends: Mapping[str, PropType]) -> dict[str, pa.DataType]:
+    """The ends that are integers in the first line; where others differ, they raise a doubt."""
+    first = bytes(memoryview(data)[:_HEAD_BYTES]).partition(b"\n")[0]
+    return {
+        end: kind.arrow_type()
+        for end, kind in integer_ends.items()
+        if re.search(rb'"%s"\s*:\s*-?[0-9]' % end.encode(), first)
+    }
+
+
+def _table(entity: Entity, data: pa.Buffer, integers: Mapping[str, pa.DataType]) -> pa.Table:
     import pyarrow as pa
     from pyarrow import json
 
@@ -69,7 +87,7 @@ def _table(entity: Entity, data: pa.Buffer) -> pa.Table:
         raise Doubt
     read = json.ReadOptions(use_threads=False, block_size=data.size + 1)
     parse = json.ParseOptions(
-        explicit_schema=json_schema(entity), unexpected_field_behavior="error"
+        explicit_schema=json_schema(entity, integers), unexpected_field_behavior="error"
     )
     try:
         table = json.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
@@ -84,15 +102,16 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def json_schema(entity: Entity) -> pa.Schema:
-    """The schema Arrow's reader is given for the records of a type."""
+def json_schema(entity: Entity, ends: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema Arrow's reader is given for the records of a type; ``ends`` are not text."""
     import pyarrow as pa
 
     members = [("id", pa.utf8())]
     members += [(name, _json_type(prop.type)) for name, prop in entity.properties.items()]
     is_edge = len(entity.implicit_columns) > 1
     keys = ("edge", "from", "to") if is_edge else ("type",)
-    return pa.schema([*((key, pa.utf8()) for key in keys), ("data", pa.struct(members))])
+    texts = ((key, ends.get(key, pa.utf8())) for key in keys)
+    return pa.schema([*texts, ("data", pa.struct(members))])
 
 
 def _json_type(t: PropType) -> pa.DataType:

@@ -6,6 +6,7 @@ ends. Records are counted in rows, the first is row 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -79,20 +80,24 @@ class Layout:
 
     def _faults(self, columns: Sequence[str]) -> Iterator[str]:
         entity = self.entity
-        known = [*self.ends, "id", *entity.properties]
+        known = dict.fromkeys([*self.ends, "id", *entity.properties])
+        times = Counter(columns)
+        strange = 0
         for end in self.ends:
             if end in entity.properties:
                 yield f'"{end}" is a property, name another column for the ends of the edge'
-        for column in dict.fromkeys(columns):
+        for column in times:
             if column not in known:
-                hint = did_you_mean(column[:_NAME_LENGTH], known)
+                # Looking for what was meant takes long: it is done for those that are shown.
+                strange += 1
+                hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None
                 yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
-            elif list(columns).count(column) > 1:
+            elif times[column] > 1:
                 yield f'there are two columns "{column}"'
         needed = [*self.ends, *required_names(entity)]
-        needed += [v for v, s in required_embeds(entity).items() if s not in columns]
+        needed += [v for v, s in required_embeds(entity).items() if s not in times]
         for column in needed:
-            if column not in columns:
+            if column not in times:
                 yield f'the required column "{column}" is missing'
 
 
@@ -370,12 +375,15 @@ def _cast(
 ) -> Cast:
     import pyarrow as pa
 
-    names = batch.names if isinstance(batch, PandasBatch) else batch.schema.names
-    if name not in names:
-        return read(pa.nulls(batch.num_rows))
     if isinstance(batch, PandasBatch):
-        return batch.cast(name, t, read, integers=integers)
-    return read(batch.column(name))
+        place = batch.place(name)
+        if place >= 0:
+            return batch.cast(place, t, read, integers=integers)
+    else:
+        place = batch.schema.get_field_index(name)
+        if place >= 0:
+            return read(batch.column(place))
+    return read(pa.nulls(batch.num_rows))
 
 
 def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Cast:

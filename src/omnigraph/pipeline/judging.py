@@ -90,6 +90,7 @@ class RowRules:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        made_columns: dict[str, pa.Array] = {}
         for name, embed in entity.embeds.items():
             kind = entity.properties[name].type
             texts = batch.column(embed.source)
@@ -109,11 +110,14 @@ class RowRules:
             kept = batch.column(name).to_pylist()
             filled = [next(made) if miss else old
                       for miss, old in zip(absent.to_pylist(), kept, strict=True)]  # fmt: skip
-            at = batch.schema.get_field_index(name)
-            batch = batch.set_column(
-                at, batch.schema.field(at), pa.array(filled, kind.arrow_type())
-            )
-        return batch
+            made_columns[name] = pa.array(filled, kind.arrow_type())
+        if not made_columns:
+            return batch
+        columns = [
+            made_columns.get(name, column)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:

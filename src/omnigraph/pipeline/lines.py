@@ -17,7 +17,7 @@ from omnigraph.pipeline.batches import (
     batch_schema,
     stored_column,
 )
-from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
+from omnigraph.types import PropType, Scalar, Unfit, from_json, key_text, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,9 +101,10 @@ def read_record(catalog: Catalog, line: bytes) -> Record:
     entity = _entity(catalog, record)
     is_edge = isinstance(entity, EdgeType)
     _check_keys(record, _EDGE_KEYS if is_edge else _NODE_KEYS)
-    endpoints = (
-        (_endpoint(record, entity, "from"), _endpoint(record, entity, "to")) if is_edge else ()
-    )
+    endpoints: tuple[str, ...] = ()
+    if is_edge:
+        whole = catalog.integer_ends(entity)
+        endpoints = tuple(_endpoint(record, entity, end, whole.get(end)) for end in ("from", "to"))
     data = record.get("data")
     if data is None:
         data = {}
@@ -185,18 +186,29 @@ def _check_keys(record: dict[str, Any], allowed: Sequence[str]) -> None:
             raise Unfit(f"a record of this kind has no key {shown(name)}, only {expected}")
 
 
-def _endpoint(record: dict[str, Any], entity: EntityType, key: str) -> str:
-    if record.get(key) is None:
-        raise Unfit(f'{entity.name} needs "{key}", the id of a node')
-    return _text(record[key], f'"{key}" of {entity.name}')
+def _endpoint(
+    record: dict[str, Any], entity: EntityType, end: str, integer: PropType | None
+) -> str:
+    """The id at an end: a text, or the ``integer`` that the key there is."""
+    value = record.get(end)
+    if value is None:
+        raise Unfit(f'{entity.name} needs "{end}", the id of a node')
+    what = f'"{end}" of {entity.name}'
+    if integer is None or isinstance(value, str):
+        return _text(value, what)
+    return key_text(integer, _read(integer, value, what))
 
 
 def _text(value: object, what: str) -> str:
+    text: str = _read(_STRING, value, what)
+    return text
+
+
+def _read(t: PropType, value: object, what: str) -> Any:
     try:
-        text: str = from_json(_STRING, value)
+        return from_json(t, value)
     except Unfit as unfit:
         raise Unfit(f"{what}: {unfit}") from None
-    return text
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

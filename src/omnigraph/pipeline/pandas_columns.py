@@ -8,7 +8,7 @@ others to it, so such columns are read apart by the Python types in them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.batches import stored_column
@@ -40,6 +40,15 @@ class PandasBatch:
     """Some rows of a pandas frame; its index is no column."""
 
     frame: Any
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places = {name: at for at, name in enumerate(self.names)}
+        object.__setattr__(self, "_places", places)
+
+    def place(self, name: str) -> int:
+        """Where a column stands, -1 if it is not there."""
+        return self._places.get(name, -1)
 
     @property
     def num_rows(self) -> int:
@@ -51,12 +60,12 @@ class PandasBatch:
         """The names of the columns, as texts."""
         return [str(label) for label in self.frame.columns]
 
-    def cast(self, name: str, t: PropType, read: Read, *, integers: bool) -> Cast:
-        """A column by ``read``; with ``integers``, whole floats are the integers they stand for."""
+    def cast(self, place: int, t: PropType, read: Read, *, integers: bool) -> Cast:
+        """The column at a place by ``read``; with ``integers``, whole floats are the integers they stand for."""
         import numpy as np
         import pyarrow as pa
 
-        series = self.frame.iloc[:, self.names.index(name)]
+        series = self.frame.iloc[:, place]
         if series.dtype == np.dtype(object):
             return _cast_objects(t, series, read)
         if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":

@@ -79,7 +79,8 @@ def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[
     pending = judged.embeddings_pending
     for key, batch in judged.rows:
         needed = narrow_columns(rules.catalog.entity(key))
-        rest = [name for name in batch.schema.names if name not in needed]
+        among = set(needed)
+        rest = [name for name in batch.schema.names if name not in among]
         narrow, wide = ipc_bytes(batch.select(needed)), ipc_bytes(batch.select(rest))
         named = judged.named[key]
         yield Payload(task, seq, ROWS, key, batch.num_rows, named, pending, narrow, wide)

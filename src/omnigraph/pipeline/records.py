@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from omnigraph.pipeline.columns import Doubt, read_columns
 from omnigraph.pipeline.lines import Line, read_lines
 from omnigraph.pipeline.sources import Source
 from omnigraph.pipeline.splits import BLOCK_BYTES, Block, Split, read_blocks
+from omnigraph.types import PropType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +66,8 @@ def read_block(catalog: Catalog, block: Block, *, by_columns: bool = True) -> Pa
     rest = lines.starts >= 0
     if by_columns:
         for entity, rows in _groups(catalog, lines):
-            batches, left = _read_group(entity, block.source, lines, rows)
+            ends = catalog.integer_ends(entity)
+            batches, left = _read_group(entity, ends, block.source, lines, rows)
             if batches:
                 found[entity.table_key] = batches
             rest[rows] = False
@@ -155,7 +157,11 @@ def _ends_in_brace(lines: _Lines) -> NDArray[np.bool_]:
 
 
 def _read_group(
-    entity: Entity, source: int, lines: _Lines, rows: NDArray[np.int64]
+    entity: Entity,
+    ends: Mapping[str, PropType],
+    source: int,
+    lines: _Lines,
+    rows: NDArray[np.int64],
 ) -> tuple[list[pa.RecordBatch], NDArray[np.int64]]:
     """The batches of the lines that can be read by columns, and the rows of those that cannot.
 
@@ -174,7 +180,7 @@ def _read_group(
         start, end = parts.pop()
         piece = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
         try:
-            columns = read_columns(entity, piece, end - start)
+            columns = read_columns(entity, piece, end - start, ends)
         except Doubt:
             if end - start <= _SMALL_GROUP:
                 left.append(rows[start:end])

@@ -2,6 +2,9 @@
 
 A group is known by the codes of its key columns. Each batch is reduced to one line per group, and so
 are those lines, until all are one; what has a group's name is fetched for the lines that are shown.
+
+Integers are added in 64 bits, which is right as long as the largest value times the rows of a group
+fits. Where it does not, ``UnsureError`` asks for the rows once more, to be added in 128 (``limbs``).
 """
 
 from __future__ import annotations
@@ -9,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.bindings import Bindings, Carried, joined
-from omnigraph.read.grouping import Lines, Measure, Slot, given, merged, neutral, reduced
+from omnigraph.read.grouping import MAX_COUNT, Lines, Measure, Slot, given, merged, neutral, reduced
+from omnigraph.read.limbs import narrowed, products
 from omnigraph.read.numbers import sortable, unsortable
 from omnigraph.read.predicates import is_worth_all
 from omnigraph.read.selection import best, in_order, nulls_first
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -29,17 +33,27 @@ if TYPE_CHECKING:
 _FEW_ROWS = 1 << 16
 
 
+class UnsureError(Exception):
+    """A sum may have wrapped: an aggregator with ``wide`` sums must see the rows."""
+
+
 class Aggregator:
     """Takes the rows of an aggregate plan and gives its answer.
 
     Properties of all entities are looked at only when the rows are many; codes and dictionaries
-    then agree between batches.
+    then agree between batches. ``wide`` sums of integers are right whatever they pass on their way;
+    rows must not carry them.
     """
 
     def __init__(
-        self, plan: ir.ReadPlan, spaces: Mapping[str, Space], params: Mapping[str, Any]
+        self,
+        plan: ir.ReadPlan,
+        spaces: Mapping[str, Space],
+        params: Mapping[str, Any],
+        *,
+        wide: bool = False,
     ) -> None:
-        self._plan, self._spaces, self._params = plan, spaces, params
+        self._plan, self._spaces, self._params, self._wide = plan, spaces, params, wide
         self._keys = [
             (at, column.expr)
             for at, column in enumerate(plan.columns)
@@ -55,6 +69,7 @@ class Aggregator:
         self._reduced: list[Lines] = []
         self._columns: dict[tuple[str, str], tuple[Column, bool]] = {}
         self._carried_columns: dict[int, Column] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
 
     def add(self, batch: Bindings) -> None:
         """Take a batch of rows."""
@@ -66,6 +81,7 @@ class Aggregator:
             self._flush(few=False)
             if sum(lines.length for lines in self._reduced[1:]) > self._reduced[0].length:
                 self._reduced = [merged(self._reduced)]
+                self._refuse_early()
 
     def _flush(self, few: bool) -> None:
         if self._waiting:
@@ -80,7 +96,7 @@ class Aggregator:
         self._flush(few=not self._reduced)
         if not self._reduced:
             self._reduced.append(self._no_rows())
-        groups = merged(self._reduced)
+        groups = self._checked(merged(self._reduced))
         chosen = self._chosen(groups)
         arrays = [self._output(at, groups, chosen) for at in range(len(self._plan.columns))]
         fields = [pa.field(column.name, column.type.arrow_type()) for column in self._plan.columns]
@@ -131,6 +147,9 @@ class Aggregator:
         function = aggregate.function
         if function in {"sum", "avg"}:
             measures[at, "sum"] = carried.sums
+            if aggregate.is_whole_sum:
+                assert not self._wide, "sums were to be made of rows"
+                self._spans[at] = carried.column.span
         elif function in {"min", "max"}:
             assert carried.best is not None
             codes = carried.best.astype(np.int64)
@@ -150,15 +169,27 @@ class Aggregator:
         present = valid if valid is None or weights is None else np.where(valid, weights, 0)
         measures: dict[Slot, Amounts] = {(at, "count"): present}
         if function in {"sum", "avg"}:
-            amounts = (column.numbers[codes] if by_code else column.numbers).astype(np.float64)
-            if weights is not None:
-                with np.errstate(over="ignore"):
-                    amounts *= weights
-            measures[at, "sum"] = amounts
+            numbers = column.numbers[codes] if by_code else column.numbers
+            measures[at, "sum"] = self._summands(aggregate, numbers, weights)
+            if aggregate.is_whole_sum:
+                self._spans[at] = column.span
         elif function in {"min", "max"}:
             values = self._sortables(arg, column, codes if by_code else None)
             measures[at, function] = _or_neutral(values, valid, function)
         return measures
+
+    def _summands(
+        self, aggregate: ir.Aggregate, numbers: npt.NDArray[Any], weights: Counts | None
+    ) -> npt.NDArray[Any]:
+        import numpy as np
+
+        if aggregate.is_whole_sum and self._wide:
+            return products(numbers, weights)
+        amounts = numbers.astype(np.int64 if aggregate.is_whole_sum else np.float64)
+        if weights is not None:
+            with np.errstate(over="ignore"):
+                amounts *= weights
+        return amounts
 
     def _sortables(self, arg: ir.PropertyOf, column: Column, codes: Codes | None) -> Counts:
         """Integers in the order of the values: of numbers themselves, of text its ranks."""
@@ -169,6 +200,38 @@ class Aggregator:
         if codes is not None:
             values = values[codes]
         return sortable(values) if is_number else values.astype(np.int64)
+
+    # -------------------------------------------------------------- sums of integers
+
+    def _checked(self, groups: Lines) -> Lines:
+        """The groups with sums as int64, each exact, or the refusal of one that does not fit."""
+        measures = dict(groups.measures)
+        for at, (low, high) in self._spans.items():
+            if self._wide:
+                sums, fits = narrowed(given(measures[at, "sum"]))
+                if not fits.all():
+                    raise self._overflow(at)
+                measures[at, "sum"] = sums
+            elif max(-low, high) * int(given(measures[at, "count"]).max(initial=0)) > MAX_COUNT:
+                raise UnsureError
+        return Lines(groups.length, groups.keys, groups.rows, measures)
+
+    def _refuse_early(self) -> None:
+        """Refuse a sum that is too large already where more rows can only add to it."""
+        [groups] = self._reduced
+        for at, (low, high) in self._spans.items():
+            if self._wide and (low >= 0 or high <= 0):
+                _, fits = narrowed(given(groups.measures[at, "sum"]))
+                if not fits.all():
+                    raise self._overflow(at)
+
+    def _overflow(self, at: int) -> BadRequest:
+        name = _shown(self._aggregates[at])
+        return BadRequest(
+            f"runtime error: overflow: {name} is outside the range of an I64; narrow the match, add "
+            "a property to `return` to get smaller groups, or store the property as F64",
+            aggregate=name,
+        )
 
     # -------------------------------------------------------------- groups to answer
 
@@ -211,7 +274,7 @@ class Aggregator:
         if not isinstance(expr.arg, ir.PropertyOf) and expr.function in {"min", "max", "avg"}:
             return [(counts > 0).astype(np.int8)]
         if expr.function in {"sum", "avg"}:
-            return nulls_first(sortable(self._amounts(at, expr, groups)), counts > 0)
+            return nulls_first(sortable(self._amounts(at, expr, groups, counts)), counts > 0)
         return nulls_first(self._measure(groups, at, expr.function), counts > 0)
 
     def _counts(self, at: int, expr: ir.Aggregate, groups: Lines) -> Counts:
@@ -227,13 +290,21 @@ class Aggregator:
         counts: Counts = self._measure(groups, at, "count")
         return counts
 
-    def _amounts(self, at: int, expr: ir.Aggregate, groups: Lines) -> npt.NDArray[np.float64]:
+    def _amounts(
+        self, at: int, expr: ir.Aggregate, groups: Lines, counts: Counts
+    ) -> npt.NDArray[Any]:
         """The sum or average per group; of no value, 0."""
         import numpy as np
 
-        counts = self._counts(at, expr, groups)
         value = self._given(expr.arg)
         is_given = value is not _ENTITY
+        if expr.is_whole_sum:
+            if not is_given:
+                return self._measure(groups, at, "sum")
+            value = value or 0
+            if not -MAX_COUNT - 1 <= value * int(counts.max(initial=0)) <= MAX_COUNT:
+                raise self._overflow(at)
+            return counts * (value if counts.any() else 0)
         sums = counts * float(value or 0) if is_given else self._measure(groups, at, "sum")
         parts = np.maximum(counts, 1) if expr.function == "avg" else 1
         return np.asarray(sums / parts, np.float64)
@@ -267,7 +338,8 @@ class Aggregator:
         if expr.function == "count":
             return pa.array(counts, kind)
         if expr.function in {"sum", "avg"}:
-            return pa.array(self._amounts(at, expr, groups)[chosen], kind, mask=counts == 0)
+            amounts = self._amounts(at, expr, groups, self._counts(at, expr, groups))
+            return pa.array(amounts[chosen], kind, mask=counts == 0)
         value = self._given(expr.arg)
         if value is not _ENTITY:
             return pa.array([value], kind).take(pa.array(counts - counts, mask=counts == 0))
@@ -311,6 +383,19 @@ def _without_absent(batch: Bindings) -> Bindings:
     if batch.weights is None or batch.weights.all():
         return batch
     return batch.at(np.flatnonzero(batch.weights))
+
+
+def _shown(aggregate: ir.Aggregate) -> str:
+    match aggregate.arg:
+        case ir.PropertyOf() as arg:
+            shown = f"${arg.var}.{arg.property}"
+        case ir.ParamRef() as arg:
+            shown = f"${arg.name}"
+        case ir.Const() as arg:
+            shown = str(arg.value)
+        case ir.NodeId() as arg:
+            shown = f"${arg.var}"
+    return f"{aggregate.function}({shown})"
 
 
 def _key(values: Integers) -> Key:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int32]
     Counts = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
+    # Of floats, or of integers that wrap.
+    Sums = npt.NDArray[Any]
     Mask = npt.NDArray[np.bool_]
 
 
@@ -57,13 +59,13 @@ class Carried:
     """What an aggregate needs of a variable that was summed away, one entry a row.
 
     ``counts`` is how often the argument is present, over all bindings the row stands for. ``sums`` is
-    set for `sum` and `avg`. ``best`` is set for `min` and `max`: the code of the value in
+    set for `sum` and `avg`; those of integers wrap at 2^64. ``best`` is set for `min` and `max`: the code of the value in
     ``column.dictionary``, -1 where there is none.
     """
 
     counts: Counts
     column: Column
-    sums: Floats | None = None
+    sums: Sums | None = None
     best: Codes | None = None
 
     def at(self, rows: Counts) -> Carried:

@@ -29,6 +29,7 @@ class Column:
         self._valid: Mask | None = None
         self._numbers: npt.NDArray[Any] | None = None
         self._ranked: tuple[Codes, pa.Array] | None = None
+        self._span: tuple[int, int] | None = None
         self._compared = 0
 
     def __len__(self) -> int:
@@ -59,6 +60,14 @@ class Column:
         if self._numbers is None:
             self._numbers = _numbers(self.array)
         return self._numbers
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Of integers the least and the greatest, and 0 if it is beyond them."""
+        if self._span is None:
+            numbers = self.numbers
+            self._span = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+        return self._span
 
     @property
     def codes(self) -> Codes:

@@ -13,7 +13,7 @@ from omnigraph.read.pattern import FLIPPED
 from omnigraph.read.support import Support, Totals, refuse_wrap
 
 if TYPE_CHECKING:
-    from omnigraph.read.bindings import Codes, Counts, Floats, Mask
+    from omnigraph.read.bindings import Codes, Counts, Mask, Sums
     from omnigraph.read.kernels import Index
     from omnigraph.read.pattern import Traversal
     from omnigraph.read.topology import Topology
@@ -147,9 +147,10 @@ def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
     totals = {}
     for key, entry in child.totals.items():
         counts = kernels.pull(rows, child.spread_out(entry.counts))[chosen]
-        sums: Floats | None = None
-        if entry.sums is not None:
-            sums = kernels.pull(rows, child.spread_out(entry.sums))[chosen]
+        sums = entry.sums
+        if sums is not None:
+            spread: Sums = child.spread_out(sums)
+            sums = kernels.pull(rows, spread)[chosen]
         best = entry.best
         if best is not None:
             pull = kernels.pull_min if entry.want == "min" else kernels.pull_max

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
-from omnigraph.read.aggregate import Aggregator
+from omnigraph.read.aggregate import Aggregator, UnsureError
 from omnigraph.read.complement import negative, only_counts, signed
 from omnigraph.read.order import Collector
 from omnigraph.read.paths import open_world
@@ -60,9 +60,15 @@ class _Run:
             self.world = open_world(view, plan, self.pattern, params)
 
     def answer(self) -> pa.Table:
-        return self._grouped() if self.plan.is_aggregate else self._listed()
+        if not self.plan.is_aggregate:
+            return self._listed()
+        try:
+            return self._grouped(wide=False)
+        except UnsureError:
+            return self._grouped(wide=True)
 
-    def _grouped(self) -> pa.Table:
+    def _grouped(self, *, wide: bool) -> pa.Table:
+        """The groups; ``wide`` sums of integers are made of rows, not while variables are summed away."""
         columns = self.plan.columns
         kept: set[str] = set()
         totals: dict[int, ir.Aggregate] = {}
@@ -70,11 +76,12 @@ class _Run:
             if not isinstance(column.expr, ir.Aggregate):
                 kept.update(operand_variables(column.expr))
             elif isinstance(column.expr.arg, ir.PropertyOf):
-                if column.expr.arg.var in self.pattern.edges:
+                of_rows = wide and column.expr.is_whole_sum
+                if of_rows or column.expr.arg.var in self.pattern.edges:
                     kept.add(column.expr.arg.var)
                 else:
                     totals[at] = column.expr
-        aggregator = Aggregator(self.plan, self._spaces(), self.params)
+        aggregator = Aggregator(self.plan, self._spaces(), self.params, wide=wide)
         with timed(self.profile, "match") as phase:
             rows = 0
             for batch in self._to_group(Wanted(frozenset(kept), totals)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import ResourceLimit
+from omnigraph.read.limbs import settled
 from omnigraph.read.selection import permutation
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Lines:
 
     ``rows`` is how many rows it stands for (None: each for one), less than none where rows are taken
     off (``complement``). A measure belongs to an output column: an int64 count (a mask: one where
-    true; None: as many as rows), a float64 sum, or an extreme as a sortable integer.
+    true; None: as many as rows), a sum (float64; int64, which wraps; or ``limbs``), or an extreme as
+    a sortable integer.
     """
 
     length: int
@@ -63,7 +65,7 @@ def reduced(lines: Lines) -> Lines:
             case "count":
                 measures[slot] = rows if amounts is None else slots.totals(amounts)
             case "sum":
-                measures[slot] = slots.sums(given(amounts))
+                measures[slot] = slots.added(given(amounts))
             case "min" | "max" as function:
                 measures[slot] = slots.extremes(given(amounts), function)
     if not lines.keys:
@@ -73,7 +75,7 @@ def reduced(lines: Lines) -> Lines:
     taken = np.flatnonzero(np.logical_or.reduce([rows != 0, *counts]))
     if len(taken) < slots.count:
         rows = rows[taken]
-        measures = {slot: given(amounts)[taken] for slot, amounts in measures.items()}
+        measures = {slot: given(amounts)[..., taken] for slot, amounts in measures.items()}
     return Lines(len(taken), slots.keys_of(taken), rows, measures)
 
 
@@ -89,7 +91,7 @@ def merged(parts: Sequence[Lines]) -> Lines:
             [np.concatenate(codes) for codes in zip(*(part.keys for part in parts), strict=True)],
             np.concatenate([given(part.rows) for part in parts]),
             {
-                slot: np.concatenate([given(part.measures[slot]) for part in parts])
+                slot: np.concatenate([given(part.measures[slot]) for part in parts], axis=-1)
                 for slot in parts[0].measures
             },
         )
@@ -243,6 +245,25 @@ class _Slots:
                 return np.array([amounts.sum(dtype=np.float64)])
         sums = np.bincount(self.of_line, weights=amounts, minlength=self.count)
         return sums.astype(np.float64, copy=False)
+
+    def added(self, amounts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sums of floats, of integers, which wrap at 2^64, or of limbs, which never do."""
+        import numpy as np
+
+        if amounts.ndim > 1:
+            return settled(np.stack([self._wrapped(limb) for limb in amounts]))
+        return self.sums(amounts) if amounts.dtype.kind == "f" else self._wrapped(amounts)
+
+    def _wrapped(self, amounts: Counts) -> Counts:
+        import numpy as np
+
+        if self.of_line is None:
+            return np.array([amounts.sum(dtype=np.int64)])
+        if np.abs(amounts.astype(np.float64)).sum() < _EXACT:
+            return self.sums(amounts).astype(np.int64)
+        out = np.zeros(self.count, np.int64)
+        np.add.at(out, self.of_line, amounts)
+        return out
 
     def extremes(self, values: Counts, function: Literal["min", "max"]) -> Counts:
         """The smallest or largest of each slot; of none, what changes no extreme."""

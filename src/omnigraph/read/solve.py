@@ -291,8 +291,9 @@ class _Solver:
             counts = valid[chosen].astype(np.int64)
             match aggregate.function:
                 case "sum" | "avg":
-                    numbers = column.numbers[chosen].astype(np.float64)
-                    totals[key] = Totals(counts, column, sums=np.where(counts, numbers, 0.0))
+                    # Null is 0. Integers wrap, and the aggregate judges whether they could.
+                    kind = np.int64 if aggregate.is_whole_sum else np.float64
+                    totals[key] = Totals(counts, column, sums=column.numbers[chosen].astype(kind))
                 case "min" | "max" as want:
                     best = column.codes[chosen]
                     totals[key] = Totals(counts, column, best=best, want=want)

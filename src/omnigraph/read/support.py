@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from omnigraph.read.grouping import too_many
 
 if TYPE_CHECKING:
-    from omnigraph.read.bindings import Codes, Counts, Floats, Mask
+    from omnigraph.read.bindings import Codes, Counts, Floats, Mask, Sums
     from omnigraph.read.columns import Column
 
     Aligned = TypeVar("Aligned", Codes, Counts, Floats)
@@ -30,7 +30,7 @@ class Totals:
 
     counts: Counts
     column: Column
-    sums: Floats | None = None
+    sums: Sums | None = None
     best: Codes | None = None
     want: Best | None = None
 

@@ -136,7 +136,8 @@ def from_portable(table: pa.Table) -> pa.Table:
     """An answer of Spark with instants and 64-bit numbers as they are everywhere else."""
     import pyarrow as pa
 
-    for at, field in enumerate(table.schema):
+    fields, columns = list(table.schema), table.columns
+    for at, field in enumerate(fields):
         wanted = field.type
         if pa.types.is_timestamp(field.type):
             wanted = pa.timestamp("ms", "UTC")
@@ -146,8 +147,8 @@ def from_portable(table: pa.Table) -> pa.Table:
         ):
             wanted = pa.uint64()
         if wanted != field.type:
-            table = table.set_column(at, field.with_type(wanted), table.column(at).cast(wanted))
-    return table
+            fields[at], columns[at] = field.with_type(wanted), columns[at].cast(wanted)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
 
 
 def signed_places(rows: Any) -> Any:

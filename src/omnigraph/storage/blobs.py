@@ -66,15 +66,16 @@ def stored_form(data: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with every plain binary column that the table keeps as Blob turned into one."""
     import pyarrow as pa
 
-    for name in blob_columns(schema):
-        position = data.schema.get_field_index(name)
-        if position < 0 or is_blob(data.schema.field(position)):
+    wanted = {field.name: field for field in schema if is_blob(field)}
+    fields, columns = list(data.schema), data.columns
+    for position, field in enumerate(fields):
+        if field.name not in wanted or is_blob(field):
             continue
-        column = data.column(position)
-        chunks = [blob_array(chunk) for chunk in column.chunks]
-        field = schema.field(name)
-        data = data.set_column(position, field, pa.chunked_array(chunks, type=field.type))
-    return data
+        fields[position] = wanted[field.name]
+        chunks = [blob_array(chunk) for chunk in columns[position].chunks]
+        columns[position] = pa.chunked_array(chunks, type=fields[position].type)
+    kept = data.schema.metadata
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, kept)) if wanted else data
 
 
 def has_external(data: pa.Table) -> bool:

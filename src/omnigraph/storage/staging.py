@@ -230,7 +230,8 @@ def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = [name for name in table.schema.names if name not in data.schema.names]
+    given = set(data.schema.names)
+    missing = [name for name in table.schema.names if name not in given]
     if missing:
         raise StorageError(
             f"rows with external blobs need every column of {table.ref}; {missing[0]} is missing"

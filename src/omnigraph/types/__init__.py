@@ -21,6 +21,7 @@ from omnigraph.types.columns import (
 )
 from omnigraph.types.keys import composite_id, derive_id, key_text
 from omnigraph.types.proptype import INTEGER_RANGES, MAX_VECTOR_DIM, PropType, Scalar
+from omnigraph.types.python import json_form
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
 from omnigraph.types.unfit import Unfit, shown
 from omnigraph.types.values import (
@@ -52,6 +53,7 @@ __all__ = [
     "format_datetime",
     "from_arrow",
     "from_json",
+    "json_form",
     "key_text",
     "key_text_column",
     "param_from_json",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +23,46 @@ def row_violations(
 ) -> list[Violation]:
     """Every broken row rule, at most `limit` rows per rule, in the order of the rows."""
     found: list[Violation] = []
+    there = set(rows.column_names)
+    places = rows.select([name for name in ("id", ORDER) if name in there])
+    bounds, checks = _by_property(entity)
     for prop in entity.properties.values():
-        if prop.name not in rows.column_names:
+        is_free = prop.type.nullable and prop.type.enum_values is None
+        if prop.name not in there or (
+            is_free and prop.name not in bounds and prop.name not in checks
+        ):
             continue
         column = rows.column(prop.name).combine_chunks()
-        for kind, bad, text in _rules(entity, prop, column):
-            found += _report(entity, prop, rows, kind, bad, text, limit)
+        rules = _rules(entity, prop, column, bounds.get(prop.name, ()), checks.get(prop.name, ()))
+        for kind, bad, text in rules:
+            found += _report(entity, prop, column, places, kind, bad, text, limit)
     return sorted(found, key=lambda violation: violation.record or 0)
+
+
+def _by_property(
+    entity: NodeType | EdgeType,
+) -> tuple[dict[str, list[Range]], dict[str, list[Check]]]:
+    """The ranges and checks of a type by the property they are about."""
+    bounds: dict[str, list[Range]] = {}
+    checks: dict[str, list[Check]] = {}
+    if isinstance(entity, NodeType):
+        for one in entity.ranges:
+            bounds.setdefault(one.property, []).append(one)
+        for check in entity.checks:
+            checks.setdefault(check.property, []).append(check)
+    return bounds, checks
 
 
 Rule = tuple[ViolationKind, Mask, Callable[[object], str]]
 
 
-def _rules(entity: NodeType | EdgeType, prop: Property, column: pa.Array) -> Iterator[Rule]:
+def _rules(
+    entity: NodeType | EdgeType,
+    prop: Property,
+    column: pa.Array,
+    ranges: Sequence[Range],
+    checks: Sequence[Check],
+) -> Iterator[Rule]:
     import pyarrow.compute as pc
 
     place = f"{entity.name}.{prop.name}"
@@ -48,15 +75,11 @@ def _rules(entity: NodeType | EdgeType, prop: Property, column: pa.Array) -> Ite
             _outside_enum(prop, column),
             lambda value: f"{place} cannot be {value!r}: its enum has {allowed}",
         )
-    if not isinstance(entity, NodeType):
-        return
-    for bounds in entity.ranges:
-        if bounds.property == prop.name:
-            yield "range", _outside_range(bounds, column), partial(_range_text, place, bounds)
-    for check in entity.checks:
-        if check.property == prop.name:
-            found = pc.match_substring_regex(column, check.pattern)
-            yield "check", pc.invert(found), partial(_check_text, place, check)
+    for bounds in ranges:
+        yield "range", _outside_range(bounds, column), partial(_range_text, place, bounds)
+    for check in checks:
+        found = pc.match_substring_regex(column, check.pattern)
+        yield "check", pc.invert(found), partial(_check_text, place, check)
 
 
 def _range_text(place: str, bounds: Range, value: object) -> str:
@@ -110,6 +133,7 @@ def _outside_range(bounds: Range, column: pa.Array) -> Mask:
 def _report(
     entity: NodeType | EdgeType,
     prop: Property,
+    column: pa.Array,
     rows: pa.Table,
     kind: ViolationKind,
     bad: Mask,
@@ -123,7 +147,7 @@ def _report(
     if not len(places):
         return
     hit = rows.take(places)
-    values = from_arrow(prop.type.as_nullable(), hit.column(prop.name))
+    values = from_arrow(prop.type.as_nullable(), column.take(places))
     order = hit.column(ORDER).to_pylist() if ORDER in rows.column_names else places.to_pylist()
     for row_id, record, value in zip(hit.column("id").to_pylist(), order, values, strict=True):
         shown = None if value is None else to_json(prop.type, value)

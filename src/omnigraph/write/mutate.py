@@ -160,7 +160,7 @@ class _Mutation:
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _bytes_only(assignment.property, value)
+            return _bytes_only(assignment.property, _id_text(value) if is_endpoint else value)
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -236,15 +236,16 @@ class _Mutation:
         pending = self._table(entity)
         rows = pending.matching(self._condition(entity, statement.where))
         self.nodes += rows.num_rows
+        columns = dict(zip(rows.column_names, rows.columns, strict=True))
+        repeated = pa.array([0] * rows.num_rows, pa.int64())
         for assignment in statement.assignments:
             value = self._stored(entity, assignment)
             if value is None and not entity.properties[assignment.property].type.nullable:
                 raise _null_error(entity, assignment.property)
-            field = rows.schema.field(assignment.property)
-            column = pa.array([value], field.type).take(pa.array([0] * rows.num_rows, pa.int64()))
-            rows = rows.set_column(rows.schema.get_field_index(field.name), field, column)
+            kind = columns[assignment.property].type
+            columns[assignment.property] = pa.array([value], kind).take(repeated)
         if rows.num_rows:
-            pending.replace(rows)
+            pending.replace(pa.Table.from_arrays(list(columns.values()), schema=rows.schema))
             self._check_size()
 
     def _delete(self, statement: ir.Delete) -> None:
@@ -261,7 +262,9 @@ class _Mutation:
             self._cascade(node, ids)
 
     def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
-        return Condition(_column(entity, where.property), where.op, self._value(where.value))
+        column, value = _column(entity, where.property), self._value(where.value)
+        is_endpoint = column != where.property
+        return Condition(column, where.op, _id_text(value) if is_endpoint else value)
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
         for edge in self.catalog.edges.values():
@@ -341,6 +344,11 @@ class _Mutation:
 def _column(entity: Entity, name: str) -> str:
     """The column a statement means: `from` and `to` are the ends of an edge."""
     return ENDPOINT_COLUMNS.get(name, name) if isinstance(entity, EdgeType) else name
+
+
+def _id_text(value: Any) -> Any:
+    """The id of a node, which an integer parameter may name."""
+    return str(value) if isinstance(value, int) else value
 
 
 def _step(table: PendingTable) -> StagedStep:

@@ -20,6 +20,41 @@ def test_a_file_that_does_not_parse_is_one_finding() -> None:
     assert report["query_path"] == "a.gq"
 
 
+def test_a_file_that_does_not_parse_says_where() -> None:
+    text = "// 🙂\nquery q() { match { $p: Person } return { $p.name } limt 3 }"
+    report = lint(catalog(), text)
+    (finding,) = report.findings
+    start = text.index("limt")
+    span = {"start": start, "end": start + 4, "line": 2, "column": start - 4}
+    assert finding.diagnostic == {
+        "kind": "parse",
+        "hint": "did you mean `limit`?",
+        "span": span,
+    }
+    assert report.to_json()["findings"][0]["diagnostic"] == finding.diagnostic
+
+
+def test_a_query_that_fails_says_where() -> None:
+    text = "query bad() { match { $p: Persn } return { $p.name } }"
+    (result,) = lint(catalog(), text).results
+    start = text.index("Persn")
+    assert result.diagnostic == {
+        "kind": "type",
+        "rule": "T1",
+        "hint": "did you mean `Person`?",
+        "span": {"start": start, "end": start + 5, "line": 1, "column": start + 1},
+    }
+    assert result.to_json()["diagnostic"] == result.diagnostic
+    (good,) = lint(catalog(), text.replace("Persn", "Person")).to_json()["results"]
+    assert "diagnostic" not in good
+
+
+def test_a_failure_without_a_place_has_its_kind() -> None:
+    text = 'query mixed($c: String) { insert Team { code: $c } delete Team where code = "x" }'
+    (result,) = lint(catalog(), text).results
+    assert result.diagnostic == {"kind": "constraint"}
+
+
 def test_a_broken_query_does_not_hide_the_others() -> None:
     text = """
       query bad() { match { $p: Persn } return { $p.name } }
@@ -103,7 +138,7 @@ def test_aggregates_are_described_by_their_result() -> None:
     (result,) = lint(catalog(), text).to_json()["results"]
     assert [(c["name"], c["kind"], c["nullable"]) for c in result["operation"]["result"]] == [
         ("count", "bigint", False),
-        ("sum", "float", True),
+        ("sum", "bigint", True),
         ("max", "string", True),
         ("w", "bigint", True),
     ]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
-from omnigraph.errors import ParamError
+from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.ir import ParamSpec
-from omnigraph.lang.query.params import bind
+from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.types import PropType
 
 SAFE = 2**53 - 1
+
+
+class Mood:
+    """Nothing a parameter could be."""
 
 
 def specs(**types: str) -> tuple[ParamSpec, ...]:
@@ -117,3 +123,43 @@ def test_javascript_safe_mode() -> None:
         bind(declared, {"a": SAFE + 1}, js_safe=True)
     with pytest.raises(ParamError):
         bind(declared, {"a": 5.5}, js_safe=True)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "stored"),
+    [
+        ("Date", date(1970, 1, 2), 1),
+        ("DateTime", datetime(1970, 1, 1, 1, tzinfo=UTC), 3_600_000),
+        ("[I32]", (1, 2), [1, 2]),
+        ("Vector(2)", np.array([1, 0.5], np.float32), [1.0, 0.5]),
+        ("I64?", np.int64(7), 7),
+        ("Date?", np.datetime64("NaT"), None),
+    ],
+)
+def test_python_values_are_accepted(declared: str, given: Any, stored: Any) -> None:
+    assert bind(specs(a=declared), {"a": given}) == {"a": stored}
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "word"),
+    [
+        ("String", Mood(), "a Python Mood"),
+        ("String", date(2020, 1, 1), "a Python date"),
+        ("Vector(2)", np.ones((2, 2)), "2 dimensions"),
+        ("Date", np.datetime64("NaT"), "cannot be null"),
+    ],
+)
+def test_other_python_values_are_named(declared: str, given: Any, word: str) -> None:
+    with pytest.raises(ParamError, match=word) as caught:
+        bind(specs(a=declared), {"a": given})
+    assert f"parameter `a` of type {declared}" in str(caught.value)
+    assert caught.value.details["param"] == "a"
+
+
+def test_parameters_may_stand_where_the_name_does() -> None:
+    assert named_or_given(None, None) == (None, None)
+    assert named_or_given("q", {"a": 1}) == ("q", {"a": 1})
+    assert named_or_given({"a": 1}, None) == (None, {"a": 1})
+    for params in ({}, {"a": 1}):
+        with pytest.raises(BadRequest, match="second place"):
+            named_or_given({"a": 1}, params)

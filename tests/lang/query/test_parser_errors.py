@@ -53,8 +53,8 @@ def test_the_place_lies_in_the_source(source, expected):
     assert str(error).startswith("parse error: ")
 
 
-def read(clauses: str) -> str:
-    return f"query q() {{ match {{ {clauses} }} return {{ $x }} }}"
+def read(clauses: str, returns: str = "$x") -> str:
+    return f"query q() {{ match {{ {clauses} }} return {{ {returns} }} }}"
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,44 @@ def test_planned_forms_are_called_by_their_name(form):
     with pytest.raises(ParseError) as caught:
         parse(form)
     assert "not in the language yet" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (read("$x: T $x.p > 1 and $x.p < 3"), "leave out `and`"),
+        (read("$x: T $x.p > 1 AND $x.p < 3"), "leave out `and`"),
+        (read("$x: T $x.p = 1 and not { $x knows $y }"), "leave out `and`"),
+        (read("$x: T $x.p > 1 OR $x.p < 3"), "`or` is not in the language yet"),
+        (read("$x: T $x.p IS NULL"), "`not { $x.p = $x.p }`"),
+        (read("$x: T $x.p = NULL"), "`not { $x.p = $x.p }`"),
+        (read("$x: T $x.p = None"), "`not { $x.p = $x.p }`"),
+        (read("$x: T { p: null }"), "`not { $x.p = $x.p }`"),
+        (read("$x: T $x.p between 1 and 3"), "two comparisons"),
+        (read('$x: T $x.p =~ "a.*"'), "`contains`"),
+        (read('$x: T $x.p matches "a.*"'), "`contains`"),
+        (read("$x: T year($x.p) = 2020"), "there is no function `year`"),
+        (read("$x: T ($x.p = 1)"), "parentheses stand only after a function"),
+        (read("$x -[knows]-> $y"), "`$a edge $b`"),
+        (read("$x: T $x knows|likes $y"), "one kind of edge"),
+        (read("$x: T", "$x.*"), "name each property"),
+        (read("$x: T", "*"), "name each property"),
+        (read("$x: T", "count(*)"), "`count($x)`"),
+        (read("$x: T", "count(distinct $x)"), "`distinct` is not in the language yet"),
+        (read("$x: T", "collect($x.p)"), "there is no function `collect`"),
+        (read("$x: T", "$x.p AS p"), "keywords are lower-case: `as`"),
+        ("query q() { match { $x: T } return { $x } group by $x.p }", "`group by`"),
+        ("query q() { update T set p = 1 where p = 2 }", "`set { name: value }`"),
+        ("query q() { update T { p: 1 } where p = 2 }", "`update Type set { … } where …`"),
+        ("query q() { upsert T { p: 1 } }", "`insert` of a node whose key exists"),
+        ("MATCH (n) RETURN n", "`query name() { match { … } return { … } }`"),
+        ("match { $x: T } return { $x }", "`query name() { match { … } return { … } }`"),
+    ],
+)
+def test_what_other_languages_write_gets_a_hint(text, hint):
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert hint in (caught.value.hint or "")
 
 
 def test_lone_surrogates_are_refused():

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.failures import END, Advice, quoted
+from omnigraph.lang.query import ast
+from omnigraph.lang.query.foreign import instead_of, is_foreign
 from omnigraph.lang.query.reading import Reading
 from omnigraph.lang.source import one_of
 
@@ -75,45 +77,12 @@ _GROUPS = (
     (_OPERATORS, "an operator"),
 )
 
-_NOT_YET = "is not in the language yet"
 _ONE_KIND = "a query either reads or writes; make them two queries"
 _DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
+_FUNCTIONS = ", ".join((*ast.AGGREGATES, *ast.TEXT_CALLS, *ast.RANKINGS))
+_UNNAMED = frozenset({"match", "insert", "update", "delete", "{"})
 _SECTIONS = "the order is `match`, `return`, `order`, `limit`"
 
-# Words and signs of other query languages, met at the fault or, the words, right before it.
-_FOREIGN: Final[dict[str, str]] = {
-    "or": f"`or` {_NOT_YET}; run a query for each case",
-    "and": "leave out `and`: clauses side by side must all hold",
-    "in": f"`in` {_NOT_YET}; test a list with `contains`",
-    "is": f"`is null` {_NOT_YET}; missing values are found with `not {{ $x.p = $x.p }}`",
-    "null": "there is no null literal; a null comes in through an optional parameter",
-    "distinct": f"`distinct` {_NOT_YET}; group with an aggregate",
-    "offset": f"`offset` {_NOT_YET}",
-    "skip": f"`skip` {_NOT_YET}",
-    "having": f"`having` {_NOT_YET}",
-    "optional": f"`optional` {_NOT_YET}",
-    "exists": "what must exist needs no word: put its clauses into `match`",
-    "where": "a `where` stands only in `update` and `delete`; in `match` write the predicate alone",
-    "by": "leave out `by`: sort keys stand in `order { … }`",
-    "select": "a query reads with `match { … } return { … }`",
-    "create": "new nodes and edges are written with `insert`",
-    "not": "a negation is a block: `not { … }`",
-    "like": "test text with `contains` or `starts_with`",
-}
-_SIGNS: Final[dict[str, str]] = {
-    ";": "leave out `;`: nothing separates clauses, statements or queries",
-    "!": "inequality is written `!=`, negation `not { … }`",
-    "&": "leave out `&&`: clauses side by side must all hold",
-    "|": f"`or` {_NOT_YET}; run a query for each case",
-    **dict.fromkeys("+-*/%", f"arithmetic {_NOT_YET}"),
-}
-_PAIRS: Final[dict[tuple[str, str], str]] = {
-    ("(", "*"): "count the rows of the match with `count($x)`",
-    ("Vector", "("): "a list holds scalars, not vectors",
-    ("enum", "("): "the parameter for an enum property is a `String`",
-    ("=", "="): "equality is written with one `=`",
-    ("<", ">"): "inequality is written `!=`",
-}
 _JOINING = frozenset({"and", "or", ",", "&", "|"})
 
 
@@ -162,6 +131,12 @@ def _section(at: _Fault) -> Advice | None:
         return "the query is empty", "it holds `match … return …`, or mutation statements"
     if (at.before, at.found) == ("{", "}") and at.expected == _EXPRESSIONS:
         return "the `order` block is empty", "leave it out, or give it a sort key"
+    if at.expected <= {"QUERY", END} and at.found.lower() in _UNNAMED:
+        return None, "a source holds named queries: `query name() { match { … } return { … } }`"
+    if at.before == "set" and at.expected == {"LBRACE"}:
+        return None, "what is set stands in a block: `set { name: value }`"
+    if at.expected == {"SET"}:
+        return None, "an update is written `update Type set { … } where …`"
     if "WHERE" in at.expected:
         return None, "`update` and `delete` take a `where` with one comparison"
     if at.found in {"match", "return"} and _between_statements(at):
@@ -190,10 +165,11 @@ def _brackets(at: _Fault) -> Advice | None:
 
 def _letter_case(at: _Fault) -> Advice | None:
     """A name whose first letter says it is of the other kind."""
-    if not at.found.isidentifier():
+    is_keyword = at.found.upper() in at.expected and at.found.lower() in _KEYWORDS
+    if not at.found.isidentifier() or (is_foreign(at.found) and not is_keyword):
         return None
     if at.found[0].isupper() and "TYPE" not in at.expected:
-        if at.found.upper() in at.expected and at.found.lower() in _KEYWORDS:
+        if is_keyword:
             return None, f"keywords are lower-case: `{at.found.lower()}`"
         return _misnamed_type(at) if "NAME" in at.expected else None
     if not at.found[0].isupper() and "TYPE" in at.expected and "NAME" not in at.expected:
@@ -242,6 +218,8 @@ def _hops(at: _Fault) -> Advice | None:
         return None, f"hop bounds are written `{{min,max}}`: `{{{at.before},{at.before}}}`"
     if at.expected == {"COMMA"}:
         return None, "hop bounds are written `{min,max}`"
+    if at.expected == {"LBRACE", "VAR"} and at.found == "|":
+        return None, "a traversal follows one kind of edge; run a query for each"
     if at.expected == {"LBRACE", "VAR"}:
         bounds = at.found in {"*", "+", "["} or at.found.isdigit()
         return None, "hop bounds are written `{min,max}`" if bounds else _DESTINATION
@@ -252,7 +230,7 @@ def _hops(at: _Fault) -> Advice | None:
 
 def _value(at: _Fault) -> Advice | None:
     """A place that takes literals, parameters and `now()` only."""
-    if at.expected == _VALUES and at.found.isidentifier() and at.found not in _FOREIGN:
+    if at.expected == _VALUES and at.found.isidentifier() and not is_foreign(at.found):
         return None, f'text is written in double quotes: "{at.found}"'
     if at.found == "." and at.before.startswith("$") and "RBRACE" in at.expected:
         return (
@@ -268,11 +246,22 @@ def _foreign(at: _Fault) -> Advice | None:
     """What other query languages would have here."""
     if at.before != "}" and _between_statements(at) and at.found in _JOINING:
         return None, "a `where` takes exactly one comparison"
+    after_word = at.before.isidentifier()
+    if (
+        at.found == "("
+        and after_word
+        and at.before.islower()
+        and at.expected & {"FUNCTION", "COMPARE"}
+    ):
+        return None, f"there is no function `{at.before}`; there are {_FUNCTIONS}"
     if at.found == "(" and "FUNCTION" in at.expected:
         return None, "parentheses stand only after a function"
-    hint = _PAIRS.get((at.before, at.found)) or _FOREIGN.get(at.found) or _SIGNS.get(at.found)
-    if hint is None and "COMPARE" in at.expected:
-        hint = _FOREIGN.get(at.before)
+    if at.found in {"-", "<"} and at.before.startswith("$") and "COLON" in at.expected:
+        return None, "a traversal is written `$a edge $b`"
+    hint = instead_of(at.found, at.before)
+    # `and not { … }`, `count(distinct $x)`: the word before was read as a name.
+    if after_word and (hint is None or at.found == "not") and at.expected & {"COMPARE", "RPAREN"}:
+        hint = instead_of(at.before) or hint
     return None if hint is None else (None, hint)
 
 

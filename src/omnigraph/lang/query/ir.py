@@ -67,6 +67,11 @@ class Aggregate:
     arg: Operand
     type: PropType
 
+    @property
+    def is_whole_sum(self) -> bool:
+        """Whether it is a sum of integers, which is exact."""
+        return self.function == "sum" and self.type.is_integer
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -32,6 +32,8 @@ class Finding:
     type_name: str | None = None
     property: str | None = None
     queries: tuple[str, ...] = ()
+    diagnostic: dict[str, Any] | None = field(default=None, hash=False)
+    """Where it is and what kind of error, as ``errors.OmniGraphError.diagnostic`` says it."""
 
     def to_json(self) -> dict[str, Any]:
         """The finding without its empty fields."""
@@ -43,6 +45,8 @@ class Finding:
         if self.type_name is not None:
             facts |= {"type_name": self.type_name, "property": self.property}
             facts["queries"] = list(self.queries)
+        if self.diagnostic is not None:
+            facts["diagnostic"] = self.diagnostic
         return facts
 
 
@@ -56,6 +60,11 @@ class QueryResult:
     failure: OmniGraphError | None = None
     operation: dict[str, Any] | None = None
 
+    @property
+    def diagnostic(self) -> dict[str, Any] | None:
+        """Where the query fails and what kind of error it is."""
+        return None if self.failure is None else self.failure.diagnostic()
+
     def to_json(self) -> dict[str, Any]:
         """The result without its empty fields."""
         facts: dict[str, Any] = {
@@ -67,6 +76,7 @@ class QueryResult:
             facts["warnings"] = list(self.warnings)
         if self.failure is not None:
             facts["error"] = str(self.failure)
+            facts["diagnostic"] = self.diagnostic
         if self.operation is not None:
             facts["operation"] = self.operation
         return facts
@@ -132,7 +142,7 @@ def lint(
     try:
         file = parse(text, query_path)
     except ParseError as error:
-        finding = Finding("error", PARSE_FAILURE, str(error))
+        finding = Finding("error", PARSE_FAILURE, str(error), diagnostic=error.diagnostic())
         return LintReport(where, query_path, findings=(finding,), failure=error)
     source = Source(text, query_path)
     checked = [_check_one(query, catalog, source) for query in file.queries]

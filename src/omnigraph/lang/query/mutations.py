@@ -138,7 +138,8 @@ def _assignments(
                 "T13", f"property `{entry.name}` is assigned twice", leading(entry.span, entry.name)
             )
         kind = _property_type(context, entity, entry)
-        done[entry.name] = ir.Assignment(entry.name, _assigned(context, entry, kind))
+        value = _integer_id(context, entity, entry.name, entry.value)
+        done[entry.name] = ir.Assignment(entry.name, value or _assigned(context, entry, kind))
     return tuple(done.values())
 
 
@@ -158,6 +159,20 @@ def _property_type(
             did_you_mean(name, [*entity.properties, *ends]),
         )
     return prop.type
+
+
+def _integer_id(
+    context: Context, entity: NodeType | EdgeType, name: str, value: ast.Value
+) -> ir.Const | ir.ParamRef | None:
+    """The node id that an integer means at an end whose nodes have an integer as their key."""
+    if name not in context.catalog.integer_ends(entity):
+        return None
+    if isinstance(value, ast.Literal) and value.kind == "int":
+        return ir.Const(str(value.value), TEXT)
+    if isinstance(value, ast.Var):
+        param = context.parameter(value, "a value")
+        return param if param.type.is_integer else None
+    return None
 
 
 def _assigned(context: Context, entry: ast.Entry, kind: PropType) -> ir.Const | ir.ParamRef:
@@ -203,6 +218,16 @@ def _condition(context: Context, entity: NodeType | EdgeType, where: ast.Conditi
             f"property `{where.property}` is {kind.display}; a `where` compares scalars only",
             where.span,
         )
+    integer_id = _integer_id(context, entity, where.property, where.value)
+    if integer_id is not None:
+        if where.op not in ("=", "!="):
+            context.fail(
+                "T7",
+                f"`{where.property}` is a node id, which is a text: it has no order of integers",
+                where.span,
+                "compare it with `=` or `!=`",
+            )
+        return ir.Condition(where.property, where.op, integer_id)
     value: ir.Const | ir.ParamRef = NOW
     if isinstance(where.value, ast.Literal):
         value = constant(context, where.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.lang.query import ast, ir
+from omnigraph.lang.query.foreign import for_bare_word
 from omnigraph.lang.query.literals import constant
 from omnigraph.lang.query.scope import Context, Scope, property_of
 from omnigraph.types import PropType, Scalar
@@ -30,7 +31,7 @@ def operand(context: Context, scope: Scope, expr: ast.Expr) -> Typed:
             "T28",
             f"`{expr.name}` is a bare word, and a match knows no output aliases",
             expr.span,
-            f'text is written in double quotes: "{expr.name}"',
+            for_bare_word(expr.name),
         )
     if expr.function in ast.AGGREGATES:
         why = "an aggregate is not a scalar of one row; there is no having"

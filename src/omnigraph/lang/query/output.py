@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.query import ast, ir
+from omnigraph.lang.query.foreign import for_bare_word
 from omnigraph.lang.query.literals import constant
 from omnigraph.lang.query.operands import INSTANT, NOW, TEXT, readable_parameter, readable_property
 from omnigraph.lang.query.rankings import ranking
@@ -89,7 +90,7 @@ def _value(context: Context, scope: Scope, expr: ast.Expr) -> tuple[ir.Output, P
             "T28",
             f"`{expr.name}` is a bare word and cannot be returned",
             expr.span,
-            f'text is written in double quotes: "{expr.name}"',
+            for_bare_word(expr.name),
         )
     if expr.function in ast.AGGREGATES:
         aggregate = _aggregate(context, scope, expr)
@@ -133,8 +134,9 @@ def _aggregate(context: Context, scope: Scope, call: ast.Call) -> ir.Aggregate:
     if call.function in ("sum", "avg"):
         if is_node or not kind.is_numeric:
             _refuse_argument(context, call, "a number", kind, is_node)
-        name = "sum" if call.function == "sum" else "avg"
-        return ir.Aggregate("sum" if name == "sum" else "avg", value, F64.as_nullable())
+        if call.function == "avg":
+            return ir.Aggregate("avg", value, F64.as_nullable())
+        return ir.Aggregate("sum", value, (I64 if kind.is_integer else F64).as_nullable())
     is_text = kind.scalar == Scalar.STRING and not kind.is_list
     if is_node or not (kind.is_numeric or is_text):
         _refuse_argument(context, call, "a number or a String", kind, is_node)

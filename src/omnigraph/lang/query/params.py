@@ -1,13 +1,27 @@
-"""Parameter binding: a JSON object against the declared parameters."""
+"""Parameter binding: a JSON object, or what Python has for one, against the declared parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omnigraph.errors import ParamError, nearest_name
+from omnigraph.errors import BadRequest, ParamError, nearest_name
 from omnigraph.lang.query.ir import ParamSpec
-from omnigraph.types import Unfit, param_from_json
+from omnigraph.types import Unfit, json_form, param_from_json
+
+
+def named_or_given(
+    name: str | Mapping[str, Any] | None, params: Mapping[str, Any] | None
+) -> tuple[str | None, Mapping[str, Any] | None]:
+    """The name of a query and its parameters, which may stand in the place of the name."""
+    if not isinstance(name, Mapping):
+        return name, params
+    if params is not None:
+        raise BadRequest(
+            "parameters stand in second place, and `params` is given too; give them once, or put the "
+            "name of the query in second place"
+        )
+    return None, name
 
 
 def bind(declared: Sequence[ParamSpec], given: object, *, js_safe: bool = False) -> dict[str, Any]:
@@ -33,13 +47,13 @@ def _undeclared(key: str, known: set[str]) -> ParamError:
 
 def _bound(spec: ParamSpec, given: Mapping[Any, Any], js_safe: bool) -> Any:
     place = f"parameter `{spec.name}` of type {spec.type.display}"
-    value = given.get(spec.name)
-    if value is None:
-        if spec.type.nullable:
-            return None
-        what = "cannot be null" if spec.name in given else "is missing"
-        raise ParamError(f"{place} {what}", param=spec.name, type=spec.type.display)
     try:
-        return param_from_json(spec.type, value, js_safe=js_safe)
+        value = json_form(spec.type, given.get(spec.name))
+        if value is not None:
+            return param_from_json(spec.type, value, js_safe=js_safe)
     except Unfit as unfit:
         raise ParamError(f"{place}: {unfit}", param=spec.name, type=spec.type.display) from None
+    if spec.type.nullable:
+        return None
+    what = "cannot be null" if spec.name in given else "is missing"
+    raise ParamError(f"{place} {what}", param=spec.name, type=spec.type.display)

@@ -213,6 +213,22 @@ class Catalog:
         exact = self.edges.get(word)
         return exact if exact is not None else self._folded.get(word.lower())
 
+    def integer_ends(self, entity: EntityType) -> dict[str, PropType]:
+        """Those of an edge's `from` and `to` that may be integers, with the type of the key they name.
+
+        A node with one integer as its key has the text of that integer as its id.
+        """
+        if not isinstance(entity, EdgeType):
+            return {}
+        kinds: dict[str, PropType] = {}
+        for end, type_name in (("from", entity.from_type), ("to", entity.to_type)):
+            node = self.nodes[type_name]
+            if node.key is not None and len(node.key) == 1:
+                kind = node.properties[node.key[0]].type
+                if kind.is_integer:
+                    kinds[end] = kind
+        return kinds
+
 
 def index_kind(type_: PropType) -> IndexKind | None:
     """The kind of index that `@index` builds on a property of this type."""

@@ -1,0 +1,149 @@
+"""What Python people have at hand as the JSON that means it.
+
+Dates and times of the standard library, pandas timestamps, scalars and arrays of NumPy and Arrow, and
+tuples. NumPy, pandas and Arrow are recognised without importing them: a value of theirs is only there
+when its library is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from omnigraph.types.proptype import PropType, Scalar
+from omnigraph.types.unfit import Unfit, shown
+
+_BUILT_IN = frozenset({str, bool, int, float, type(None)})
+_COMPONENT = PropType(Scalar.F32)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TEMPORAL = frozenset({Scalar.DATE, Scalar.DATETIME})
+_MISSING = frozenset({"NaTType", "NAType"})
+
+
+def json_form(t: PropType, value: object) -> Any:
+    """The value as JSON has it for a type, None where it stands for a missing one.
+
+    What has no such form stays as it is, for the codec to refuse. Dates have one only where the type
+    asks for dates: elsewhere a text would pass for what it is not.
+    """
+    if type(value) in _BUILT_IN:
+        return value
+    if isinstance(value, list | tuple):
+        return _items(t, value)
+    if type(value).__name__ in _MISSING and type(value).__module__.startswith("pandas"):
+        return None
+    if isinstance(value, date):
+        return _temporal(t, value) if t.scalar in _TEMPORAL else value
+    if _is(value, "numpy", "ndarray"):
+        return _array(t, value)
+    if _is(value, "numpy", "generic"):
+        return _numpy_scalar(t, value)
+    if _is(value, "pyarrow", "Array") or _is(value, "pyarrow", "ChunkedArray"):
+        return _arrow_array(t, value)
+    if _is(value, "pyarrow", "Scalar"):
+        return _arrow_scalar(t, value)
+    return value
+
+
+def _is(value: object, module: str, name: str) -> bool:
+    """Whether the value is of a library's class, if that library is there at all."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(value, kind)
+
+
+def _items(t: PropType, values: Iterable[Any]) -> list[Any]:
+    items = list(values)
+    if {type(item) for item in items} <= _BUILT_IN or not (t.is_list or t.is_vector):
+        return items
+    element = t.element if t.is_list else _COMPONENT
+    # Lists in lists are refused, however deep or endless they are.
+    return [item if _is(item, "numpy", "ndarray") else json_form(element, item) for item in items]
+
+
+def _temporal(t: PropType, value: date) -> str:
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    if value.utcoffset() is not None:
+        try:
+            value = value.astimezone(UTC)
+        except (OverflowError, ValueError):
+            raise Unfit(f"{shown(str(value))} leaves the years 0001 to 9999 in UTC") from None
+    text = value.replace(tzinfo=None).isoformat()
+    if t.scalar is Scalar.DATETIME:
+        return text
+    day, _, time = text.partition("T")
+    if time.strip("0:."):
+        raise Unfit(f"expected a date, got the time of day of {shown(text)}")
+    return day
+
+
+def _array(t: PropType, array: Any) -> Any:
+    if array.ndim > 1:
+        raise Unfit(f"expected a one-dimensional array, got one of {array.ndim} dimensions")
+    if array.dtype.kind in "biufU":
+        # Also of a masked array, whose masked items are None.
+        return array.tolist()
+    if array.ndim == 1:
+        return _items(t, array)
+    inner = array[()]
+    return inner if _is(inner, "numpy", "ndarray") else json_form(t, inner)
+
+
+def _numpy_scalar(t: PropType, value: Any) -> Any:
+    import numpy as np
+
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else _numpy_instant(t, value)
+    plain = value.item()
+    return plain if type(plain) in _BUILT_IN else value
+
+
+def _numpy_instant(t: PropType, value: Any) -> Any:
+    import numpy as np
+
+    unit = np.datetime_data(value.dtype)[0]
+    # Python has no nanoseconds, and Dates and DateTimes have nothing finer than milliseconds.
+    wanted = "datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]"
+    try:
+        converted = value.astype(wanted)
+        wrapped = unit not in {"ns", "ps", "fs", "as"} and converted.astype(value.dtype) != value
+    except OverflowError:
+        wrapped = True
+    plain = None if wrapped else converted.item()
+    if not isinstance(plain, date):
+        raise Unfit(f"{shown(str(value))} leaves the years 0001 to 9999")
+    return json_form(t, plain)
+
+
+def _arrow_array(t: PropType, array: Any) -> list[Any]:
+    element = t.element if t.is_list else t
+    return [_arrow_scalar(element, item) for item in array]
+
+
+def _arrow_scalar(t: PropType, scalar: Any) -> Any:
+    import pyarrow as pa
+
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.ExtensionScalar | pa.DictionaryScalar):
+        return json_form(t, scalar.value)
+    if isinstance(scalar, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar):
+        return _arrow_array(t, scalar.values)
+    if pa.types.is_timestamp(scalar.type):
+        return _arrow_instant(t, scalar)
+    try:
+        return json_form(t, scalar.as_py())
+    except ValueError:  # No Python value: a text that is not UTF-8, a duration of nanoseconds.
+        return scalar
+
+
+def _arrow_instant(t: PropType, scalar: Any) -> Any:
+    """A timestamp without the pandas that its nanoseconds would need."""
+    per_us = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(scalar.type.unit)
+    microseconds = scalar.value // 1000 if per_us is None else scalar.value * per_us
+    try:
+        return json_form(t, _EPOCH + timedelta(microseconds=microseconds))
+    except OverflowError:
+        raise Unfit(f"{shown(str(scalar.value))} leaves the years 0001 to 9999") from None
