@@ -41,9 +41,6 @@ NEEDS = {
     "data-embed-merge-load-keeps-equal-text": "embed_follows",
     "data-embed-null-source-clears-vector": "embed_follows",
     "data-embed-without-provider": "embed_follows",
-    "data-edges-without-id-loaded-again": "unique_edges",
-    "data-edges-without-id-twice-in-one-load": "unique_edges",
-    "data-edges-without-id-several-groups": "unique_edges",
 }
 
 

@@ -33,7 +33,6 @@ NOT_BUILT = {
     "files": "needs blobs from files, not built yet",
     "on_bad": "needs loads that leave bad records out, not built yet",
     "patch": "needs patch loads, not built yet",
-    "unique_edges": "needs edges without id that are found by a unique group, not built yet",
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
     "versioning": "needs merge, diff and export, not built yet",
 }
