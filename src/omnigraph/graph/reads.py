@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.clock import now_us
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.create import now_us
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.profile import Profile, Profiled, timed
 from omnigraph.read.results import QueryResult
