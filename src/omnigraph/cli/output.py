@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 from omnigraph.errors import StorageError
+
+WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
+"""Whether the command in hand was given `--json`, as the argument parser found."""
 
 
 class OutputLost(StorageError):

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.cli.output import (
+    WANTS_JSON,
     OutputLost,
     ReaderGone,
     accept_every_character,
@@ -52,21 +53,18 @@ class Terminated(BaseException):
 def run(arguments: list[str]) -> int:
     """Run a command line and return the exit code; nothing but that leaves here."""
     accept_every_character()
-    as_json = "--json" in arguments
+    WANTS_JSON.set(False)
     try:
         try:
             with _unwinding():
-                code = _dispatch(arguments, as_json)
-            if code == INTERRUPTED:  # the argument parser caught it
-                raise KeyboardInterrupt
-            return code
+                return _dispatch(arguments)
         except OmniGraphError as error:
             report(error)
-            return _answered(error, as_json)
+            return _answered(error, WANTS_JSON.get())
         except ReaderGone:
             raise
         except Exception as error:  # noqa: BLE001 - the last line before a person sees a traceback
-            return _answered(_unexpected(error), as_json)
+            return _answered(_unexpected(error), WANTS_JSON.get())
     except KeyboardInterrupt:
         note("interrupted")
         return INTERRUPTED
@@ -106,7 +104,7 @@ def report(error: OmniGraphError) -> None:
     note(f"error: {error.render() if isinstance(error, SourceError) else error}")
 
 
-def _dispatch(arguments: list[str], as_json: bool) -> int:
+def _dispatch(arguments: list[str]) -> int:
     if arguments in VERSION:
         # Before the argument parser is loaded, which takes longer than the answer.
         from omnigraph.cli.product import version_text
@@ -123,7 +121,10 @@ def _dispatch(arguments: list[str], as_json: bool) -> int:
         command = get_command(build())
         code = command.main(_joined(arguments), prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
-        return _misused(error.format_message(), error.exit_code, as_json)
+        # Where the parser gave up, nothing better tells whether JSON is wanted.
+        return _misused(error.format_message(), error.exit_code, "--json" in arguments)
+    if code == INTERRUPTED:  # the argument parser caught it
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, refuse_unusable
-from omnigraph.cli.output import put
+from omnigraph.cli.output import WANTS_JSON, put
 
 Function = Callable[..., None]
 
@@ -89,6 +89,7 @@ def add(
     def run(context: typer.Context, **given: Any) -> None:
         flags = Flags(**{name: given.pop(name) for name in FLAG_NAMES})
         call = Call(command, _inherited(context).then(flags))
+        WANTS_JSON.set(call.flags.json)
         refuse_unusable(command, call.flags)
         function(call, **given)
 
