@@ -87,12 +87,14 @@ def _unwinding() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise Terminated(number)
 
-    before = {number: signal.getsignal(number) for number in ENDING}
+    # What is ignored stays so: under nohup a terminal may go. What Python did not set has no handler.
+    kept = (signal.SIG_IGN, None)
+    before = {
+        number: handler for number in ENDING if (handler := signal.getsignal(number)) not in kept
+    }
     try:
-        for number in ENDING:
-            # Under nohup the end of the terminal is meant to be ignored.
-            if before[number] is not signal.SIG_IGN:
-                signal.signal(number, end)
+        for number in before:
+            signal.signal(number, end)
         yield
     finally:
         for number, handler in before.items():
