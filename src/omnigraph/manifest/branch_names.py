@@ -24,12 +24,6 @@ def trimmed(name: object) -> str:
     text = name.strip()
     if not text:
         raise BadRequest("the branch name is empty; give a name, or leave it out for `main`")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadRequest(
-            f"the branch name {text!a} has no UTF-8 form; give the name of a branch"
-        ) from None
     return text
 
 
