@@ -66,9 +66,9 @@ BadRequest              bad_request               400 bad_request -             
 CursorRejected          cursor_rejected           400 bad_request -                    1 change_cursor_rejected
 QueryNotFound           query_not_found           400 bad_request -                    1 -
 PolicyDenied            policy_denied             403 forbidden   -                    1 - action actor
-BranchNotFound          branch_not_found          404 not_found   -                    1 - branch
-CommitNotFound          commit_not_found          404 not_found   -                    1 - graph_commit_id
-VersionNotFound         version_not_found         404 not_found   -                    1 - branch version
+BranchNotFound          branch_not_found          404 not_found   not_found            1 - branch
+CommitNotFound          commit_not_found          404 not_found   not_found            1 - graph_commit_id
+VersionNotFound         version_not_found         404 not_found   not_found            1 - branch version
 EntityNotFound          entity_not_found          404 not_found   -                    1 -
 BranchExists            branch_exists             409 conflict    conflict             1 - branch
 BranchNameClash         branch_name_clash         409 conflict    conflict             1 - branch other
@@ -105,13 +105,13 @@ def test_every_class_has_its_code_status_and_place_on_the_wire(row):
     assert (error.code, error.http_status, error.exit_code) == (code, int(status), int(exit_code))
     text = "what happened" if label == "-" else f"{label.replace('_', ' ')}: what happened"
     facts = {field: f"<{field}>" for field in fields}
-    body = {"error": text}
+    body = {"error": text, "kind": code}
     if wire_code != "-":
         body["code"] = wire_code
     if member == "conflict":
         body["conflict"] = {"code": code, **facts}
     elif member == "change_diff_refusal":
-        body[member] = {"reason": code, **facts}
+        body[member] = {"code": code, **facts}
     elif member == "merge_conflicts":
         body[member] = facts["conflicts"]
     elif member != "-":
@@ -133,8 +133,32 @@ def test_a_missing_provider_is_the_callers_fault_and_stays_so_on_the_way():
     error = pickle.loads(pickle.dumps(errors.ProviderError("no key", missing=True)))
     assert (error.http_status, error.body()) == (
         400,
-        {"error": "runtime error: no key", "code": "bad_request"},
+        {"error": "runtime error: no key", "kind": "provider", "code": "bad_request"},
     )
+
+
+def test_what_programs_decide_by_is_in_the_body():
+    broken = errors.TypeCheckError("no", hint="yes", rule="T1", query="q")
+    assert broken.body() == {
+        "error": "type error: no",
+        "kind": "type",
+        "code": "bad_request",
+        "hint": "yes",
+        "rule": "T1",
+        "query": "q",
+    }
+    assert "rule" not in errors.TypeCheckError("no", rule=None).body()
+    assert errors.ParamError("no", param="n", type="I32").body()["param"] == "n"
+    missing = errors.EntityNotFound("no", entity={"id": "x"}, snapshot="01X")
+    assert missing.body()["not_found"] == {"entity": {"id": "x"}}
+    assert "not_found" not in errors.NotFound("no", type="T").body()
+
+
+def test_a_message_can_always_be_printed():
+    error = BadRequest("there is no `x\ud800`")
+    assert str(error) == "there is no `x\\ud800`"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(BadRequest("größe ☃")) == "größe ☃"
 
 
 def test_places_and_refused_records_are_in_the_body():

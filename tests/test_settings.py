@@ -11,7 +11,7 @@ NUMBERS = {
     settings.INDEX_MIN_ROWS: (10_000, 0),
     settings.LOAD_CONCURRENCY: (8, 1),
     settings.MAINTENANCE_CONCURRENCY: (8, 1),
-    settings.SPARK_THRESHOLD_MB: (64, 0),
+    settings.SPARK_THRESHOLD_MB: (4096, 0),
     settings.CACHE_MB: (2048, 0),
     settings.MUTATION_MAX_ROWS: (None, 1),
 }

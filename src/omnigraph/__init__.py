@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph.embeddings.provider import Embedder as Embedder
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
@@ -24,9 +25,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Graph", "__version__", "at", "errors", "init", "lint", "open", "parse_schema"]
+__all__ = [
+    "Embedder",
+    "Graph",
+    "__version__",
+    "at",
+    "errors",
+    "init",
+    "lint",
+    "open",
+    "parse_schema",
+]
 
 _HOMES = {
+    "Embedder": "omnigraph.embeddings.provider",
     "Graph": "omnigraph.graph",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",

@@ -72,9 +72,9 @@ class OmniGraphError(Exception):
         missing = [name for name in self.fields if name not in details]
         if missing:
             raise TypeError(f"{type(self).__name__} needs the details {', '.join(missing)}")
-        self.message = message
+        self.message = _printable(message)
         self.details: dict[str, Any] = details
-        super().__init__(f"{self.label}: {message}" if self.label else message)
+        super().__init__(f"{self.label}: {self.message}" if self.label else self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes: by message and details, not by the text shown."""
@@ -82,11 +82,11 @@ class OmniGraphError(Exception):
 
     def body(self) -> dict[str, Any]:
         """The JSON body of this error on the wire (HTTP, and ``--json`` on the command line)."""
-        body: dict[str, Any] = {"error": str(self)}
+        body: dict[str, Any] = {"error": str(self), "kind": self.code}
         if self.wire_code is not None:
             body["code"] = self.wire_code
-        if self.wire_detail is not None:
-            body[self.wire_detail] = self._wire_fields()
+        if self.wire_detail is not None and (detail := self._wire_fields()):
+            body[self.wire_detail] = detail
         return body
 
     def diagnostic(self) -> dict[str, Any]:
@@ -95,6 +95,11 @@ class OmniGraphError(Exception):
 
     def _wire_fields(self) -> Any:
         return dict(self.details)
+
+
+def _printable(message: str) -> str:
+    """The message with lone surrogates of a name it quotes spelled out: they have no UTF-8 form."""
+    return message if message.isascii() else message.encode(errors="backslashreplace").decode()
 
 
 def _rebuilt(kind: type[OmniGraphError], message: str, details: dict[str, Any]) -> OmniGraphError:
@@ -126,8 +131,13 @@ class SourceError(OmniGraphError):
             self.add_note("\n".join(self._snippet()))
 
     def body(self) -> dict[str, Any]:
-        """The JSON body, with the place in the source."""
+        """The JSON body, with the place in the source, the rule that is broken, and the hint."""
         body = super().body()
+        if self.hint is not None:
+            body["hint"] = self.hint
+        for name in ("rule", "query"):
+            if self.details.get(name) is not None:
+                body[name] = self.details[name]
         if self.span is not None:
             body["span"] = self.span.to_json()
         return body
@@ -234,6 +244,13 @@ class ParamError(OmniGraphError):
     http_status = 400
     wire_code = "bad_request"
 
+    def body(self) -> dict[str, Any]:
+        """The JSON body, with the name of the parameter."""
+        body = super().body()
+        if "param" in self.details:
+            body["param"] = self.details["param"]
+        return body
+
 
 class InputError(OmniGraphError):
     """A record cannot be read as its declared type."""
@@ -307,6 +324,11 @@ class NotFound(OmniGraphError):
     code = "not_found"
     http_status = 404
     wire_code = "not_found"
+    wire_detail = "not_found"
+
+    def _wire_fields(self) -> Any:
+        named = ("branch", "graph_commit_id", "version", "entity")
+        return {name: self.details[name] for name in named if name in self.details}
 
 
 class BranchNotFound(NotFound):
@@ -444,7 +466,7 @@ class NoParent(Conflict):
     fields = ("graph_commit_id",)
 
     def _wire_fields(self) -> Any:
-        return {"reason": self.code, **self.details}
+        return {"code": self.code, **self.details}
 
 
 class SchemaBoundary(Conflict):
@@ -455,7 +477,7 @@ class SchemaBoundary(Conflict):
     fields = ("graph_commit_id", "type_name")
 
     def _wire_fields(self) -> Any:
-        return {"reason": self.code, **self.details}
+        return {"code": self.code, **self.details}
 
 
 class RecoveryRequired(Conflict):

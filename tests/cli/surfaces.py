@@ -22,49 +22,32 @@ from tests.conformance.expectations import only_known
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str] | None, str | None], Result]
 
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 #: Commands of the specification; those that the command line does not have yet are skipped.
-PLANNED = [
-    "alias",
-    "blob",
-    "branch",
-    "changes",
-    "check",
-    "cleanup",
-    "cluster",
-    "commit",
-    "diff",
-    "embed",
-    "ensure-indices",
-    "explain",
-    "export",
-    "graphs",
-    "ingest",
-    "init",
-    "lint",
-    "load",
-    "log",
-    "login",
-    "logout",
-    "mcp",
-    "mutate",
-    "optimize",
-    "policy",
-    "profile",
-    "queries",
-    "query",
-    "read",
-    "change",
-    "repair",
-    "schema",
-    "shell",
-    "snapshot",
-    "status",
-    "version",
-]
+PLANNED = _words("""
+alias blob branch change changes check cleanup cluster commit completion diff embed
+embed-file ensure-indices examples explain export graphs ingest init lint load log login
+logout mcp mutate optimize policy profile queries query read repair schema shell skill
+snapshot status tag ui version
+""")
 PLANNED_INNER = {
     "branch": {"create", "list", "delete", "merge"},
-    "commit": {"list", "show", "changes"},
+    "commit": {"list", "show", "changes", "revert"},
     "schema": {"show", "get", "plan", "apply"},
+}
+#: Options of the specification; a command that does not have one yet cannot run the case.
+PLANNED_OPTIONS = _words("""
+--at-time --check --delimiter --embed --encoding --if-commit --ignore-extra --map --max-rows --names
+--no-header --null --on-bad --operation-id --profile --query-string --tag --timeout
+""")
+#: What single cases need besides.
+NOT_BUILT = {
+    "status-carries-advice": "`status` gives no advice yet",
+    "query-long-name-of-inline-source": "the document of `query` has no types of its columns yet",
 }
 CASE_KEYS = [
     "id",
@@ -85,6 +68,7 @@ CASE_KEYS = [
     "expect",
     "after",
     "capture",
+    "server",
 ]
 EXPECT_KEYS = [
     "exit",
@@ -133,14 +117,18 @@ class CliCase:
 
     def missing(self) -> str | None:
         """What the case needs and the product does not have yet."""
+        if "server" in self.body:
+            return "the server is not built yet"
         for argv in self.command_lines():
             if (name := missing_command(argv)) is not None:
                 return f"the command `omnigraph {name}` is not built yet"
             if "--profile" in argv:
                 return "profiles are not built yet"
+            if (option := missing_option(argv)) is not None:
+                return f"the option {option} of `omnigraph {argv[0]}` is not built yet"
         if "home/config.yaml" in self.body.get("files", {}):
             return "operator files are not built yet"
-        return None
+        return NOT_BUILT.get(str(self))
 
 
 def cli_cases() -> list[CliCase]:
@@ -167,6 +155,15 @@ def missing_command(argv: Sequence[str]) -> str | None:
     if inner is not None and words[1:2] and words[1] not in inner:
         return " ".join(words[:2]) if words[1] in PLANNED_INNER[words[0]] else None
     return None
+
+
+def missing_option(argv: Sequence[str]) -> str | None:
+    """The planned option this line gives to a command that does not have it."""
+    command = _tree()
+    for word in argv:
+        command = getattr(command, "commands", {}).get(word, command)
+    known = {name for parameter in command.params for name in parameter.opts}
+    return next((word for word in argv if word in PLANNED_OPTIONS and word not in known), None)
 
 
 @functools.cache

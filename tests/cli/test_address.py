@@ -95,7 +95,7 @@ def test_what_is_not_built_yet_says_so(omnigraph, flag):
     assert f"{flag} is not available" in result.stderr
 
 
-@pytest.mark.parametrize("actor", ["omnigraph:recovery", " omnigraph:x", "", "  "])
+@pytest.mark.parametrize("actor", ["omnigraph:recovery", " omnigraph:x", "", "  ", "x" * 257])
 def test_actors_of_the_product_and_of_nobody_are_refused(omnigraph, graph, actor):
     result = omnigraph("branch", "create", "x", "--uri", graph, "--as", actor)
     assert result.exit == 1

@@ -331,3 +331,25 @@ def test_version_in_json_says_the_same(omnigraph, graph):
 def test_json_is_one_pretty_document(omnigraph, graph):
     text = omnigraph("branch", "list", "--uri", graph, "--json").stdout
     assert text == json.dumps({"branches": ["main"]}, indent=2) + "\n"
+
+
+def test_a_schema_without_types_is_accepted_with_a_word(omnigraph, place):
+    (place / "empty.pg").write_text("// nothing yet\n", "utf-8")
+    result = omnigraph("init", "--schema", "empty.pg", "e.omni", "--quiet")
+    assert (result.exit, result.stdout) == (0, "initialized e.omni\n")
+    assert result.stderr.count("\n") == 1
+    assert "empty.pg declares no types" in result.stderr
+    typed = omnigraph("init", "--schema", "people.pg", "p.omni", "--quiet")
+    assert (typed.exit, typed.stderr) == (0, "")
+
+
+def test_the_top_of_the_file_system_is_refused(omnigraph):
+    result = omnigraph("init", "--schema", "people.pg", "/")
+    assert result.exit == 1
+    assert "top of the file system" in result.stderr
+
+
+def test_the_long_name_of_a_query_in_place(omnigraph, graph):
+    text = "query q() { match { $p: Person } return { count($p) as n } }"
+    short = omnigraph("query", "-e", text, "--store", graph, "--json").json
+    assert omnigraph("query", "--query-string", text, "--store", graph, "--json").json == short

@@ -137,8 +137,15 @@ def test_a_full_disk_is_told_as_that(people, place, given):
 # ------------------------------------------------------------------ interruption
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_load_leaves_nothing(graph, place, number, code):
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [
+        (signal.SIGINT, 130, b"interrupted\n"),
+        (signal.SIGTERM, 143, b"ended by SIGTERM\n"),
+        (signal.SIGHUP, 129, b"ended by SIGHUP\n"),
+    ],
+)
+def test_an_interrupted_load_leaves_nothing(graph, place, number, code, told):
     scratch = place / "scratch"
     scratch.mkdir()
     process = start(
@@ -154,7 +161,7 @@ def test_an_interrupted_load_leaves_nothing(graph, place, number, code):
         select.select([], [], [], 0.02)
     process.send_signal(number)
     out, err = process.communicate()
-    assert (process.returncode, out, err) == (code, b"", b"")
+    assert (process.returncode, out, err) == (code, b"", told)
     assert list(scratch.iterdir()) == []
     assert names(place) == []
 

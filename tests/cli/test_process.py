@@ -13,6 +13,7 @@ import omnigraph as og
 from omnigraph import cli, failpoints
 from tests.cli.running import environment
 
+INSERT = 'query add() { insert Person { name: "ada" } }'
 ENGINE = {"lance", "pyarrow", "numpy", "duckdb", "pandas", "obstore", "omnigraph.graph"}
 
 
@@ -89,7 +90,7 @@ class TestExitCodes:
     def test_misused_in_json(self, fresh):
         result = fresh("snapshot", "--json", "--frobnicate")
         assert result.exit == 2
-        assert result.json.keys() == {"error", "code"}
+        assert result.json.keys() == {"error", "kind", "code"}
         assert result.json["code"] == "bad_request"
         assert "--frobnicate" in result.json["error"]
 
@@ -111,7 +112,10 @@ class TestExitCodes:
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
         assert child.returncode == 130
-        assert (out, err) == ("", "omnigraph branch create -> g.omni (direct, local)\n")
+        assert (out, err) == (
+            "",
+            "omnigraph branch create -> g.omni (direct, local)\ninterrupted\n",
+        )
         # The lock went with the process, and nothing was made.
         assert fresh("branch", "create", "y", "--uri", "g.omni").exit == 0
         assert fresh("branch", "list", "--uri", "g.omni").stdout == "main\ny\n"
@@ -140,6 +144,7 @@ class TestInternalErrors:
         assert cli.main([*broken, "--json"]) == 1
         assert json.loads(capsys.readouterr().out) == {
             "error": "internal error: ZeroDivisionError: boom",
+            "kind": "internal",
             "code": "internal",
         }
 
@@ -176,6 +181,80 @@ class TestStreams:
         assert done.returncode == 1
         assert done.stderr.count("cannot write the output") == 1
         assert "Traceback" not in done.stderr
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    @pytest.mark.parametrize("argv", [["--help"], ["branch", "--help"], ["load", "-h"]], ids=str)
+    def test_help_that_cannot_be_written_is_no_fault_of_the_product(self, place, argv):
+        with open("/dev/full", "w") as full:
+            done = self.start(place, argv, full)
+        assert done.returncode == 1
+        assert (
+            done.stderr
+            == "error: runtime error: cannot write the output: No space left on device\n"
+        )
+
+    def test_help_that_nobody_reads(self, place):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = self.start(place, ["load", "--help"], writing)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (1, "")
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    @pytest.mark.parametrize(
+        ("argv", "has_commit", "told"),
+        [
+            (
+                ["load", "--mode", "merge", "--data", "p.jsonl", "g.omni"],
+                True,
+                "is made on branch main",
+            ),
+            (
+                ["ingest", "--data", "p.jsonl", "--branch", "b", "g.omni"],
+                True,
+                "is made on branch b",
+            ),
+            (["mutate", "-e", INSERT, "--store", "g.omni", "--json"], True, "is made"),
+            (["branch", "create", "b", "--uri", "g.omni"], False, "branch b is made"),
+            (["branch", "delete", "old", "--uri", "g.omni"], False, "branch old is deleted"),
+            (["init", "--schema", "people.pg", "h.omni"], False, "the graph at h.omni is made"),
+        ],
+        ids=lambda value: value[0] if isinstance(value, list) else "",
+    )
+    def test_what_is_done_is_told_when_the_result_cannot_be(
+        self, place, graph, argv, has_commit, told
+    ):
+        (place / "p.jsonl").write_text('{"type":"Person","data":{"name":"ada"}}\n', "utf-8")
+        with og.open(place / graph) as opened:
+            opened.branches.create("old")
+        with open("/dev/full", "w") as full:
+            done = self.start(place, [*argv, "--quiet"], full)
+        assert done.returncode == 1
+        lines = [line for line in done.stderr.splitlines() if "deprecated" not in line]
+        assert len(lines) == 1
+        assert lines[0].startswith("error: runtime error: cannot write the output: ")
+        assert told in lines[0]
+        if has_commit:
+            branch = "b" if "on branch b" in told else "main"
+            with og.open(place / graph, mode="r") as opened:
+                head = opened.snapshot(branch=branch).graph_commit_id
+            assert f"commit {head} is made" in lines[0]
+
+    def test_a_commit_is_told_also_when_nobody_reads_the_result(self, place, graph):
+        reading, writing = os.pipe()
+        os.close(reading)
+        argv = ["mutate", "-e", INSERT, "--store", graph, "--quiet"]
+        done = self.start(place, argv, writing)
+        os.close(writing)
+        with og.open(place / graph, mode="r") as opened:
+            head = opened.snapshot().graph_commit_id
+        assert done.returncode == 1
+        assert done.stderr == f"nobody read the result, but commit {head} is made\n"
+
+    def test_the_text_of_a_query_is_no_flag(self, omnigraph, graph):
+        result = omnigraph("query", "-e", "--json", "--store", graph)
+        assert (result.exit, result.stdout) == (1, "")
+        assert "parse error" in result.stderr
 
     def test_names_an_encoding_cannot_carry_are_spelled_out(self, fresh):
         result = fresh("snapshot", "größe-☃.omni", "--json", env={"PYTHONIOENCODING": "ascii"})

@@ -6,7 +6,15 @@ import pytest
 
 from tests.cli import surfaces
 from tests.cli.running import Result
-from tests.cli.surfaces import CliCase, Running, at, check, cli_cases, missing_command
+from tests.cli.surfaces import (
+    CliCase,
+    Running,
+    at,
+    check,
+    cli_cases,
+    missing_command,
+    missing_option,
+)
 
 
 @pytest.mark.parametrize("case", cli_cases(), ids=str)
@@ -34,6 +42,22 @@ class TestTheRunner:
         monkeypatch.setattr(surfaces, "PLANNED", [*surfaces.PLANNED, "levitate"])
         monkeypatch.setitem(surfaces.PLANNED_INNER, "branch", {"levitate"})
         assert missing_command(argv) == missing
+
+    @pytest.mark.parametrize(
+        ("argv", "missing"),
+        [
+            (["load", "--levitate", "g.omni"], "--levitate"),
+            (["branch", "create", "x", "--levitate"], "--levitate"),
+            (["load", "--mode", "merge", "g.omni"], None),
+            (["load", "--frobnicate", "g.omni"], None),
+        ],
+    )
+    def test_a_planned_option_is_told_from_nonsense(self, argv, missing, monkeypatch):
+        monkeypatch.setattr(surfaces, "PLANNED_OPTIONS", ["--levitate", "--mode"])
+        assert missing_option(argv) == missing
+
+    def test_what_single_cases_miss_is_said_of_cases_that_exist(self):
+        assert surfaces.NOT_BUILT.keys() <= {str(case) for case in cli_cases()}
 
     @pytest.mark.parametrize(
         "expect",

@@ -414,7 +414,7 @@ def test_vectors_are_filled_from_their_text(tmp_path, monkeypatch):
         {"type": "Note", "data": {"slug": "b", "body": "x", "vec": [1, 0, 0]}},
     ]
     with og.init(tmp_path / "notes", schema) as graph:
-        with pytest.raises(ProviderError, match="GEMINI_API_KEY"):
+        with pytest.raises(ProviderError, match="embedder=…"):
             graph.load(records)
         assert len(graph.commits.list()) == 1
         monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")

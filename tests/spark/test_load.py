@@ -163,6 +163,25 @@ def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, loa
     assert found == {"early": 40, "late": 21, "never": 0, "number45": 0}
 
 
+def test_the_result_says_why_spark_ran_where_the_call_does_not(graph, spark, monkeypatch):
+    assert graph.load([person("a")], spark=spark).note is None
+    assert graph.load([person("a")], engine="spark").note is None
+    monkeypatch.setenv("OMNIGRAPH_SPARK_THRESHOLD_MB", "0")
+    large = graph.load([person("a")])
+    assert large.engine == "spark"
+    assert large.note.startswith(
+        "this load ran on Spark: the input has 0.0 MB, more than the 0 of "
+    )
+    assert "OMNIGRAPH_SPARK_THRESHOLD_MB" in large.note
+    monkeypatch.undo()
+    monkeypatch.setenv("OMNIGRAPH_SPARK_MASTER", spark.sparkContext.master)
+    named = graph.load([person("a")])
+    assert (named.engine, named.note) == (
+        "spark",
+        "this load ran on Spark: OMNIGRAPH_SPARK_MASTER is set",
+    )
+
+
 class TestChoice:
     """Which engine runs; no test here starts Spark."""
 
@@ -176,7 +195,15 @@ class TestChoice:
     def test_small_input_is_local_even_beside_a_running_session(self, graph):
         result = self.load(graph)
         assert (result.engine, result.note) == ("local", None)
-        assert "note" not in result.to_json()
+        assert result.to_json()["note"] is None
+
+    @pytest.mark.parametrize(("megabytes", "engine"), [(4096, "local"), (4097, "asked for Spark")])
+    def test_from_4096_mb_on_auto_asks_for_spark(self, graph, monkeypatch, megabytes, engine):
+        monkeypatch.setattr(
+            "omnigraph.pipeline.inputs.LoadInput.size", property(lambda _: megabytes * 1_000_000)
+        )
+        result = self.load(graph)
+        assert ("local" if result.note is None else "asked for Spark") == engine
 
     @pytest.mark.parametrize(
         ("variable", "value"),
@@ -189,6 +216,12 @@ class TestChoice:
         assert result.note == "this load ran on the local engine: there is no Java"
         assert result.to_json()["note"] == result.note
         assert self.load(graph, engine="local").note is None
+
+    def test_without_java_auto_is_local_whoever_named_a_master(self, graph):
+        for options in ({"spark_master": "local[1]"}, {"spark_conf": {"spark.app.name": "x"}}):
+            result = self.load(graph, **options)
+            assert result.engine == "local"
+            assert result.note == "this load ran on the local engine: there is no Java"
 
     def test_spark_is_refused_where_it_cannot_run_and_settings_where_it_is_not_asked(self, graph):
         for options in ({"engine": "spark"}, {"engine": "spark", "spark_master": "local[1]"}):

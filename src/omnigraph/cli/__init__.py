@@ -11,5 +11,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from omnigraph.cli.process import run
     except KeyboardInterrupt:  # before anything that says so is there
+        if sys.stderr is not None:
+            sys.stderr.write("interrupted\n")
         return 130
     return run(list(sys.argv[1:] if argv is None else argv))

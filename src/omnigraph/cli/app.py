@@ -23,7 +23,7 @@ from omnigraph.cli.commands import (
 )
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
-from omnigraph.cli.register import take_flags
+from omnigraph.cli.register import HelpingGroup, take_flags
 
 ABOUT = "A typed property graph that branches, merges and time-travels like Git."
 MODULES = (
@@ -45,6 +45,7 @@ MODULES = (
 def build() -> typer.Typer:
     """The whole command line."""
     app = typer.Typer(
+        cls=HelpingGroup,
         help=ABOUT,
         add_completion=False,
         rich_markup_mode=None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.cli.address import Address, resolve
 from omnigraph.cli.command import Command, Flags
 from omnigraph.cli.consent import require_consent
-from omnigraph.cli.output import note, put, put_json
+from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json
+from omnigraph.manifest.actors import checked_actor
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -25,8 +26,7 @@ class Call:
     @property
     def actor(self) -> str | None:
         """Who asks for the change, if the call says so."""
-        actor = self.flags.as_actor
-        return actor.strip() if actor is not None else None
+        return checked_actor(self.flags.as_actor, "--as")
 
     def address(self, uri: str | None) -> Address:
         """The graph of this call; a writing command first says where it is about to write."""
@@ -47,8 +47,26 @@ class Call:
             address.uri, mode="rw" if self.command.writes else "r", actor=self.actor
         )
 
-    def answer(self, document: Any, text: str | Callable[[], None]) -> None:
-        """Write the result: the document with `--json`, else what people read."""
+    def answer(
+        self, document: Any, text: str | Callable[[], None], made: str | None = None
+    ) -> None:
+        """Write the result: the document with `--json`, else what people read.
+
+        ``made`` is what the command has changed. It is done whether or not the result can be
+        written, so that is said where it cannot.
+        """
+        try:
+            self._put(document, text)
+        except OutputLost as lost:
+            if made is None:
+                raise
+            raise OutputLost(f"{lost.message}, but {made}: do not run the command again") from None
+        except ReaderGone:
+            if made is not None:
+                note(f"nobody read the result, but {made}")
+            raise
+
+    def _put(self, document: Any, text: str | Callable[[], None]) -> None:
         if self.flags.json:
             put_json(document)
         elif callable(text):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from omnigraph.errors import BadRequest
+from omnigraph.manifest.actors import checked_actor
 
 Capability = Literal["any", "direct", "local"]
 
-RESERVED_ACTORS = "omnigraph:"
 NOT_YET = ("server", "cluster", "graph", "profile")
 SCOPE_FLAGS = ("store", *NOT_YET, "as_actor")
 
@@ -90,7 +90,7 @@ def refuse_unusable(command: Command, flags: Flags) -> None:
                 "the graph's storage",
                 flag=flag,
             )
-    _check_actor(flags.as_actor)
+    checked_actor(flags.as_actor, "--as")
 
 
 def _spelled(name: str) -> str:
@@ -107,16 +107,3 @@ def _advice(command: Command, name: str) -> str:
     if name == "server":
         return f"it opens the graph's storage itself; pass {instead}"
     return f"it works on the storage of one graph; pass {instead}"
-
-
-def _check_actor(actor: str | None) -> None:
-    if actor is None:
-        return
-    if not actor.strip():
-        raise BadRequest("--as is empty; give the name of an actor, or leave it out")
-    if actor.strip().startswith(RESERVED_ACTORS):
-        raise BadRequest(
-            f"actors that start with `{RESERVED_ACTORS}` are those of the product itself; choose "
-            f"another name than `{actor.strip()}` for --as",
-            actor=actor.strip(),
-        )

@@ -5,9 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 from omnigraph.errors import StorageError
+
+WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
+"""Whether the command in hand was given `--json`, as the argument parser found."""
+
+
+class OutputLost(StorageError):
+    """Stdout takes no more: a full disk, or it is closed."""
 
 
 class ReaderGone(Exception):
@@ -18,14 +26,14 @@ def put(text: str) -> None:
     """Write a result to stdout, ending in a newline. It is out, or the command has failed."""
     stream = sys.stdout
     if stream is None:  # the process was started with stdout closed
-        raise StorageError("cannot write the output: stdout is closed")
+        raise OutputLost("cannot write the output: stdout is closed")
     try:
         stream.write(text if text.endswith("\n") else f"{text}\n")
         stream.flush()
     except BrokenPipeError:
         raise ReaderGone from None
     except OSError as error:
-        raise StorageError(f"cannot write the output: {error.strerror or error}") from error
+        raise OutputLost(f"cannot write the output: {error.strerror or error}") from error
 
 
 def put_json(document: Any) -> None:

@@ -6,6 +6,7 @@
 | 1 | the operation failed |
 | 2 | the argument parser found a fault |
 | 4 | a compare-and-swap was lost |
+| 129 | the terminal is gone (SIGHUP) |
 | 130 | interrupted |
 | 143 | asked to end (SIGTERM) |
 """
@@ -20,13 +21,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from omnigraph.cli.output import ReaderGone, accept_every_character, note, put, put_json
+from omnigraph.cli.output import (
+    WANTS_JSON,
+    OutputLost,
+    ReaderGone,
+    accept_every_character,
+    note,
+    put,
+    put_json,
+)
 from omnigraph.errors import BadRequest, OmniGraphError, SourceError
 
 FAILED = 1
 INTERRUPTED = 130
-TERMINATED = 143
+SIGNALLED = 128
+"""An exit code above this tells which signal ended the process."""
 PROGRAM = "omnigraph"
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 VERSION = (["version"], ["-v"], ["--version"])
 PAIRS = ("--node", "--edge")
 
@@ -34,26 +45,32 @@ PAIRS = ("--node", "--edge")
 class Terminated(BaseException):
     """The system asks the process to end, which unwinds it: temporary files go, locks are freed."""
 
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return the exit code; nothing but that leaves here."""
     accept_every_character()
-    as_json = "--json" in arguments
+    WANTS_JSON.set(False)
     try:
         try:
             with _unwinding():
-                return _dispatch(arguments, as_json)
+                return _dispatch(arguments)
         except OmniGraphError as error:
             report(error)
-            return _answered(error, as_json)
+            return _answered(error, WANTS_JSON.get())
         except ReaderGone:
             raise
         except Exception as error:  # noqa: BLE001 - the last line before a person sees a traceback
-            return _answered(_unexpected(error), as_json)
+            return _answered(_unexpected(error), WANTS_JSON.get())
     except KeyboardInterrupt:
+        note("interrupted")
         return INTERRUPTED
-    except Terminated:
-        return TERMINATED
+    except Terminated as ended:
+        note(f"ended by {signal.Signals(ended.number).name}")
+        return SIGNALLED + ended.number
     except ReaderGone:
         # What is still buffered has no reader either; without this the interpreter would say so.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -62,19 +79,26 @@ def run(arguments: list[str]) -> int:
 
 @contextmanager
 def _unwinding() -> Iterator[None]:
-    """Let SIGTERM raise; without this the process would be gone with everything where it lies."""
+    """Let the signals that end a process raise, so that it does not leave everything as it lies."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def end(*_: object) -> NoReturn:
-        raise Terminated
+    def end(number: int, _: object) -> NoReturn:
+        raise Terminated(number)
 
-    before = signal.signal(signal.SIGTERM, end)
+    # What is ignored stays so: under nohup a terminal may go. What Python did not set has no handler.
+    kept = (signal.SIG_IGN, None)
+    before = {
+        number: handler for number in ENDING if (handler := signal.getsignal(number)) not in kept
+    }
     try:
+        for number in before:
+            signal.signal(number, end)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def report(error: OmniGraphError) -> None:
@@ -82,7 +106,7 @@ def report(error: OmniGraphError) -> None:
     note(f"error: {error.render() if isinstance(error, SourceError) else error}")
 
 
-def _dispatch(arguments: list[str], as_json: bool) -> int:
+def _dispatch(arguments: list[str]) -> int:
     if arguments in VERSION:
         # Before the argument parser is loaded, which takes longer than the answer.
         from omnigraph.cli.product import version_text
@@ -99,7 +123,10 @@ def _dispatch(arguments: list[str], as_json: bool) -> int:
         command = get_command(build())
         code = command.main(_joined(arguments), prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
-        return _misused(error.format_message(), error.exit_code, as_json)
+        # Where the parser gave up, nothing better tells whether JSON is wanted.
+        return _misused(error.format_message(), error.exit_code, "--json" in arguments)
+    if code == INTERRUPTED:  # the argument parser caught it
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
@@ -126,9 +153,9 @@ def _answered(error: OmniGraphError, as_json: bool) -> int:
     if as_json:
         try:
             put_json(error.body())
-        except OmniGraphError as failure:
-            if str(failure) != str(error):  # That there is no output is told once.
-                report(failure)
+        except OutputLost as lost:
+            if not isinstance(error, OutputLost):  # That there is no output is told once.
+                report(lost)
     return error.exit_code
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, refuse_unusable
+from omnigraph.cli.output import WANTS_JSON, put
 
 Function = Callable[..., None]
 
@@ -53,6 +55,32 @@ FLAG_NAMES = tuple(field.name for field in fields(Flags))
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
+class HelpingCommand(TyperCommand):
+    """A command whose help is written like any other result."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option, which tells a full disk from a fault of the product."""
+        return _written(super().get_help_option(ctx))
+
+
+class HelpingGroup(TyperGroup):
+    """A group whose help is written like any other result."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option, which tells a full disk from a fault of the product."""
+        return _written(super().get_help_option(ctx))
+
+
+def _written(option: Any) -> Any:
+    def show(context: typer.Context, _: object, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            put(context.get_help())
+            context.exit()
+
+    option.callback = show
+    return option
+
+
 def add(
     app: typer.Typer, command: Command, function: Function, *, alias: str | None = None
 ) -> None:
@@ -61,15 +89,16 @@ def add(
     def run(context: typer.Context, **given: Any) -> None:
         flags = Flags(**{name: given.pop(name) for name in FLAG_NAMES})
         call = Call(command, _inherited(context).then(flags))
+        WANTS_JSON.set(call.flags.json)
         refuse_unusable(command, call.flags)
         function(call, **given)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     _sign(run, [CONTEXT, *own, *(_offered(parameter, command) for parameter in SHARED)])
     run.__doc__ = function.__doc__
-    app.command(command.word)(run)
+    app.command(command.word, cls=HelpingCommand)(run)
     if alias is not None:
-        app.command(alias, hidden=True)(run)
+        app.command(alias, cls=HelpingCommand, hidden=True)(run)
 
 
 def _offered(parameter: inspect.Parameter, command: Command) -> inspect.Parameter:
@@ -84,7 +113,7 @@ def _offered(parameter: inspect.Parameter, command: Command) -> inspect.Paramete
 
 def group(app: typer.Typer, name: str, about: str) -> typer.Typer:
     """A group of commands under one word."""
-    inner = typer.Typer(name=name, help=about)
+    inner = typer.Typer(name=name, help=about, cls=HelpingGroup)
     take_flags(inner)
     app.add_typer(inner)
     return inner

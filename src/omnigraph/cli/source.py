@@ -20,7 +20,10 @@ QueryOption = Annotated[
     str | None, typer.Option("--query", metavar="FILE", help="The queries (.gq); - reads stdin.")
 ]
 InlineOption = Annotated[
-    str | None, typer.Option("-e", metavar="TEXT", help="The query itself, instead of a file.")
+    str | None,
+    typer.Option(
+        "-e", "--query-string", metavar="TEXT", help="The query itself, instead of a file."
+    ),
 ]
 ParamsOption = Annotated[
     str | None, typer.Option("--params", metavar="JSON", help="The parameters, a JSON object.")

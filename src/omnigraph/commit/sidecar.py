@@ -134,10 +134,12 @@ def sidecar_of(write: Write, graph_id: str, forks: set[str], held: HeldLocks) ->
 
 
 def write_sidecar(space: Workspace, sidecar: Sidecar) -> None:
-    """Phase A."""
+    """Phase A. What could not be read back is not written: it would stop every later writer."""
+    text = sidecar.to_text()
+    _check_readable(sidecar, text)
     failpoints.hit(SIDECAR_WRITE)
     try:
-        space.store.write_text_if_absent(sidecar.name, sidecar.to_text())
+        space.store.write_text_if_absent(sidecar.name, text)
     except AlreadyExists:
         raise
     except StorageError:
@@ -145,6 +147,20 @@ def write_sidecar(space: Workspace, sidecar: Sidecar) -> None:
         with contextlib.suppress(StorageError):
             space.store.delete(sidecar.name)
         raise
+
+
+def _check_readable(sidecar: Sidecar, text: str) -> None:
+    try:
+        text.encode()
+        fits = read_sidecar(sidecar.name, text) == sidecar
+    except (CorruptSidecar, UnicodeEncodeError):
+        fits = False
+    if not fits:
+        raise StorageError(
+            f"the plan of operation {sidecar.operation_id} cannot be written down for recovery, so "
+            "nothing was changed; this is a bug in omnigraph, please report it",
+            operation_id=sidecar.operation_id,
+        )
 
 
 def delete_sidecar(space: Workspace, sidecar: Sidecar) -> None:

@@ -1,4 +1,4 @@
-"""Which provider turns text into vectors, chosen by the environment when it is first needed."""
+"""What turns text into vectors: the caller's embedder, or the mock that the environment asks for."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def resolve_embedder(configured: Embedder | None) -> Embedder | None:
 
 
 def required_embedder(configured: Embedder | None, place: str) -> Embedder:
-    """An embedder, or the error that names what to set."""
+    """An embedder, or the error that says how to give one."""
     embedder = resolve_embedder(configured)
     if embedder is None:
         raise ProviderError(
-            f"{place} needs an embedding provider and none is configured; set OPENROUTER_API_KEY or "
-            "OPENAI_API_KEY, or GEMINI_API_KEY",
+            f"{place} needs an embedder and none is given; open the graph from Python with "
+            "omnigraph.open(embedder=…), or for trying things out set OMNIGRAPH_EMBEDDINGS_MOCK=1",
             missing=True,
         )
     return embedder

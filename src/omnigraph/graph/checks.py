@@ -22,8 +22,7 @@ def check_place(space: Workspace) -> None:
     recorded, actual = space.manifest.state(MAIN).head.root, space.root.canonical
     if recorded != actual and space.manifest.branches():
         raise GraphMoved(
-            f"the graph at {actual} has branches and was made at {recorded}; move it back, or copy it "
-            "by export and load",
+            f"the graph at {actual} has branches and was made at {recorded}; move it back there",
             recorded=recorded,
             actual=actual,
         )

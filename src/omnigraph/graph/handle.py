@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest
 from omnigraph.graph import reads
+from omnigraph.graph.arguments import (
+    check_spark,
+    checked_progress,
+    checked_rejects,
+    checked_retries,
+)
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.parts import Branches, Commits, Schema
 from omnigraph.graph.plans import Plans
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
+from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.handle import Manifest
 from omnigraph.manifest.migrations import stamp_of
@@ -77,13 +84,11 @@ class Graph:
         root: Root,
         mode: Mode,
         actor: str | None = None,
-        policy: object = None,
         embedder: Embedder | None = None,
     ) -> None:
         self.root = root
         self.mode = mode
-        self.actor = actor
-        self.policy = policy
+        self.actor = checked_actor(actor)
         self.embedder = embedder
         self.store = ObjectStore.open(root)
         self.locks = LockManager(root)
@@ -170,6 +175,10 @@ class Graph:
         self.ensure_open()
         if self.mode != "rw":
             raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
+
+    def _who(self, actor: object) -> str | None:
+        """Who asks: the call's actor, else the handle's."""
+        return self.actor if actor is None else checked_actor(actor)
 
     def snapshot(
         self,
@@ -268,30 +277,29 @@ class Graph:
         unknown = sorted(set(options) - set(LoadOptions.__annotations__))
         if unknown:
             raise TypeError(f"a load takes no {', '.join(unknown)}")
-        engine = EngineChoice(
-            options.get("engine", "auto"),
-            options.get("spark"),
-            options.get("spark_master"),
-            options.get("spark_conf"),
-        )
-        actor, rejects = options.get("actor"), options.get("rejects")
+        master, conf = options.get("spark_master"), options.get("spark_conf")
+        check_spark(master, conf)
+        engine = EngineChoice(options.get("engine", "auto"), options.get("spark"), master, conf)
+        who, rejects = self._who(options.get("actor")), checked_rejects(options.get("rejects"))
+        progress = checked_progress(options.get("progress"))
+        retries = checked_retries(options.get("retries"))
         from_branch = options.get("from_branch")
         with scratch() as spool:
-            inputs = LoadInput(spool)
-            gather(inputs)
             heal(self.space)
             ir_hash, catalog = self.schema.pinned()
+            inputs = LoadInput(spool, catalog)
+            gather(inputs)
             request = LoadRequest(
                 inputs,
                 options.get("mode", "merge"),
                 trimmed(options.get("branch", MAIN)),
                 None if from_branch is None else trimmed(from_branch),
-                actor if actor is not None else self.actor,
+                who,
                 options.get("if_commit"),
-                options.get("retries"),
-                None if rejects is None else Path(rejects),
+                retries,
+                rejects,
                 self.embedder,
-                options.get("progress"),
+                progress,
                 ir_hash,
                 engine,
             )
@@ -326,8 +334,9 @@ class Graph:
             plan = self.plans.mutation(catalog, text, name, filename)
             return Checked(catalog, ir_hash, plan, bind(plan.params, params))
 
-        who = actor if actor is not None else self.actor
-        request = Request(check, target, who, if_commit, retries, self.embedder)
+        request = Request(
+            check, target, self._who(actor), if_commit, checked_retries(retries), self.embedder
+        )
         return mutate(self.space, request)
 
     def ensure_indices(
@@ -344,8 +353,7 @@ class Graph:
         from omnigraph.pipeline.jobs import ensure_indices_on
 
         self.ensure_writable()
-        who = actor if actor is not None else self.actor
-        catalog = self.schema.catalog
+        who, catalog = self._who(actor), self.schema.catalog
         return ensure_indices_on(engine, self.space, catalog, trimmed(branch), who)
 
     def status(self) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyInitialised, BadRequest
+from omnigraph.graph.arguments import check_embedder, check_policy
 from omnigraph.graph.checks import probe
 from omnigraph.graph.handle import Graph, Mode
 from omnigraph.language import read_source
+from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
 from omnigraph.manifest.snapshot import Target
@@ -24,18 +26,28 @@ if TYPE_CHECKING:
 
 
 def init(
-    uri: str | Path, schema: str | Path, *, actor: str | None = None, force: bool = False
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    actor: str | None = None,
+    policy: object = None,
+    embedder: Embedder | None = None,
+    force: bool = False,
 ) -> Graph:
     """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
 
     ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
+    The other arguments are those of ``open``.
     """
     from omnigraph.lang.schema import Catalog, compile_schema
 
+    checked_actor(actor)
+    check_policy(policy)
+    check_embedder(embedder)
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
-    _refuse_file(root)
+    _refuse_unusable(root)
     store = ObjectStore.open(root)
     _refuse_existing(root, store, force)
     probe(store)
@@ -46,13 +58,19 @@ def init(
         catalog = Catalog.of(ir)
         create_manifest(root, row, first_tables(catalog))
         write_mirrors(store, row)
-    return open(uri, actor=actor)
+    return open(uri, actor=actor, embedder=embedder)
 
 
-def _refuse_file(root: Root) -> None:
+def _refuse_unusable(root: Root) -> None:
+    """Refuse the top of a file system, and what is below a file."""
     if not root.is_local:
         return
     path = Path(root.path)
+    if path.parent == path:
+        raise BadRequest(
+            f"{path} is the top of the file system, and a graph has a directory to itself; choose "
+            "one below it"
+        )
     there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
     if not there.is_dir():
         raise BadRequest(
@@ -81,10 +99,16 @@ def open(
     policy: object = None,
     embedder: Embedder | None = None,
 ) -> Graph:
-    """Open a graph. ``"rw"`` checks and repairs what it must; ``"r"`` never writes anything."""
+    """Open a graph. ``"rw"`` checks and repairs what it must; ``"r"`` never writes anything.
+
+    ``actor`` is recorded by the commits of calls that name none. ``embedder`` makes the vectors of
+    ``@embed`` properties and of searches by text. Policies are not built: any ``policy`` is refused.
+    """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
-    graph = Graph(Root.parse(uri), mode, actor, policy, embedder)
+    check_policy(policy)
+    check_embedder(embedder)
+    graph = Graph(Root.parse(uri), mode, actor, embedder)
     graph.check()
     if mode == "rw":
         from omnigraph.commit.heal import sweep

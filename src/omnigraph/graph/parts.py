@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import commits, refs
+from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.rows import GraphCommit, SchemaRow
@@ -28,7 +29,7 @@ class Branches:
         self,
         name: str,
         from_: str | Target = MAIN,
-        actor: str | None = None,  # noqa: ARG002 - part of the fixed signature
+        actor: str | None = None,
     ) -> refs.BranchCreated:
         """Make a branch at the head of another one. No data is copied and no commit is made.
 
@@ -37,6 +38,7 @@ class Branches:
         from omnigraph.write.branches import create_branch
 
         self._graph.ensure_writable()
+        checked_actor(actor)
         return create_branch(self._graph.space, name, from_)
 
     def list(self) -> list[str]:
@@ -47,12 +49,13 @@ class Branches:
     def delete(
         self,
         name: str,
-        actor: str | None = None,  # noqa: ARG002 - part of the fixed signature
+        actor: str | None = None,
     ) -> None:
-        """Remove a branch and its commits; not undoable."""
+        """Remove a branch and its commits; not undoable. ``actor`` is who asks."""
         from omnigraph.write.branches import delete_branch
 
         self._graph.ensure_writable()
+        checked_actor(actor)
         delete_branch(self._graph.space, name)
 
 

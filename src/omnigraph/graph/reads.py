@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.clock import now_us
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
@@ -14,7 +15,6 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.create import now_us
 from omnigraph.manifest.handle import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.profile import Profile, Profiled, timed

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import omnigraph
-from omnigraph import failpoints
+from omnigraph import clock, failpoints
 from omnigraph.errors import AlreadyInitialised, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest import rows
@@ -29,14 +28,12 @@ AFTER_MANIFEST = failpoints.declare("init.after_manifest")
 
 def new_commit_id() -> str:
     """A fresh ULID."""
-    from ulid import ULID
-
-    return str(ULID())
+    return clock.new_ulid()
 
 
 def now_us() -> int:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1000
+    """Microseconds since the epoch, to be stored."""
+    return clock.stamp_us()
 
 
 @dataclass(frozen=True, slots=True)

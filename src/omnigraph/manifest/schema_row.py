@@ -85,7 +85,7 @@ def settle_mirrors(store: ObjectStore, row: SchemaRow) -> None:
         return
     raise SchemaConflict(
         f"{layout.SCHEMA_SOURCE} was edited and no longer means the accepted schema; undo the edit, "
-        "or apply the new text with schema apply",
+        "or delete the file, and it is written again",
         file=layout.SCHEMA_SOURCE,
     )
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.snapshot import Target
+from omnigraph.pipeline.ends import check_ends
 
 Entity = NodeType | EdgeType
 
@@ -91,7 +93,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         trimmed(given.get("branch", MAIN)),
         _ends(given),
         merge,
-        given.get("actor"),
+        checked_actor(given.get("actor")),
     )
 
 
@@ -131,7 +133,9 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _ends(given: Mapping[str, str]) -> Ends:
-    return Ends(given.get("from_col", "from"), given.get("to_col", "to"))
+    ends = Ends(given.get("from_col", "from"), given.get("to_col", "to"))
+    check_ends(ends.source, ends.target)
+    return ends
 
 
 def find_type(catalog: Catalog, name: str) -> Entity:

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from omnigraph.clock import now_us
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError, did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Property
-from omnigraph.manifest.create import now_us
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.pipeline.datasource import Ends, Entity, ReadOptions, end_columns
 from omnigraph.read.numbers import MIRRORED

@@ -17,11 +17,11 @@ BYTES_PER_MB = 1_000_000
 
 
 def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
-    """The engine of a load, and where it is not the one to be expected, why.
+    """The engine of a load, and a sentence on why it is that one where nobody asked for it.
 
     ``auto`` is Spark when a session or a master was given, when a frame is Spark's, and when the
-    input is large. Without Java it is local, whatever the input; so it is when Spark does not start,
-    unless the caller said which Spark to use.
+    input is large. Where Spark cannot start it is local, whatever the input; only ``spark`` fails
+    then. A session that was given and cannot be used is refused in any case.
     """
     from omnigraph.runner.session import spark_problem
 
@@ -36,27 +36,42 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
                 "leave it out, or load with engine `spark`"
             )
         return LocalEngine(), None
-    if choice.engine == "auto" and not configured and not _calls_for_spark(request):
-        return LocalEngine(), None
     given = choice.spark if choice.spark is not None else request.inputs.spark_session()
+    if given is not None and (choice.master is not None or choice.conf):
+        raise BadRequest(
+            "a master or settings of Spark were given beside a session, which has its own; leave "
+            "them out, or the session"
+        )
+    is_asked = choice.engine == "spark" or configured or given is not None
+    reason = None if is_asked else _calls_for_spark(request)
+    if not is_asked and reason is None:
+        return LocalEngine(), None
     problem = None if given is not None else spark_problem()
     if problem is not None and choice.engine == "spark":
         raise BadRequest(f"{problem}; `engine=local` works without")
     if problem is None:
         try:
-            return _spark_engine(choice, given), None
+            engine = _spark_engine(choice, given)
         except OmniGraphError as failure:
-            if choice.engine == "spark" or configured or given is not None:
+            if choice.engine == "spark" or given is not None:
                 raise
             problem = failure.message.partition("\n")[0]
+        else:
+            return engine, None if reason is None else f"this load ran on Spark: {reason}"
     return LocalEngine(), f"this load ran on the local engine: {problem}"
 
 
-def _calls_for_spark(request: LoadRequest) -> bool:
-    inputs = request.inputs
-    if settings.SPARK_MASTER.get() is not None or inputs.spark_session() is not None:
-        return True
-    return inputs.size > settings.SPARK_THRESHOLD_MB.get() * BYTES_PER_MB
+def _calls_for_spark(request: LoadRequest) -> str | None:
+    """What speaks for Spark, of which the call itself says nothing; None when nothing does."""
+    if settings.SPARK_MASTER.get() is not None:
+        return f"{settings.SPARK_MASTER.variable} is set"
+    size, threshold = request.inputs.size, settings.SPARK_THRESHOLD_MB.get()
+    if size <= threshold * BYTES_PER_MB:
+        return None
+    return (
+        f"the input has {size / BYTES_PER_MB:,.1f} MB, more than the {threshold} of "
+        f"{settings.SPARK_THRESHOLD_MB.variable}"
+    )
 
 
 def _spark_engine(choice: EngineChoice, given: SparkSession | None) -> Engine:

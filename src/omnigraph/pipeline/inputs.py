@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.pipeline.batches import Piece
+from omnigraph.pipeline.ends import check_ends
 from omnigraph.pipeline.frames import frame_sources
 from omnigraph.pipeline.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources import Given, Source, json_sources
@@ -27,18 +28,23 @@ Find = Callable[[Catalog], NodeType | EdgeType]
 
 
 class LoadInput:
-    """What a load reads. Each call adds; records keep the order in which they were added."""
+    """What a load reads. Each call adds; records keep the order in which they were added.
 
-    def __init__(self, spool: Path) -> None:
+    With a ``catalog``, values of Python that JSON has no word for are refused where their property
+    takes none of their kind.
+    """
+
+    def __init__(self, spool: Path, catalog: Catalog | None = None) -> None:
         self.sources: list[Source] = []
         self._spool = spool
+        self._catalog = catalog
         self._parts: list[Part] = []
         self._named: list[Find] = []
         self._frames: list[Any] = []
 
     def json(self, given: Given | Iterable[Given]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
-        return self._lines(json_sources(given, self._folder()))
+        return self._lines(json_sources(given, self._folder(), self._catalog))
 
     def stream(self, stream: BinaryIO, name: str) -> LoadInput:
         """Add JSON lines that can be read only once; they are put on disk first."""
@@ -72,7 +78,8 @@ class LoadInput:
     def edges(
         self, type_name: str, frame: Any, from_col: str = "from", to_col: str = "to"
     ) -> LoadInput:
-        """Add a frame (or files of frames) of one edge type."""
+        """Add a frame (or files of frames) of one edge type; two columns hold the ids of its ends."""
+        check_ends(from_col, to_col)
         return self._frame(lambda catalog: _edge(catalog, type_name), frame, from_col, to_col)
 
     def _frame(

@@ -103,7 +103,14 @@ def load(
 
 def _refuse_early(space: Workspace, request: LoadRequest) -> None:
     """What can be seen before anything is read, which may take long."""
-    there = request.branch in refs.list_refs(space.manifest)
+    live = refs.list_refs(space.manifest)
+    there = request.branch in live
+    if request.from_branch is not None and request.from_branch not in live:
+        raise BranchNotFound(
+            f"there is no branch `{request.from_branch}` to load from; name a live one with "
+            "from_branch (--from), or leave it out",
+            branch=request.from_branch,
+        )
     if not there and request.from_branch is None:
         raise BranchNotFound(
             f"there is no branch `{request.branch}`; make it first, or let the load make it with "

@@ -148,6 +148,11 @@ def open_plain(
     Only an uncompressed location can be sought in.
     """
     with readable(name, compression), location.open() as stream:
+        if compression is not None and location.size() == 0:
+            raise InputError(
+                f'"{name}" is empty, and so not {compression} data; check that it is whole',
+                source=name,
+            )
         if compression is None:
             yield stream
         elif compression == "gzip":

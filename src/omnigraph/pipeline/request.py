@@ -80,7 +80,7 @@ class LoadResult:
     embeddings_pending: int = 0
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
-    """Why the engine is not the one that was to be expected."""
+    """Why that engine ran, where nobody asked for it."""
 
     @property
     def total_rows(self) -> int:
@@ -103,5 +103,5 @@ class LoadResult:
             "embeddings_pending": self.embeddings_pending,
             "timings": self.timings,
             "commit": self.commit.to_json(),
-            **({} if self.note is None else {"note": self.note}),
+            "note": self.note,
         }

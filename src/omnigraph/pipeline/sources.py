@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from omnigraph.errors import BadRequest
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.pipeline.locations import (
     Compression,
     InMemory,
@@ -71,7 +72,9 @@ class Found(NamedTuple):
     size: int
 
 
-def json_sources(given: Given | Iterable[Given], spool: Path) -> list[Source]:
+def json_sources(
+    given: Given | Iterable[Given], spool: Path, catalog: Catalog | None = None
+) -> list[Source]:
     """The sources of JSON lines that a call names.
 
     A string is a path, a glob or a URI, never data. Of a directory every file of ``JSON_LINES`` is
@@ -86,7 +89,7 @@ def json_sources(given: Given | Iterable[Given], spool: Path) -> list[Source]:
             found.append(Found("<bytes>", InMemory(item), len(item)))
         else:
             path = spool / f"records-{len(found)}.jsonl"
-            spool_records(item, path)
+            spool_records(item, path, catalog)
             found.append(Found("<records>", LocalFile(str(path)), path.stat().st_size))
     return [
         Source(index, name, location, size, compression_of(name))

@@ -9,15 +9,16 @@ from __future__ import annotations
 import base64
 import errno
 import json
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.errors import InputError, StorageError
-from omnigraph.types import ExternalBlob, blob_to_text
+from omnigraph.lang.schema.catalog import Catalog, EntityType
+from omnigraph.storage.scratch import scratch_directory
+from omnigraph.types import ExternalBlob, Scalar, blob_to_text
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -26,7 +27,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def scratch() -> Iterator[Path]:
     """A directory that lasts as long as the block; a disk without room for it is told as that."""
     try:
-        made = tempfile.TemporaryDirectory(prefix="omnigraph-")
+        made = scratch_directory()
     except OSError as error:
         raise _no_scratch(error) from error
     with made as directory:
@@ -45,44 +46,116 @@ def _no_scratch(error: OSError) -> StorageError:
     )
 
 
-def spool_records(records: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Write one line per record. Dates, bytes and blobs become the text that loads as them."""
+def spool_records(
+    records: Iterable[Mapping[str, Any]], path: Path, catalog: Catalog | None = None
+) -> None:
+    """Write one line per record. Dates, bytes and blobs become the text that loads as them.
+
+    That text would also fit a String, so with a ``catalog`` they are refused where the property takes
+    no value of their kind.
+    """
+    writer = _Lines(catalog)
     with path.open("wb") as out:
         for number, record in enumerate(records, start=1):
-            out.write(_line(record, number))
+            out.write(writer.line(record, number))
 
 
-def _line(record: Mapping[str, Any], number: int) -> bytes:
-    try:
+class _Lines:
+    """Records as lines of JSON."""
+
+    def __init__(self, catalog: Catalog | None) -> None:
+        self._catalog = catalog
+        self._has_worded = False
+        self._compact = json.JSONEncoder(
+            ensure_ascii=False, separators=(",", ":"), default=self._plain
+        )
+        # A lone surrogate has no bytes; escaped, it reaches the reader, which can say where it is.
+        self._escaped = json.JSONEncoder(separators=(",", ":"), default=self._plain)
+
+    def line(self, record: Mapping[str, Any], number: int) -> bytes:
+        self._has_worded = False
         try:
-            return _COMPACT.encode(dict(record)).encode() + b"\n"
-        except UnicodeEncodeError:
-            return _ESCAPED.encode(dict(record)).encode() + b"\n"
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"record {number} cannot be written as JSON: {error}; use strings, numbers, booleans, "
-            "dates, bytes, lists and dicts",
-            record=number,
-        ) from None
+            try:
+                line = self._compact.encode(dict(record)).encode()
+            except UnicodeEncodeError:
+                line = self._escaped.encode(dict(record)).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"record {number} cannot be written as JSON: {error}; use strings, numbers, "
+                "booleans, dates, bytes, lists and dicts",
+                record=number,
+            ) from None
+        if self._has_worded and self._catalog is not None:
+            _refuse_misplaced(self._catalog, record, number)
+        return line + b"\n"
+
+    def _plain(self, value: object) -> Any:
+        """The JSON form of a Python value that JSON has no word for."""
+        if isinstance(value, date):  # a datetime is one too
+            self._has_worded = True
+            return value.isoformat()
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._has_worded = True
+            return "base64:" + base64.b64encode(value).decode()
+        if isinstance(value, ExternalBlob):
+            self._has_worded = True
+            return blob_to_text(value)
+        if isinstance(value, Mapping):
+            return dict(value)
+        # NumPy and its kin know their own plain form.
+        tolist = getattr(value, "tolist", None)
+        if callable(tolist):
+            return tolist()
+        raise TypeError(f"a Python {type(value).__name__} has no JSON form")
 
 
-def _plain(value: object) -> Any:
-    """The JSON form of a Python value that JSON has no word for."""
-    if isinstance(value, date):  # a datetime is one too
-        return value.isoformat()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return "base64:" + base64.b64encode(value).decode()
-    if isinstance(value, ExternalBlob):
-        return blob_to_text(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    # NumPy and its kin know their own plain form.
-    tolist = getattr(value, "tolist", None)
-    if callable(tolist):
-        return tolist()
-    raise TypeError(f"a Python {type(value).__name__} has no JSON form")
+_DATES: Final = (date,)
+_BYTES: Final = (bytes, bytearray, memoryview, ExternalBlob)
+_TAKEN: Final[dict[Scalar, tuple[type, ...]]] = {
+    Scalar.DATE: _DATES,
+    Scalar.DATETIME: _DATES,
+    Scalar.BLOB: _BYTES,
+}
 
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
-# A lone surrogate has no bytes; escaped, it reaches the reader, which can say where it stands.
-_ESCAPED = json.JSONEncoder(separators=(",", ":"), default=_plain)
+def _refuse_misplaced(catalog: Catalog, record: Mapping[str, Any], number: int) -> None:
+    """Refuse the first date or bytes that something else would take for its text."""
+    entity = _entity(catalog, record)
+    data = record.get("data") or {}
+    if entity is None or not isinstance(data, Mapping):
+        return  # the reader says what is wrong with such a record
+    # The ends of an edge may be dates: they are the key text of themselves.
+    given: list[tuple[str, str, tuple[type, ...], Any]] = [
+        (end, "the id of a node", _DATES, record.get(end)) for end in ("from", "to")
+    ]
+    given.append(("id", "a string", (), data.get("id")))
+    for name, prop in entity.properties.items():
+        scalar = prop.type.scalar
+        taken = _TAKEN.get(scalar, ())
+        given.append((f"{name} ({prop.type})", f"a value of {scalar}", taken, data.get(name)))
+    for place, wanted, taken, value in given:
+        for item in _worded(value):
+            if not isinstance(item, taken):
+                raise InputError(
+                    f"record {number}: {entity.name}.{place}: expected {wanted}, got a Python "
+                    f"{type(item).__name__}; convert it first",
+                    record=number,
+                )
+
+
+def _worded(value: Any) -> Iterator[object]:
+    """The dates, bytes and blobs in a value of a record."""
+    if isinstance(value, _DATES + _BYTES):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _worded(item)
+    elif callable(getattr(value, "tolist", None)):
+        yield from _worded(value.tolist())
+
+
+def _entity(catalog: Catalog, record: Mapping[str, Any]) -> EntityType | None:
+    node, edge = record.get("type"), record.get("edge")
+    if isinstance(node, str):
+        return catalog.nodes.get(node)
+    return catalog.edge(edge) if isinstance(edge, str) else None

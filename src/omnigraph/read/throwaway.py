@@ -28,6 +28,7 @@ from omnigraph.read.pinned import Identity
 from omnigraph.storage.full_text import TooManyEdits
 from omnigraph.storage.indexes import TEXT_ANALYSIS
 from omnigraph.storage.lance_import import lance
+from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables import (
     IndexKind,
     Table,
@@ -79,7 +80,7 @@ def _directory() -> Path:
 @functools.cache
 def _own_directory(process: int) -> Path:
     try:
-        place = Path(tempfile.mkdtemp(prefix=f"omnigraph-text-{process}-"))
+        place = make_scratch("text")
     except OSError as error:
         raise _unusable(settings.CACHE_DIR.get(), error) from error
     atexit.register(_remove_own, process, place)

@@ -16,7 +16,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
 from omnigraph.runner.java import find_java
+from omnigraph.storage.scratch import scratch_directory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,7 @@ def archive_key() -> str | None:
 def build(key: str) -> Path | None:
     """Make the archive for `key` and publish it; None when this Java does not take it."""
     directory = _directory()
-    with tempfile.TemporaryDirectory(prefix="making-", dir=directory) as place:
+    with scratch_directory(directory) as place:
         made = Path(place) / "archive.jsa"
         _run_samples(f"-XX:ArchiveClassesAtExit={made} -Xlog:disable", samples=True)
         if not made.exists() or archive_key() != key or not _taken(made):

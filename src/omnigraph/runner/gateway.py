@@ -13,7 +13,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -103,11 +102,6 @@ def last_lines(log: Path) -> str:
         return ""
     told = [line for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
     return "\n".join(told[-SHOWN_LINES:])
-
-
-def make_scratch() -> Path:
-    """A directory for one Java process: its log, its spill files, its warehouse."""
-    return Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
 
 
 def _submit() -> list[str]:

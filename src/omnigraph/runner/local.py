@@ -8,7 +8,6 @@ bounded however large the input.
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +19,11 @@ from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
 from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.pushdown import Pushdown
+from omnigraph.storage.scratch import scratch_directory
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     import pyarrow as pa
 
 MEMORY_LIMIT = "1GB"
@@ -49,7 +51,7 @@ class LocalRunner:
     def __init__(self, memory_limit: str = MEMORY_LIMIT) -> None:
         self._memory_limit = memory_limit
         self._connection: Any = None
-        self._spill: tempfile.TemporaryDirectory[str] | None = None
+        self._spill: TemporaryDirectory[str] | None = None
         self._names = (f"t{number}" for number in itertools.count())
         self._failure: Exception | None = None
 
@@ -58,7 +60,7 @@ class LocalRunner:
         if self._connection is None:
             import duckdb
 
-            self._spill = tempfile.TemporaryDirectory(prefix="omnigraph-")
+            self._spill = scratch_directory()
             self._connection = duckdb.connect(
                 ":memory:",
                 config={

@@ -25,6 +25,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.runner import archive, gateway, masters
 from omnigraph.runner.gateway import Gateway
 from omnigraph.runner.java import java_problem
+from omnigraph.storage.scratch import make_scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -198,7 +199,7 @@ def _java_for(master: str, conf: dict[str, str]) -> Gateway:
         return kept
     stop_session()
     _forget_connection(SparkContext._gateway)  # noqa: SLF001 - a caller's, whose session is gone
-    scratch = gateway.make_scratch()
+    scratch = make_scratch("spark")
     try:
         java = gateway.start_gateway(
             archive.with_archive(_all_settings(master, conf, scratch)),

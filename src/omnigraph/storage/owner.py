@@ -33,14 +33,17 @@ class Owner:
 
 @functools.lru_cache(maxsize=1)
 def _owner(pid: int) -> Owner:
-    return Owner(socket.gethostname(), pid, _process_start(pid))
+    # Without /proc: the time this was first asked for.
+    start = process_start(pid) or f"{time.time():.6f}"
+    return Owner(socket.gethostname(), pid, start)
 
 
-def _process_start(pid: int) -> str:
+def process_start(pid: int) -> str | None:
+    """When a process began, as nothing else on this machine did; None where that cannot be told."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         # The command name before the last parenthesis may hold blanks; field 22 is the start.
         ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
-        return f"{time.time():.6f}"  # no /proc: the time this was first asked for
+        return None
     return f"{boot}/{ticks}"

@@ -51,8 +51,7 @@ class Root:
             return cls._local(_file_uri_path(target), target)
         if name in {"http", "https"}:
             raise BadRequest(
-                f'"{target}" is a server, not a place to store a graph; connect to it with '
-                "omnigraph.client or `--server`, or give " + SUPPORTED
+                f'"{target}" is a server, not a place to store a graph; give {SUPPORTED}'
             )
         if name is not None:
             raise BadRequest(f'"{target}" has the unknown scheme "{name}"; give {SUPPORTED}')

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ulid import ULID
-
 from omnigraph import settings
+from omnigraph.clock import new_ulid
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.workspace import Workspace
@@ -188,7 +187,7 @@ class _Mutation:
         keyed = isinstance(entity, NodeType) and entity.key is not None
         self._require(entity, values)
         self._fill_embeddings(entity, values)
-        values["id"] = self._key_id(entity, values) if keyed else str(ULID())
+        values["id"] = self._key_id(entity, values) if keyed else new_ulid()
         self._table(entity).insert(values, fresh=not keyed)
         self._check_size()
 

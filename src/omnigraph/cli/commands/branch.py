@@ -35,7 +35,8 @@ def create(
     with call.open(address) as graph:
         created = graph.branches.create(name, from_, actor=call.actor)
     document = {"uri": address.uri, **created.to_json(), "actor_id": call.actor}
-    call.answer(document, f"created branch {created.name} from {created.from_}")
+    text = f"created branch {created.name} from {created.from_}"
+    call.answer(document, text, f"branch {created.name} is made")
 
 
 def list_(call: Call, uri: UriOption = None) -> None:
@@ -53,4 +54,4 @@ def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
     with call.open(address) as graph:
         graph.branches.delete(name, actor=call.actor)
     document = {"uri": address.uri, "name": name, "actor_id": call.actor}
-    call.answer(document, f"deleted branch {name}")
+    call.answer(document, f"deleted branch {name}", f"branch {name} is deleted")

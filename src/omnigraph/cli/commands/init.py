@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import Command
+from omnigraph.cli.output import note
 from omnigraph.cli.register import SchemaOption, add
 
 INIT = Command("init", "direct", frozenset(), writes=True)
@@ -38,4 +39,7 @@ def init(
             "graph_commit_id": graph.snapshot().graph_commit_id,
             "internal_schema_version": graph.internal_schema_version,
         }
-    call.answer(document, f"initialized {address.uri}")
+        has_types = bool(graph.schema.catalog.nodes)
+    if not has_types:
+        note(f"{schema} declares no types, so the graph has none and nothing can be loaded into it")
+    call.answer(document, f"initialized {address.uri}", f"the graph at {address.uri} is made")

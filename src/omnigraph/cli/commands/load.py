@@ -230,7 +230,8 @@ def _load(
         )
     if result.note is not None:
         note(result.note)
-    call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result))
+    made = f"commit {result.commit.graph_commit_id} is made on branch {result.branch}"
+    call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result), made)
 
 
 def _put(result: LoadResult) -> None:

@@ -54,4 +54,4 @@ def mutate(
         )
     made = "no commit" if done.commit is None else f"commit {done.commit.graph_commit_id}"
     text = f"{done.query_name}: {done.affected_nodes} nodes, {done.affected_edges} edges; {made}"
-    call.answer(done.to_json(), text)
+    call.answer(done.to_json(), text, None if done.commit is None else f"{made} is made")

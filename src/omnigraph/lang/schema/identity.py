@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from omnigraph.clock import new_ulid
 from omnigraph.errors import IdentityError, Span
 from omnigraph.lang.schema.ir import MAX_ID, Ir, TypeIr
 from omnigraph.lang.schema.lint import Diagnostic
@@ -14,11 +15,7 @@ _Key = tuple[Kind, str]
 
 def create(shape: Shape, domain: str | None = None) -> Ir:
     """The IR of a new graph; rename hints do nothing. A domain is minted when none is given."""
-    if domain is None:
-        from ulid import ULID
-
-        domain = str(ULID())
-    return _number(shape, domain, 1, _Matches())
+    return _number(shape, new_ulid() if domain is None else domain, 1, _Matches())
 
 
 def inert_hints(shape: Shape) -> tuple[Diagnostic, ...]:

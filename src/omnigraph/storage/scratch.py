@@ -1,0 +1,100 @@
+"""Directories for temporary files, and the removal of those whose process is gone.
+
+A process that is killed leaves its directories behind. Their names say which process made them, so
+the next one that makes a directory in the same place finds and removes them. It leaves alone what is
+another user's, another machine's, or of a process that lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from omnigraph.storage.owner import Owner, process_start
+
+_NAME: Final = re.compile(r"omnigraph-(?:[a-z]+-)?([0-9a-f]{12})-([0-9]+)-([0-9a-f]{12})-.+")
+_SWEEP_SECONDS: Final = 60.0
+
+_swept: dict[Path, float] = {}
+
+
+def scratch_directory(directory: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A directory that is removed when the object is; under ``directory``, or where the system says."""
+    return tempfile.TemporaryDirectory(prefix=_prefix(""), dir=_cleared(directory))
+
+
+def make_scratch(what: str) -> Path:
+    """A directory that its maker removes; ``what`` is a word for its name."""
+    return Path(tempfile.mkdtemp(prefix=_prefix(f"{what}-"), dir=_cleared(None)))
+
+
+def _prefix(what: str) -> str:
+    owner = Owner.current()
+    return f"omnigraph-{what}{_place()}-{owner.pid}-{_digest(owner.process_start)}-"
+
+
+@functools.cache
+def _place() -> str:
+    """Where a process number means something: a machine, and on Linux a name space of processes."""
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        space = ""
+    return _digest(f"{Owner.current().host} {space}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _cleared(directory: Path | None) -> Path:
+    """The place for a new directory, after a look now and then for what others left there."""
+    place = Path(tempfile.gettempdir()) if directory is None else directory
+    now = time.monotonic()
+    if now - _swept.get(place, -_SWEEP_SECONDS) >= _SWEEP_SECONDS:
+        _swept[place] = now
+        remove_abandoned(place)
+    return place
+
+
+def remove_abandoned(place: Path) -> None:
+    """Remove the directories in a place that were made by a process of ours that is gone."""
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name.startswith("omnigraph-") and _is_abandoned(entry):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    match = _NAME.fullmatch(entry.name)
+    if match is None or match[1] != _place():
+        return False
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and (
+        not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    )
+    return ours and not _lives(int(match[2]), match[3])
+
+
+def _lives(pid: int, started: str) -> bool:
+    """Whether the process is there, and not another one that was given its number since."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    known = process_start(pid)
+    return known is None or _digest(known) == started
