@@ -136,6 +136,7 @@ class SparkRows:
         """Keep the ids that records take where the query for them left them."""
         assert isinstance(runner, SparkRunner)
         assert isinstance(taken, SparkFrame)
+        self._losers = None
         before, now = self._taken, taken if runner.count(taken) else None
         if before is None or now is None:
             changed = before is not now
