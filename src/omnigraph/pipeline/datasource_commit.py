@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import ExpectedVersionMismatch
+from omnigraph.pipeline.datasource_merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
 from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.images import image_rows, matched_again, same_lineage
+from omnigraph.pipeline.images import matched_again, same_lineage
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, ReadRecords, stored_rows
 from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.judging import RowRules
@@ -117,6 +118,7 @@ class _WrittenRows:
         self.may_repeat = plan.named
         self.any_made = any(one.any_made for one in written)
         self._taken: TakenIds | None = None
+        self._in_images: TakenIds | None = None
         self._takings = 0
         self._losers: pa.Array | None = None
 
@@ -139,10 +141,28 @@ class _WrittenRows:
         return runner.frame(pa.RecordBatchReader.from_batches(narrow, batches))
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
-        before = self._taken
+        if self._takings == 0 and self.plan.form == "images":
+            self._in_images = TakenIds.of(
+                runner, self._taken_by_tasks(runner), self.directory / "ids-of-images"
+            )
+        before, self._losers = self._taken, None
         self._takings += 1
         self._taken = TakenIds.of(runner, taken, self.directory / f"ids-{self._takings}")
         return self._taken != before
+
+    def _taken_by_tasks(self, runner: Runner) -> Frame:
+        """The ids in the images that rows took when they were written."""
+        import pyarrow as pa
+
+        schema = pa.schema({ORDER: pa.int64(), "id": pa.utf8()})
+        batches = (
+            pa.RecordBatch.from_arrays(batch.select([ORDER, TAKEN]).columns, schema=schema)
+            for one in self.written
+            if one.loose is not None
+            for batch in read_data_file(self.plan.ref, one.loose, [ORDER, TAKEN])
+        )
+        taken = (batch.filter(batch.column("id").is_valid()) for batch in batches)
+        return runner.frame(pa.RecordBatchReader.from_batches(schema, taken))
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
@@ -164,7 +184,8 @@ class _WrittenRows:
             if mode == "overwrite":
                 return stage_overwrite_fragments(table, fragments, table.schema)
             return stage_append_fragments(table, fragments)
-        if self.plan.form == "images" and not self._losers and self._taken is None:
+        as_written = not self._losers and self._taken == self._in_images
+        if self.plan.form == "images" and as_written:
             replacing = self._replacing(table, fragments)
             if replacing is not None:
                 return replacing
@@ -201,7 +222,7 @@ class _WrittenRows:
     def _files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for one in self.written:
             if columns is None and one.loose is not None and one.fragments:
-                yield from image_rows(self.plan.ref, one.fragments, one.loose)
+                yield from image_rows(self.plan.ref, self.entity, one.fragments, one.loose)
             elif one.loose is not None:
                 wanted = None if columns is None else [*columns, ORDER]
                 yield from read_data_file(self.plan.ref, one.loose, wanted)

@@ -17,8 +17,8 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.pipeline.datasource import Entity, WriteOptions, find_type
+from omnigraph.pipeline.datasource_merge import TaskImages
 from omnigraph.pipeline.frames import typed_batches
-from omnigraph.pipeline.images import Images
 from omnigraph.pipeline.incoming import SOURCE_SHIFT, stored_rows
 from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.payloads import narrow_columns
@@ -155,7 +155,7 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
         raise BadRequest(f"the frame has more than {MAX_PARTITIONS} partitions; coalesce it")
     rows = _Judging(plan, partition)
     loose = LooseFile(plan.ref)
-    images = Images(plan.ref, plan.entity, loose, narrow_columns(plan.entity))
+    images = TaskImages(plan.ref, plan.entity, loose, narrow_columns(plan.entity))
     fragments = images.fragments
     try:
         if plan.form == "fragments":

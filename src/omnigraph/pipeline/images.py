@@ -8,17 +8,16 @@ dropped are looked up anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.incoming import stored_rows
 from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.handles import Table, TableRef, open_table
-from omnigraph.storage.loose_files import LooseFile, data_files, read_data_file
+from omnigraph.storage.loose_files import data_files, read_data_file
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
-from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,22 +32,11 @@ FAR_LARGER = 200
 
 
 class Images:
-    """Rows of a merge on their way into fragments: those that replace a row first, sorted.
+    """Rows of a merge on their way into fragments: those that replace a row first, sorted."""
 
-    ``noted`` gets some of the columns, in the order of the fragments.
-    """
-
-    def __init__(
-        self,
-        ref: TableRef,
-        entity: Entity,
-        noted: LooseFile | None = None,
-        columns: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, ref: TableRef, entity: Entity) -> None:
         self.ref = ref
         self.entity = entity
-        self.noted = noted
-        self.columns = list(columns)
         self.fragments: list[Any] = []
         self._replaced: list[pa.Array] = []
         self._waiting: list[pa.RecordBatch] = []
@@ -70,19 +58,25 @@ class Images:
             return
         if self._table is None:
             self._table = open_table(self.ref)
-        rows = pa.concat_batches(self._waiting)
+        rows = self.named(self._table, pa.concat_batches(self._waiting))
         self._waiting = []
         stored = _places(self._table, rows.column("id"))
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
         rows, row_ids = rows.take(order), row_ids.take(order)
-        if self.noted is not None:
-            self.noted.add(rows.select(self.columns))
+        self.note(rows)
         schema = self._table.schema
         reader = pa.RecordBatchReader.from_batches(schema, stored_rows(self.entity, schema, [rows]))
         self.fragments += write_fragments(self._table, reader, row_ids)
         self._replaced.append(stored.column("_rowaddr").combine_chunks().take(place.drop_null()))
+
+    def named(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
+        """The rows under the ids that they are to have."""
+        return rows
+
+    def note(self, rows: pa.RecordBatch) -> None:
+        """Called with the rows in the order of the fragments, before they are written."""
 
     @property
     def replaced(self) -> Any:
@@ -177,16 +171,3 @@ def _places(table: Table, ids: pa.Array) -> pa.Table:
     scanned = table.scan(["id"], **places)
     kept = (batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in scanned)
     return pa.Table.from_batches(kept, scanned.schema)
-
-
-def image_rows(ref: TableRef, fragments: Sequence[Any], noted: str) -> Iterator[pa.RecordBatch]:
-    """The rows of images again, with the order column that fragments do not keep."""
-    import pyarrow as pa
-
-    orders = pa.Table.from_batches(read_data_file(ref, noted, [ORDER])).column(ORDER)
-    at = 0
-    for name in data_files(fragments):
-        for batch in read_data_file(ref, name):
-            order = orders.slice(at, batch.num_rows).combine_chunks()
-            at += batch.num_rows
-            yield batch.append_column(ORDER, order)

@@ -66,7 +66,7 @@ class Incoming(Protocol):
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Give the records of this frame, by their order, its ids, and all others those as read.
 
-        Says whether any row has another id than before.
+        All of them are to be written again, and it says whether any has another id than before.
         """
         ...
 

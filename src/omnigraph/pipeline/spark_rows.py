@@ -65,12 +65,12 @@ WHERE c.id IS NOT NULL OR t.id IS NOT NULL
 """
 LOST = """
 SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
-CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
+CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken
+FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
 WON = """
 SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
-
 OTHER_IDS = """
 SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec` WHERE a.id IS DISTINCT FROM b.id
 """
@@ -110,7 +110,7 @@ class SparkRows:
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         """Some of the columns that set rules look at."""
         assert isinstance(runner, SparkRunner), "rows on executors are asked there"
-        whole = self._asked(runner) if as_read else self._named(runner)
+        whole = self._asked(runner) if as_read else self._with_taken_ids(runner)
         if whole.table is not None:
             return runner.frame(whole.table.select(list(columns)))
         with spark_errors():
@@ -126,7 +126,7 @@ class SparkRows:
             self._here = runner.frame(runner.collect(frame))
         return self._here
 
-    def _named(self, runner: SparkRunner) -> SparkFrame:
+    def _with_taken_ids(self, runner: SparkRunner) -> SparkFrame:
         """The same with the ids that records took."""
         whole = self._asked(runner)
         if self._taken is None:
@@ -138,6 +138,7 @@ class SparkRows:
         """Keep the ids that records take where the query for them left them."""
         assert isinstance(runner, SparkRunner)
         assert isinstance(taken, SparkFrame)
+        self._losers = None
         before, now = self._taken, taken if runner.count(taken) else None
         if before is None or now is None:
             changed = before is not now
@@ -260,7 +261,7 @@ class SparkRows:
 
     def _changes(self, runner: SparkRunner, table: Table) -> SparkFrame:
         """By task: the records that replace a row, take an id, or are not written at all."""
-        pend = self._named(runner)
+        pend = self._with_taken_ids(runner)
         frames: dict[str, Frame] = {"pend": pend, "com": self._committed(runner, table)}
         text = MATCHES
         if self._taken is not None:
@@ -317,7 +318,7 @@ class SparkRows:
 
 
 def typed_schema(entity: Entity) -> pa.Schema:
-    """The columns of incoming rows: of a typed batch, the real id, the order, and how it was had."""
+    """The columns of incoming rows: a typed batch with real ids, their order, and `MADE`."""
     import pyarrow as pa
 
     typed = batch_schema(entity)

@@ -104,7 +104,7 @@ class SpooledRows:
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Remember the ids that records take."""
-        before = self._taken
+        before, self._losers = self._taken, None
         self._takings += 1
         path = self._path.with_suffix(f".ids-{self._takings}")
         self._taken = TakenIds.of(runner, taken, path)

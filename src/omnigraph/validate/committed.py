@@ -9,7 +9,7 @@ from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
 from omnigraph.storage.handles import TableRef
-from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.pushdown import Condition, Pushdown, filter_expression
 from omnigraph.validate.change_set import ChangeSet
 
 if TYPE_CHECKING:
@@ -67,14 +67,12 @@ class Committed:
         names = list(dict.fromkeys(["id", *columns]))
         pin = self.pins[edge.table_key]
         self.relied_on.add(edge.table_key)
-        schema = edge.arrow_schema()
         if pin.row_count == 0:
-            return self._nothing(schema, names)
-        ends = [(side, distinct(self.runner, keys, side, KEY_LIMIT)) for side in ("src", "dst")]
-        few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
-        if not few:
+            return self._nothing(edge.arrow_schema(), names)
+        where = among_ends(self.runner, edge, keys)
+        if where is None:
             return self._scan(edge, names)
-        return self.runner.scan(self.locate(pin), names, filter_expression(schema, few))
+        return self.runner.scan(self.locate(pin), names, where)
 
     def all_rows(self, entity: NodeType | EdgeType, columns: Sequence[str]) -> Frame:
         """Every committed row."""
@@ -96,6 +94,13 @@ class Committed:
         if key not in self._scanned:
             self._scanned[key] = self.runner.scan(self.locate(self.pins[entity.table_key]), names)
         return self._scanned[key]
+
+
+def among_ends(runner: Runner, edge: EdgeType, keys: Frame) -> Pushdown | None:
+    """The edges whose ends are among those of the keys; an end of which they have many is left out."""
+    ends = [(side, distinct(runner, keys, side, KEY_LIMIT)) for side in ("src", "dst")]
+    few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
+    return filter_expression(edge.arrow_schema(), few) if few else None
 
 
 def _stored(values: list[object], schema: pa.Schema, column: str) -> list[object]:

@@ -189,3 +189,143 @@ def test_random_merges_are_those_of_a_model(graph, seed_number):
         assert sorted(row["p.name"] for row in rows) == sorted(
             name for name, age in model.items() if age == asked
         )
+
+
+# ------------------------------------------------------------------ edges without ids
+
+EDGES = """
+node Ship { imo: String @key }
+edge Meets: Ship -> Ship { times: I32? note: String? @unique(src, dst) @unique(src, dst, times) }
+edge Keeps: Ship -> Ship { log: Blob? times: I32? @unique(src, dst) }
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    with og.init(tmp_path / "fleet", EDGES) as graph:
+        graph.load([{"type": "Ship", "data": {"imo": f"S{n}"}} for n in range(10)])
+        yield graph
+
+
+def meetings(numbers, times, **columns):
+    """A batch of edges from S0 to others."""
+    count = len(numbers)
+    return pa.record_batch(
+        {
+            "from": pa.array(["S0"] * count, pa.utf8()),
+            "to": pa.array([f"S{n}" for n in numbers], pa.utf8()),
+            "times": pa.array([times] * count, pa.int32()),
+            **columns,
+        }
+    )
+
+
+def merge_edges(graph, *batches, kind="Meets", branch="main"):
+    made = plan(graph, batches, type=kind, merge="true", branch=branch)
+    written = run_tasks(made, batches)
+    return made, written, commit_rows(graph.space, made, written)
+
+
+def met(graph, kind="Meets", branch="main"):
+    """By target: id and number of times."""
+    rows = read_back(graph, branch).edges[kind]
+    found = {dst: (row_id, row["times"]) for row_id, _, dst, row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def edge_places(graph):
+    table = open_table(graph.space.pinned(graph.snapshot().tables["edge:Meets"]))
+    rows = table.read(["id", "_row_created_at_version"], with_row_id=True)
+    return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
+
+
+def kept_images(graph, written):
+    """How many of the files that tasks wrote as fragments are still there."""
+    files = data_files(graph)
+    names = [file.path for one in written for f in one.fragments for file in f.files]
+    return sum(any(name in path for path in files) for name in names), len(names)
+
+
+@pytest.mark.parametrize("image_bytes", [1, 1 << 20])
+def test_tasks_give_edges_the_ids_of_those_they_replace(fleet, monkeypatch, image_bytes):
+    monkeypatch.setattr(images_module, "IMAGE_BYTES", image_bytes)
+    batches = [meetings([1, 2, 3], 1), meetings([4, 5], 1)]
+    made, written, result = merge_edges(fleet, *batches)
+    assert made.form == "images"
+    assert result.total_rows == 5
+    first, places = met(fleet), edge_places(fleet)
+    _, written, result = merge_edges(fleet, meetings([5, 2], 2), meetings([6, 1], 2))
+    assert result.total_rows == 4
+    kept, count = kept_images(fleet, written)
+    assert kept == count > 0, "what the tasks wrote is the table's"
+    now = met(fleet)
+    assert {dst: now[dst][0] for dst in first} == {
+        dst: row_id for dst, (row_id, _) in first.items()
+    }
+    assert {dst: times for dst, (_, times) in now.items()} == {
+        "S1": 2, "S2": 2, "S3": 1, "S4": 1, "S5": 2, "S6": 2,
+    }  # fmt: skip
+    assert {row_id: edge_places(fleet)[row_id] for row_id in places} == places
+
+
+def test_edges_that_several_tasks_mean_are_one(fleet):
+    merge_edges(fleet, meetings([1], 0))
+    first = met(fleet)["S1"][0]
+    _, written, result = merge_edges(fleet, meetings([1, 2], 1), meetings([2, 1], 2))
+    assert result.total_rows == 2
+    assert kept_images(fleet, written)[0] == 0, "they are read again, and removed"
+    found = met(fleet)
+    assert found["S1"] == (first, 2)
+    assert found["S2"][1] == 2
+
+
+def test_some_edges_with_ids(fleet):
+    merge_edges(fleet, meetings([1, 2], 0, id=pa.array(["m1", "m2"])))
+    ids = pa.array([None, "m2", "m3", None], pa.utf8())
+    merge_edges(fleet, meetings([1, 2, 3, 3], 5, id=ids))
+    assert met(fleet) == {"S1": ("m1", 5), "S2": ("m2", 5), "S3": ("m3", 5)}
+    with pytest.raises(ConstraintError, match="@unique Meets"):
+        merge_edges(fleet, meetings([1], 6, id=pa.array(["other"])))
+
+
+def test_edges_that_came_or_went_since_the_tasks_looked(fleet):
+    """S1 is deleted and comes under another id, S2 goes, S3 comes."""
+    merge_edges(fleet, meetings([1, 2], 0, id=pa.array(["m1", "m2"])))
+    batches = [meetings([1, 2], 7), meetings([3], 7)]
+    made = plan(fleet, batches, type="Meets", merge="true")
+    written = run_tasks(made, batches)
+    fleet.mutate('query q() { delete Meets where from = "S0" }')
+    merge_edges(fleet, meetings([1, 3], 1, id=pa.array(["n1", "n3"])))
+    commit_rows(fleet.space, made, written)
+    found = met(fleet)
+    assert (found["S1"], found["S3"]) == (("n1", 7), ("n3", 7))
+    assert found["S2"][1] == 7
+    assert found["S2"][0] not in {"m1", "m2"}
+
+
+@pytest.mark.parametrize("kind", ["Meets", "Keeps"])
+def test_edges_on_a_branch_and_with_blobs(fleet, kind):
+    """The first write on a branch, and every one of a type with a Blob, is a stream of rows."""
+    merge_edges(fleet, meetings([1], 0), kind=kind)
+    first = met(fleet, kind)["S1"][0]
+    fleet.branches.create("b")
+    for times in (1, 2):
+        merge_edges(fleet, meetings([1, 2], times), kind=kind, branch="b")
+    found = met(fleet, kind, "b")
+    assert found["S1"] == (first, 2)
+    assert found["S2"][1] == 2
+    assert met(fleet, kind) == {"S1": (first, 0)}
+
+
+def test_append_and_overwrite_refuse_a_tuple_that_is_there_twice(fleet):
+    merge_edges(fleet, meetings([1], 0))
+    for overwrite in (False, True):
+        batches = [meetings([1, 1] if overwrite else [1], 1)]
+        made = plan(fleet, batches, overwrite=overwrite, type="Meets")
+        assert made.form == "fragments"
+        written = run_tasks(made, batches)
+        with pytest.raises(ConstraintError, match="@unique Meets"):
+            commit_rows(fleet.space, made, written)
+        discard_rows(made, written)
+    assert met(fleet)["S1"][1] == 0
