@@ -8,9 +8,13 @@ from xdist.scheduler import LoadScopeScheduling
 # one Spark session, and a cluster takes the machine.
 FIRST = (
     "tests/spark/",
+    "tests/faults/test_queueing.py",
     "tests/faults/test_crash_matrix.py",
+    "tests/faults/test_branch_remade_s3.py",
+    "tests/faults/test_branch_remade.py",
     "tests/write/test_model.py",
     "tests/faults/test_commit_s3.py",
+    "tests/faults/test_queueing_s3.py",
     "tests/write/test_crashes.py",
     "tests/read/test_metamorphic.py",
     "tests/cli/test_manual.py",

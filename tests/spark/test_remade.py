@@ -1,0 +1,118 @@
+"""A branch deleted and made again under a load of Spark, or under tasks of the data source."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.graph import Graph
+from omnigraph.graph import open as open_graph
+from omnigraph.spark import register
+from tests.commit.synthetic import drifted
+from tests.faults.remade_workers import BASE, MERGED, Content, fill, filled, look, outcome, records
+from tests.faults.test_branch_remade import AGAIN, EQUAL, GONE, SHAPES, new_graph
+from tests.storage.processes import run_processes
+
+WITHIN = [GONE, AGAIN, EQUAL]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path / "g") as graph:
+        graph.branches.create("b")
+        fill(graph, "b", "old")
+        yield graph
+
+
+def remake(uri: str, shape: str) -> None:
+    new = SHAPES[shape][1]
+    with open_graph(uri) as graph:
+        graph.branches.delete("b")
+        if new is not None:
+            graph.branches.create("b")
+        if new:
+            fill(graph, "b", "new")
+
+
+def made(shape: str) -> Content:
+    return filled(BASE, "new") if SHAPES[shape][1] else BASE
+
+
+def check(graph: Graph, content: Content) -> None:
+    assert graph.store.list("__recovery") == []
+    assert drifted(graph, "b") == []
+    ((found, _, _),) = run_processes(look, [(graph.uri, "b")])
+    assert found == content
+    graph.mutate('query q() { insert Person { name: "next" } }', branch="b")
+
+
+@pytest.mark.parametrize("shape", WITHIN)
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_a_load_runs_on_the_branch_that_is_there(graph, spark, mode, shape):
+    given = MERGED if mode == "merge" else Content({"w": 9})
+
+    def overtake(_):
+        run_processes(remake, [(graph.uri, shape)])
+
+    with failpoints.arm("load.before_locks", overtake, times=1) as point:
+        told = outcome(
+            graph.load, records(given), mode=mode, branch="b", engine="spark", spark=spark
+        )
+        assert point.fired == 1
+    if shape == GONE:
+        assert told[0] == "branch_not_found", told
+        return
+    # What executors wrote for the old branch may have gone with it.
+    assert told[0] in {"done", "expected_version_mismatch"}, told
+    content = made(shape)
+    if told[0] == "done":
+        content = content.put(**given.people).link(*given.knows)
+    check(graph, content)
+
+
+@pytest.mark.parametrize("shape", WITHIN)
+@pytest.mark.parametrize("merge", ["true", "false"])
+def test_tasks_of_the_data_source_are_overtaken(graph, spark, tmp_path, shape, merge):
+    """The write is planned and pinned when its tasks run, and commits after them."""
+    from pyspark.sql.functions import udf
+
+    register(spark)
+    place = str(tmp_path / "pause")
+
+    def slowly(age):
+        from pathlib import Path
+
+        from omnigraph.failpoints import FilePause
+
+        FilePause(Path(place))("a task")
+        return age
+
+    frame = spark.createDataFrame([("w", 9)], "name string, age long").coalesce(1)
+    frame = frame.withColumn("age", udf(slowly, "long")("age"))
+    writing = frame.write.format("omnigraph").mode("append")
+    for name, value in {"graph": graph.uri, "type": "Person", "branch": "b", "merge": merge}.items():  # fmt: skip
+        writing = writing.option(name, value)
+    pause = failpoints.FilePause(tmp_path / "pause")
+
+    def overtake():
+        try:
+            pause.wait_until_reached()
+            run_processes(remake, [(graph.uri, shape)])
+        finally:
+            pause.resume()
+
+    with ThreadPoolExecutor(1) as other:
+        overtaken = other.submit(overtake)
+        code, message = outcome(writing.save)
+        overtaken.result()
+    # Spark tells what a commit raises as a text of its own.
+    assert "damaged" not in str(message)
+    if shape == GONE:
+        assert "no branch `b`" in message
+        assert graph.branches.list() == ["main"]
+        return
+    # What tasks wrote for the old branch may have gone with it.
+    assert code == "done" or "ExpectedVersionMismatch" in message, message
+    check(graph, made(shape).put(w=9) if code == "done" else made(shape))
