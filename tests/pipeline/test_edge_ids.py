@@ -343,19 +343,12 @@ def test_a_load_that_lost_a_race_takes_the_ids_of_the_winner(graph):
     }
 
 
-def test_a_record_that_lost_to_another_before_the_race_is_written_after_it(graph, monkeypatch):
+def test_a_record_that_lost_to_another_before_the_race_is_written_after_it(graph):
     """Both records mean `c1` at first; once it is deleted the first one is an edge of its own."""
     graph.load([calls("S1", 1, id="c1")])
-    commit, raced = loading.commit_conditionally, []
-
-    def slow(*args):
-        if not raced:
-            raced.append(True)
-            graph.mutate('query q() { delete CallsAt where from = "S1" }')
-        return commit(*args)
-
-    monkeypatch.setattr(loading, "commit_conditionally", slow)
-    result = graph.load([calls("S1", 1, visits=1), calls("S1", 2, id="c1", visits=2)], retries=3)
+    delete = 'query q() { delete CallsAt where from = "S1" }'
+    with failpoints.arm("load.before_locks", lambda _: graph.mutate(delete), times=1):
+        result = graph.load([calls("S1", 1, visits=1), calls("S1", 2, id="c1", visits=2)])
     assert result.total_rows == 2
     found = by_ends(graph)
     assert found.keys() == {("S1", "1"), ("S1", "2")}

@@ -29,7 +29,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.commits import is_same_content
 from omnigraph.manifest.handle import BranchPin, BranchState
-from omnigraph.manifest.publisher import MANIFEST_KEY
+from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.waiting import Patience, Purpose
@@ -145,7 +145,7 @@ class Attempts:
     def _pinned(self) -> BranchState:
         state = self.space.manifest.state(self.branch)
         if self.branch_id is not None and state.identifier != self.branch_id:
-            raise _remade(self.branch)
+            raise branch_remade(self.branch)
         check_precondition(self.space, state, self.if_commit)
         return state
 
@@ -155,7 +155,7 @@ class Attempts:
             return work(attempt)
         except StorageError:
             if self._is_remade(attempt.state.pin):
-                raise _remade(self.branch) from None
+                raise branch_remade(self.branch) from None
             raise
 
     def _is_remade(self, pin: BranchPin) -> bool:
@@ -215,15 +215,6 @@ def _precondition_failed(state: BranchState, if_commit: str) -> PreconditionFail
         branch=state.name,
         expected=if_commit,
         actual=actual,
-    )
-
-
-def _remade(branch: str) -> ExpectedVersionMismatch:
-    return ExpectedVersionMismatch(
-        f"branch `{branch}` was deleted and made again meanwhile; read again and retry",
-        table_key=MANIFEST_KEY,
-        expected=0,
-        actual=0,
     )
 
 

@@ -38,7 +38,6 @@ from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import (
     Contention,
     Drift,
-    ExpectedVersionMismatch,
     OmniGraphError,
     RecoveryRequired,
     SchemaConflict,
@@ -46,7 +45,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.create import new_commit_id
 from omnigraph.manifest.handle import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import MANIFEST_KEY, Changes, check_expected
+from omnigraph.manifest.publisher import Changes, branch_remade, check_expected
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.storage.handles import Table, open_table, table_exists
 from omnigraph.storage.locks import HeldLocks
@@ -205,7 +204,7 @@ class _Commit:
     def _check_branch(self, state: BranchState) -> None:
         """A branch that was made again under its name is another branch, whatever is on it."""
         if state.identifier != self.write.pin.identifier:
-            raise branch_remade(self.write)
+            raise branch_remade(self.write.branch, self.write.expected)
 
     def _make_room(self, graph_id: str) -> None:
         """Before Phase A nothing may lie where this operation will make a fork or a table.
@@ -403,17 +402,6 @@ class _Commit:
                 sidecar.name,
                 error,
             )
-
-
-def branch_remade(write: Write) -> ExpectedVersionMismatch:
-    """The lost race of a write whose branch was deleted and made again under its name."""
-    first = min(write.expected, key=lambda state: state.table_key, default=None)
-    return ExpectedVersionMismatch(
-        f"branch `{write.branch}` was deleted and made again meanwhile; read again and retry",
-        table_key=MANIFEST_KEY if first is None else first.table_key,
-        expected=0 if first is None else first.table_version,
-        actual=0,
-    )
 
 
 def _recovery_required(sidecar: Sidecar, error: OmniGraphError) -> RecoveryRequired:

@@ -219,6 +219,17 @@ def _moved(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMism
     )
 
 
+def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersionMismatch:
+    """The lost race of an operation whose branch was deleted and made again under its name."""
+    first = min(pins, key=lambda state: state.table_key, default=None)
+    return ExpectedVersionMismatch(
+        f"branch `{branch}` was deleted and made again meanwhile; read again and retry",
+        table_key=MANIFEST_KEY if first is None else first.table_key,
+        expected=0 if first is None else first.table_version,
+        actual=0,
+    )
+
+
 def _commit_of(state: BranchState, intent: Intent) -> GraphCommit:
     return GraphCommit(
         graph_commit_id=intent.graph_commit_id,

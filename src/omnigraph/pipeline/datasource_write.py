@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.commit.workspace import Workspace, lance_branch
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, NodeType
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import new_commit_id, now_us
+from omnigraph.manifest.handle import branch_not_found
+from omnigraph.manifest.publisher import branch_remade
 from omnigraph.pipeline.datasource import Entity, WriteOptions, find_type
 from omnigraph.pipeline.datasource_merge import TaskImages
 from omnigraph.pipeline.frames import typed_batches
@@ -24,15 +28,19 @@ from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.payloads import narrow_columns
 from omnigraph.pipeline.report import Bad, BadRecords
 from omnigraph.pipeline.request import LoadMode
+from omnigraph.storage import layout
+from omnigraph.storage.branch_refs import read_branch
 from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.loose_files import (
     LooseFile,
     data_files,
     remove_loose_files,
 )
+from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.staging import (
     write_fragments,
 )
+from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,6 +161,28 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
     """Judge the rows of a partition and write them; with a bad one among them nothing stays."""
     if partition >= MAX_PARTITIONS:
         raise BadRequest(f"the frame has more than {MAX_PARTITIONS} partitions; coalesce it")
+    with _on_its_branch(plan):
+        return _write_rows(plan, batches, partition)
+
+
+@contextmanager
+def _on_its_branch(plan: WritePlan) -> Iterator[None]:
+    """Files that are missing may have gone with the branch that the write was planned for: say so."""
+    try:
+        yield
+    except StorageError:
+        branch = plan.options.branch
+        if branch != MAIN:
+            store = ObjectStore.open(Root.parse(plan.options.graph))
+            found = read_branch(store, layout.MANIFEST, branch)
+            if found is None:
+                raise branch_not_found(branch) from None
+            if found.identifier != plan.branch_identifier:
+                raise branch_remade(branch) from None
+        raise
+
+
+def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
     rows = _Judging(plan, partition)
     loose = LooseFile(plan.ref)
     images = TaskImages(plan.ref, plan.entity, loose, narrow_columns(plan.entity))
