@@ -10,6 +10,7 @@ from tests.conformance.case_files import Case, all_cases
 from tests.conformance.executors import NotBuiltError, not_built
 from tests.conformance.query_cases import run_query_case
 from tests.conformance.schema_cases import run_schema_case
+from tests.conformance.versioning_cases import run_versioning_case
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=str)
@@ -22,7 +23,9 @@ def test_case(case: Case) -> None:
                 run_schema_case(case)
             case "query":
                 run_query_case(case)
-            case "surfaces" | "versioning":
+            case "versioning":
+                run_versioning_case(case)
+            case "surfaces":
                 not_built(case.kind)
             case None:
                 pytest.fail("a case without a kind", pytrace=False)

@@ -95,7 +95,7 @@ def test_refused_creates_change_nothing(graph):
         (BadRequest, ("a b", "main")),
         (BadRequest, (".", "main")),
         (BadRequest, ("review/.", "main")),
-        (BadRequest, ("new", commit.graph_commit_id)),
+        (BranchNotFound, ("new", commit.graph_commit_id)),
         (BadRequest, ("new", Target(snapshot=commit.graph_commit_id))),
         (BadRequest, ("new", Target(branch="main", version=1))),
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import failpoints
-from omnigraph.errors import BadRequest, BranchExists, BranchInUse, OmniGraphError
+from omnigraph.errors import BadRequest, BranchExists, BranchInUse, BranchNotFound, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, checked, refuse_clash, trimmed
 from omnigraph.manifest.commits import find_commit
 from omnigraph.manifest.handle import Manifest, branch_not_found
@@ -92,7 +92,10 @@ def _source(manifest: Manifest, source: object) -> str:
         find_commit(manifest, name)
     except OmniGraphError:
         raise branch_not_found(name) from None
-    raise BadRequest(f"`{name}` is a commit; a branch is made from a branch head")
+    raise BranchNotFound(
+        f"there is no branch `{name}`: it is a commit, and a branch is made from a branch head",
+        branch=name,
+    )
 
 
 def delete_ref(manifest: Manifest, name: object) -> str:
