@@ -85,9 +85,13 @@ def _ctrl_c_interrupts():
 def test_ctrl_c_ends_all_writing(graph, monkeypatch):
     head = graph.snapshot().graph_commit_id
     staged, stopped = [], threading.Semaphore(0)
-    stop = SpooledRows.stop.fget
-    seen = property(lambda rows: lambda: (stop(rows)(), stopped.release()))
-    monkeypatch.setattr(SpooledRows, "stop", seen)
+    stopper = SpooledRows.stopper
+
+    def seen(rows):
+        stop = stopper(rows)
+        return lambda: (stop(), stopped.release())
+
+    monkeypatch.setattr(SpooledRows, "stopper", seen)
 
     def press(progress):
         if progress.phase == "writing" and progress.staged:

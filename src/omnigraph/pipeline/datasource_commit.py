@@ -122,8 +122,7 @@ class _WrittenRows:
         self._takings = 0
         self._losers: pa.Array | None = None
 
-    @property
-    def stop(self) -> None:
+    def stopper(self) -> None:
         """One table only."""
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:

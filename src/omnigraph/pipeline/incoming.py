@@ -54,9 +54,11 @@ class Incoming(Protocol):
         """Whether an id was made for some row, because its record has none."""
         ...
 
-    @property
-    def stop(self) -> Callable[[], object] | None:
-        """Makes ``stage`` give up in another thread; None where tables are staged one by one."""
+    def stopper(self) -> Callable[[], object] | None:
+        """What makes the ``stage`` that comes next give up in another thread.
+
+        None where tables are staged one by one.
+        """
         ...
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:

@@ -299,7 +299,7 @@ class _Load:
         def stage(table: Table) -> Staged:
             return incoming.stage(table, mode, told)
 
-        steps = [StagedStep(stage, stop=incoming.stop)]
+        steps = [StagedStep(stage, stop=incoming.stopper())]
         after = incoming.rows + (0 if mode == "overwrite" else pin.row_count)
         if after >= settings.INDEX_MIN_ROWS.get():
             table = open_table(self.space.pinned(pin))

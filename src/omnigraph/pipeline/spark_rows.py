@@ -103,8 +103,7 @@ class SparkRows:
         """Whether an id was made for some row."""
         return self.named < self.rows
 
-    @property
-    def stop(self) -> None:
+    def stopper(self) -> None:
         """Spark runs one job after another: each takes all executors."""
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:

@@ -56,9 +56,9 @@ class SpooledRows:
         """Whether an id may be that of another row."""
         return self.any_named or self._taken is not None
 
-    @property
-    def stop(self) -> Callable[[], object]:
-        """Makes ``stage`` give up in another thread."""
+    def stopper(self) -> Callable[[], object]:
+        """What makes the ``stage`` that comes next give up in another thread."""
+        self._stopped = threading.Event()
         return self._stopped.set
 
     def add(self, batch: pa.RecordBatch) -> None:
