@@ -144,7 +144,7 @@ PAIRS = [(a, b) for a in range(3) for b in range(4)]
 
 @pytest.mark.usefixtures("sizes")
 def test_records_that_mean_one_edge_in_several_tasks(graph, spark, monkeypatch):
-    monkeypatch.setattr("omnigraph.pipeline.inputs.plan_splits", partial(plan_splits, size=100))
+    monkeypatch.setattr("omnigraph.pipeline.inputs.plan_splits", partial(plan_splits, size=300))
     graph.load([edge(0, 1, id="old", n=1)])
     records = [edge(a, b, n=n) for n in range(3) for a in range(2) for b in range(2)]
     result = graph.load(records, spark=spark)

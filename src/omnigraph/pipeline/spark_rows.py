@@ -92,6 +92,7 @@ class SparkRows:
     _losers: SparkFrame | None = field(default=None, repr=False)
     _taken: SparkFrame | None = field(default=None, repr=False)
     _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
+    _changed: SparkFrame | None = field(default=None, repr=False)
 
     @property
     def may_repeat(self) -> bool:
@@ -126,12 +127,19 @@ class SparkRows:
         return self._here
 
     def _with_taken_ids(self, runner: SparkRunner) -> SparkFrame:
-        """The same with the ids that records took."""
+        """The same with the ids that records took; kept as long as these are."""
         whole = self._asked(runner)
         if self._taken is None:
             return whole
-        text = rules.with_taken_ids([name for name in whole.columns if name != "id"])
-        return runner.sql(text, {"pend": whole, "taken": self._taken})
+        if self._changed is None:
+            text = rules.with_taken_ids([name for name in whole.columns if name != "id"])
+            frames = {"pend": whole, "taken": self._taken}
+            if whole.table is not None and self._taken.table is not None:
+                self._changed = runner.sql(text, frames)
+            else:
+                with spark_errors():
+                    self._changed = runner.of(runner.query(text, frames).persist())
+        return self._changed
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Keep the ids that records take where the query for them left them."""
@@ -146,7 +154,6 @@ class SparkRows:
             changed = differing.column("n")[0].as_py() > 0
         if changed:
             self._kept.drop()
-            self._losers = None
         self._free_taken()
         if now is not None and now.table is None:
             with spark_errors():
@@ -155,9 +162,10 @@ class SparkRows:
         return changed
 
     def _free_taken(self) -> None:
-        if self._taken is not None and self._taken.table is None:
-            self._taken.data.unpersist()
-        self._taken = None
+        for kept in (self._taken, self._changed):
+            if kept is not None and kept.table is None:
+                kept.data.unpersist()
+        self._taken = self._changed = None
 
     def _narrow_rows(self) -> DataFrame:
         """Decoded once: every rule asks for them."""

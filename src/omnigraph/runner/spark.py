@@ -147,7 +147,7 @@ class SparkRunner:
         if self._all_here(frames):
             return self.frame(self.ask(text, frames))
         with spark_errors():
-            return self._keep(self._query(text, frames))
+            return self._keep(self.query(text, frames))
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
         """The rows of a query, at once."""
@@ -155,7 +155,7 @@ class SparkRunner:
             local = {name: self._here.frame(_spark(frame).table) for name, frame in frames.items()}
             return self._here.ask(text, local)
         with spark_errors():
-            return _fetched(self._query(text, frames))
+            return _fetched(self.query(text, frames))
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
         """The rows as an Arrow table."""
@@ -200,8 +200,11 @@ class SparkRunner:
         self._kept.append(data.persist())
         return self.of(data)
 
-    def _query(self, text: str, frames: Mapping[str, Frame]) -> DataFrame:
-        """Names of frames are names of the query's own, so no two queries disturb each other."""
+    def query(self, text: str, frames: Mapping[str, Frame]) -> DataFrame:
+        """A query that is not run and not kept: what it is for may outlive this runner.
+
+        Names of frames are names of the query's own, so no two queries disturb each other.
+        """
         named = [
             f"{name} AS (SELECT * FROM {self._view(_spark(frame))})"
             for name, frame in frames.items()
