@@ -73,7 +73,7 @@ def test_init_takes_an_embedder(tmp_path):
     assert list(row["v"]) == [4.0, 4.0]
 
 
-@pytest.mark.parametrize("embedder", ["openai", 5, object()], ids=str)
+@pytest.mark.parametrize("embedder", ["openai", 5, object()], ids=["text", "int", "object"])
 def test_what_cannot_embed_is_refused(graph, tmp_path, embedder):
     for call in (
         lambda: og.open(graph.uri, embedder=embedder),
@@ -136,7 +136,7 @@ MOMENT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
         {"photo": DAY},
         {"id": b"x"},
     ],
-    ids=repr,
+    ids=lambda record: " ".join(f"{key} {type(one).__name__}" for key, one in record.items()),
 )
 def test_a_record_with_a_date_or_bytes_for_something_else_is_refused(graph, data):
     ((name, _),) = data.items()
