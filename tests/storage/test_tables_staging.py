@@ -116,6 +116,14 @@ def test_overwrite_works_after_columns_were_dropped_and_added(ref):
 # ------------------------------------------------------------------ upsert
 
 
+@pytest.fixture(params=[500, 0], ids=["by Lance", "by hand, as wide rows are"])
+def _either_way(request, monkeypatch):
+    from omnigraph.storage import staging
+
+    monkeypatch.setattr(staging, "WIDE_COLUMNS", request.param)
+
+
+@pytest.mark.usefixtures("_either_way")
 def test_upsert_updates_in_place_and_inserts_the_rest(ref):
     table = new_table(ref, rows("ab"))
     before = row_ids(table)
@@ -127,6 +135,7 @@ def test_upsert_updates_in_place_and_inserts_the_rest(ref):
     assert versions(merged) == {"a": (2, 2), "b": (2, 3), "c": (3, 3)}
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_upsert_leaves_columns_alone_that_are_not_given(ref):
     table = new_table(ref, rows("ab", words="kept"))
     partial = rows("b", 10).drop_columns(["words"])
@@ -134,6 +143,7 @@ def test_upsert_leaves_columns_alone_that_are_not_given(ref):
     assert {"id": "b", "n": 10, "words": "kept"} in merged.read().to_pylist()
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_upsert_by_index_and_by_join_agree(ref, monkeypatch):
     from omnigraph.storage import staging
 
