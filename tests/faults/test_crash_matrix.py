@@ -61,6 +61,7 @@ DEATHS = [
     Death("publish.after_write", 0, PUBLISHED),
     Death("after_phase_c_before_phase_d", 0, PUBLISHED),
     Death("recovery.sidecar_delete", 0, PUBLISHED),
+    Death("before_locks", 0, NOTHING),
 ]
 FORK_DEATHS = [
     Death("before_fork", 0, PENDING),

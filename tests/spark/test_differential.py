@@ -194,7 +194,11 @@ def test_every_property_type_is_stored_the_same(pair, monkeypatch):
     graphs.load(lines(changed), mode="merge")
     graphs.load(lines(changed[:1]), mode="overwrite")
     counts = {name: len(rows) for name, rows in content(graphs.spark, "main")[0].items()}
-    assert counts == {"Person": 2, "Every": 1, "Strict": 0, "Doc": 9}
+    assert {name: count for name, count in counts.items() if count} == {
+        "Person": 2,
+        "Every": 1,
+        "Doc": 9,
+    }
 
 
 # ------------------------------------------------------------------ refusals

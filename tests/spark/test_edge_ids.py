@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph import failpoints
 from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.judging import RowRules
 from omnigraph.pipeline.splits import plan_splits
@@ -155,22 +156,19 @@ def test_records_that_mean_one_edge_in_several_tasks(graph, spark, monkeypatch):
     assert found.keys() == {(a, b) for a in "01" for b in "01"}
 
 
+@pytest.mark.parametrize(
+    ("sizes", "comes"), [("few", True), ("few", False), ("many", True)], indirect=["sizes"]
+)
 @pytest.mark.usefixtures("sizes")
-def test_a_load_that_lost_a_race_takes_other_ids(graph, spark, monkeypatch):
-    """Twice: another id for one edge, then none; the rest of the ids stays."""
+def test_a_load_that_lost_a_race_takes_other_ids(graph, spark, monkeypatch, comes):
+    """Another id for one edge, or none any more; the rest of the ids stays."""
     graph.load([edge(0, 1, id="a"), edge(0, 2, id="stays")])
-    commit, races = loading.commit_conditionally, []
 
-    def slow(*args):
-        races.append(True)
-        if len(races) == 1:
-            graph.mutate('query q() { delete F where to = "1" }')
-            graph.mutate('query q() { insert F { from: "0", to: "1", n: 0 } }')
-        if len(races) == 2:
-            graph.mutate('query q() { delete F where to = "1" }')
-        return commit(*args)
+    def overtake(_):
+        graph.mutate('query q() { delete F where to = "1" }')
+        if comes:
+            graph.load([edge(0, 1, id="late", n=0)])
 
-    monkeypatch.setattr(loading, "commit_conditionally", slow)
     taken = []
 
     def assign(*args):
@@ -178,12 +176,13 @@ def test_a_load_that_lost_a_race_takes_other_ids(graph, spark, monkeypatch):
         return taken[-1]
 
     assigned = loading.assign_edge_ids
-    monkeypatch.setattr(loading, "assign_edge_ids", assign)
     # The first record loses to the second as long as both mean `a`.
     records = [edge(0, 1, n=5), edge(1, 1, id="a", n=6), edge(0, 2, n=7)]
-    result = graph.load(records, spark=spark, retries=3)
+    with failpoints.arm("load.before_locks", overtake, times=1):
+        monkeypatch.setattr(loading, "assign_edge_ids", assign)
+        result = graph.load(records, spark=spark)
     assert result.total_rows == 3
-    assert taken == [{"edge:F"}] * 3
+    assert taken[0] == taken[-1] == {"edge:F"}
     found = stored(graph)
     assert {ends: n for ends, (_, n) in found.items()} == {
         ("0", "1"): 5,
@@ -192,6 +191,7 @@ def test_a_load_that_lost_a_race_takes_other_ids(graph, spark, monkeypatch):
     }
     assert found["1", "1"][0] == "a"
     assert found["0", "2"][0] == "stays"
+    assert (found["0", "1"][0] == "late") is comes
 
 
 def test_a_merge_through_the_data_source(graph, spark):

@@ -252,7 +252,10 @@ class TestEmbeddersThatDoNotTravel:
 
     def test_one_whose_module_the_workers_lack_is_named(self, tmp_path, spark, monkeypatch):
         module = types.ModuleType("only_here")
-        exec("class Far:\n    model = 'test'\n", module.__dict__)
+        exec(
+            "class Far:\n    model = 'test'\n    def embed(self, texts, dimension):\n        return []\n",
+            module.__dict__,
+        )
         monkeypatch.setitem(sys.modules, "only_here", module)
         init(tmp_path / "g", SCHEMA).close()
         with (
