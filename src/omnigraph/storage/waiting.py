@@ -50,12 +50,28 @@ class Patience:
     """How long an operation may wait for locks, over all its attempts; its work does not count."""
 
     def __init__(self, wait_ms: int | None = None) -> None:
-        self.limit = (settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms) / 1000
-        self.spent = 0.0
+        self._limit = (settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms) / 1000
+        self._waited = 0.0
+        self._spent = 0.0
 
-    def left(self, *, slow: bool = False) -> float:
-        """Seconds that may still be waited, for a holder that is slow or is not."""
-        return self.limit * (SLOW_FACTOR if slow else 1) - self.spent
+    def left(self) -> float:
+        """Seconds that may still be waited."""
+        return self._limit - self._spent
+
+    def spend(self, seconds: float) -> None:
+        """Count what was waited."""
+        self._waited += seconds
+        self._spent += seconds
+
+    def is_left_for(self, holder: Purpose) -> bool:
+        """Whether to wait on for a holder: when it is slow, what was waited so far counts a tenth.
+
+        So there is patience left when it is through, for those who come first then.
+        """
+        if holder.slow and self.left() <= 0:
+            excess = self._waited - self._limit * (SLOW_FACTOR - 1)
+            self._spent = max(self._spent / SLOW_FACTOR, excess)
+        return self.left() > 0
 
 
 class Ticket(Protocol):
