@@ -198,10 +198,11 @@ class LockManager:
         file = _object_name(name)
         since = time.monotonic()
         for attempts in itertools.count(2):
-            is_next = ticket.is_next()
-            lock = self._place.attempt(file, held.holder, held.purpose) if is_next else None
             since, before = time.monotonic(), since
             patience.spend(since - before)
+            # Nobody gives up before a lock that is free.
+            is_next = ticket.is_next() or patience.left() <= 0
+            lock = self._place.attempt(file, held.holder, held.purpose) if is_next else None
             if lock is not None:
                 return lock
             self._place.watch(_object_name(other) for other in later)
