@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from omnigraph.errors import Contention
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
+from omnigraph.storage.waiting import WAITING_DIR
 from tests.commit.synthetic import drifted
 from tests.faults.queue_workers import (
     Told,
@@ -247,3 +251,39 @@ def test_the_waiting_of_all_attempts_is_bounded(graph, tmp_path, overtaken):
     assert set(nodes(graph, "Item")) == {"first", "slow"}
     assert graph.store.list("__recovery") == []
     run(graph, 'insert Item { name: "next" }')
+
+
+def test_writers_behind_a_slow_holder_have_patience_left_when_it_is_through(
+    graph, tmp_path, monkeypatch
+):
+    """They waited longer than for others, and lost: its commit came first. They still go on."""
+    records = [{"type": "Item", "data": {"name": "slow"}}]
+    # It builds indexes while it holds the lock.
+    arguments = ({"OMNIGRAPH_INDEX_MIN_ROWS": "1"}, graph.uri, records, "load.before_phase_a")
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "1000")
+    with (
+        ThreadPoolExecutor(2) as pool,
+        stopped_at(tmp_path / "slow", load_paused, arguments) as holder,
+    ):
+        waiters = [pool.submit(run, graph, f'insert Item {{ name: "w{at}" }}') for at in range(2)]
+        while not has_queue(graph):
+            time.sleep(0.01)
+        time.sleep(1.2)  # longer than one waits for anybody else
+        assert holder.go_on() == 1
+        for waiter in waiters:
+            waiter.result(LIMIT)
+    assert set(nodes(graph, "Item")) == {"slow", "w0", "w1"}
+
+
+def has_queue(graph: Graph) -> bool:
+    return any(Path(graph.uri, WAITING_DIR).glob("*"))
+
+
+def test_a_lost_race_is_run_again_where_nobody_waits(graph, overtaken):
+    """Its locks were free: the next attempt waits for nothing."""
+    call = {"source": 'query q() { insert Item { name: "late" } }'}
+    answer = overtaken(
+        call, lambda: run(graph, 'insert Item { name: "a" }'), {"OMNIGRAPH_LOCK_WAIT_MS": "0"}
+    )
+    assert answer == (1, 0)
+    assert set(nodes(graph, "Item")) == {"a", "late"}

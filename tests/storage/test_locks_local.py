@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import Contention
+from omnigraph.storage.lock_files import LockFile
 from omnigraph.storage.locks import LockLost, LockManager
 from omnigraph.storage.uris import Root
 from omnigraph.storage.waiting import Patience
@@ -144,3 +145,20 @@ def fork_holder(locks):
 def end(child):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def test_an_interrupt_while_one_lock_is_given_back_keeps_none(locks, monkeypatch):
+    held = locks.acquire(["a", "b", "c"])
+    release = LockFile.release
+
+    def interrupted(lock):
+        release(lock)
+        if "c-" in lock.name:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LockFile, "release", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            held.release()
+    with locks.acquire(["a", "b", "c"], Patience(0)) as again:
+        again.check()

@@ -31,7 +31,7 @@ from omnigraph.manifest.commits import is_same_content
 from omnigraph.manifest.handle import BranchPin, BranchState
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.locks import HeldLocks, LockLost
 from omnigraph.storage.waiting import Patience, Purpose
 
 Result = TypeVar("Result")
@@ -117,9 +117,14 @@ class Attempts:
                 held = self._locked_anew(attempt)
             except LOST as lost:
                 left = self._left_after(attempt, lost, left)
-                if patience.left() <= 0:
-                    raise
-                _pause(patience, held=attempt.held is not None)
+                if isinstance(lost, LockLost):
+                    attempt.end()
+                has_come_first = attempt.held not in {None, held}
+                if not has_come_first:
+                    # There is something to wait for, or it would not have lost under its locks.
+                    if patience.left() <= 0:
+                        raise
+                    _pause(patience)
                 held, attempt.held = attempt.held, None
             finally:
                 attempt.end()
@@ -218,12 +223,8 @@ def _precondition_failed(state: BranchState, if_commit: str) -> PreconditionFail
     )
 
 
-def _pause(patience: Patience, *, held: bool) -> None:
-    """A moment before the next attempt, which counts as waiting: nothing is tried for ever.
-
-    Who holds the locks goes on at once, since others wait for them.
-    """
+def _pause(patience: Patience) -> None:
+    """A moment before the next attempt, which counts as waiting: nothing is tried for ever."""
     pause = random.uniform(0.1, 1.0) * PAUSE_SECONDS
-    if not held:
-        time.sleep(pause)
-    patience.spent += pause
+    time.sleep(pause)
+    patience.spend(pause)

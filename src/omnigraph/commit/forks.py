@@ -19,11 +19,10 @@ from omnigraph.storage.tables import delete_branch, list_branches, remove_residu
 
 def pin_at(base: TableState, table: Table) -> TableState:
     """The pin of a table as a commit leaves it, on the fork that the commit may have made."""
-    forked = table.ref.branch != base.table_branch
     identifier = base.table_branch_id
-    if forked and table.ref.branch is not None:
-        fork = branch_of(table.ref)
-        identifier = None if fork is None else fork.identifier
+    if table.ref.branch not in {None, base.table_branch}:
+        fork = branch_of(table.ref) if table.ref.branch_id is None else None
+        identifier = table.ref.branch_id if fork is None else fork.identifier
     return replace(
         base,
         table_version=table.version,

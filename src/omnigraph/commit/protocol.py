@@ -131,9 +131,17 @@ def lock_names(space: Workspace, write: Write) -> set[str]:
 
 def purpose_of(write: Write) -> Purpose:
     """What those are told who wait for its locks."""
-    slow = any(needs_fork(change.base, write.branch) or len(change.steps) > 1
-               for change in write.tables)  # fmt: skip
+    slow = any(
+        needs_fork(change.base, write.branch) or not _is_staged_early(change)
+        for change in write.tables
+    )
     return Purpose(write.writer, slow)
+
+
+def _is_staged_early(change: TableChange) -> bool:
+    """Whether all that a table needs is put down before its lock is taken."""
+    first, *others = change.steps
+    return isinstance(first, StagedStep) and not first.best_effort and not others
 
 
 class _Commit:

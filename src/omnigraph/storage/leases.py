@@ -147,8 +147,7 @@ class Leases:
         if found is None:
             return self._write(name, holder, purpose, None)
         record, sighting = found
-        expired = sent - sighting.since >= record.period
-        if record.holder in {None, holder} or expired:
+        if record.holder == holder or _may_be_taken(record, sighting, sent):
             return self._write(name, holder, purpose, sighting.version)
         return None
 
@@ -168,7 +167,15 @@ class Leases:
 
     def line_up(self, name: str) -> ObjectTicket:
         """A place in the queue for a lease."""
-        return ObjectTicket(self._store, name, self._period)
+        return ObjectTicket(self._store, name, self._period, lambda: self._is_free(name))
+
+    def _is_free(self, name: str) -> bool:
+        """Whether ``attempt`` would take a lease; as it does, this sees how long one stands still."""
+        try:
+            found = self._look(name)
+        except StorageError:
+            return False
+        return found is None or _may_be_taken(*found)
 
     def is_waited_for(self, name: str) -> bool:  # noqa: ARG002 - as on a disk
         """Not asked: it would cost every write a request, and waiters look often."""
@@ -196,6 +203,12 @@ class Leases:
         except (AlreadyExists, PreconditionFailed):
             return None
         return Lease(self._store, name, holder, purpose, self._period, written, sent)
+
+
+def _may_be_taken(record: _Record, sighting: _Sighting, now: float | None = None) -> bool:
+    """Whether a lease was given back, or its holder let it expire."""
+    seen_for = (clock() if now is None else now) - sighting.since
+    return record.holder is None or seen_for >= record.period
 
 
 def _text(holder: str | None, purpose: Purpose, period: float) -> str:

@@ -7,6 +7,7 @@ Correctness never rests on a lock alone: every commit is still checked.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import os
@@ -152,28 +153,36 @@ class LockManager:
         try:
             file, lock = _object_name(name), None
             # A lock that is free may be meant for somebody who waits and is about to look again.
-            if patience.limit == 0 or not self._place.is_waited_for(file):
+            if patience.left() <= 0 or not self._place.is_waited_for(file):
                 lock = self._place.attempt(file, held.holder, held.purpose)
             if lock is None:
-                lock = self._wait_for(name, later, held, patience)
+                lock = self._wait_for(name, later, held, patience, turn)
         except BaseException:
             turn.end()
             raise
         held.add(lock, turn)
 
     def _wait_for(
-        self, name: str, later: Sequence[str], held: HeldLocks, patience: Patience
+        self,
+        name: str,
+        later: Sequence[str],
+        held: HeldLocks,
+        patience: Patience,
+        turn: _Turn,
     ) -> _Lock:
         file = _object_name(name)
-        if patience.left() <= 0 and not self._place.holder_of(file).purpose.slow:
-            raise _contention(name, 1, self._place.holder_of(file))
+        holder = self._place.holder_of(file)
+        if not patience.is_left_for(holder.purpose):
+            raise _contention(name, 1, holder)
+        # Threads behind this one wait for whom it waits for.
+        turn.purpose = holder.purpose
         ticket = self._place.line_up(file)
-        since = time.monotonic()
         try:
-            return self._in_line(name, later, held, patience, ticket)
+            lock = self._in_line(name, later, held, patience, turn, ticket)
         finally:
-            patience.spent += time.monotonic() - since
             ticket.leave()
+        turn.purpose = held.purpose
+        return lock
 
     def _in_line(
         self,
@@ -181,6 +190,7 @@ class LockManager:
         later: Sequence[str],
         held: HeldLocks,
         patience: Patience,
+        turn: _Turn,
         ticket: Ticket,
     ) -> _Lock:
         shortest, longest = self._pauses
@@ -188,19 +198,22 @@ class LockManager:
         file = _object_name(name)
         since = time.monotonic()
         for attempts in itertools.count(2):
-            is_next = ticket.is_next()
+            since, before = time.monotonic(), since
+            patience.spend(since - before)
+            # Nobody gives up before a lock that is free.
+            is_next = ticket.is_next() or patience.left() <= 0
             lock = self._place.attempt(file, held.holder, held.purpose) if is_next else None
             if lock is not None:
                 return lock
             self._place.watch(_object_name(other) for other in later)
-            waited = time.monotonic() - since
-            if waited >= patience.left():
+            if patience.left() <= 0:
                 holder = self._place.holder_of(file)
-                if waited >= patience.left(slow=holder.purpose.slow):
+                if not patience.is_left_for(holder.purpose):
                     raise _contention(name, attempts, holder)
+                turn.purpose = holder.purpose
             # Jitter, so that waiters do not march in step. Who is next looks more often.
             pause = min(pause * 1.5, longest / 4 if is_next else longest)
-            left = max(shortest, patience.left() - waited)
+            left = max(shortest, patience.left())
             time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
         raise AssertionError
 
@@ -235,11 +248,11 @@ class HeldLocks:
         if self._released.is_set() or self._pid != os.getpid():
             return
         self._released.set()
-        for lock, turn in reversed(self._locks):
-            try:
-                lock.release()
-            finally:
-                turn.end()
+        # All of them, also when Ctrl-C comes while one is given back.
+        with contextlib.ExitStack() as ends:
+            for lock, turn in self._locks:
+                ends.callback(turn.end)
+                ends.callback(lock.release)
 
     def add(self, lock: _Lock, turn: _Turn) -> None:
         """Take charge of one more lock; the first one starts the renewals."""
@@ -293,16 +306,16 @@ class _Turn:
         return self._thread == threading.get_ident()
 
     def take(self, patience: Patience, purpose: Purpose) -> bool:
-        since = time.monotonic()
-        taken = self._lock.acquire(timeout=max(0.0, patience.left()))
-        if not taken and self.purpose.slow:
-            waited = time.monotonic() - since
-            taken = self._lock.acquire(timeout=max(0.0, patience.left(slow=True) - waited))
-        patience.spent += time.monotonic() - since
-        if taken:
-            self._thread = threading.get_ident()
-            self.purpose = purpose
-        return taken
+        taken = False
+        while not taken:
+            since = time.monotonic()
+            taken = self._lock.acquire(timeout=max(0.0, patience.left()))
+            patience.spend(time.monotonic() - since)
+            if not taken and not patience.is_left_for(self.purpose):
+                return False
+        self._thread = threading.get_ident()
+        self.purpose = purpose
+        return True
 
     def end(self) -> None:
         self._thread = None

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, OmniGraphError, StorageError
-from omnigraph.storage.branch_refs import TableBranch
+from omnigraph.storage.branch_refs import TableBranch, branch_of
 from omnigraph.storage.handles import (
     Table,
     TableRef,
@@ -55,7 +55,9 @@ def create_branch(source: Table, name: str) -> Table:
                 raise
             if (found.parent, found.parent_version) != (source.ref.branch, source.version):
                 raise _taken(source, name) from error
-    return open_table(source.ref.on(name, source.version))
+    made = branch_of(source.ref.on(name))
+    identifier = None if made is None else made.identifier
+    return open_table(source.ref.on(name, source.version, identifier))
 
 
 def _taken(source: Table, name: str) -> BranchExists:

@@ -7,8 +7,10 @@ it is, about; that one holder excludes the others is the lock's business, never 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from uuid import uuid4
@@ -24,6 +26,10 @@ WAITING_DIR: Final = f"{LOCKS_DIR}/waiting"
 
 SLOW_FACTOR: Final = 10
 """So much longer one waits for a holder that writes its rows while it holds the lock."""
+
+
+FREE_SECONDS: Final = 0.5
+"""A waiter that is awake takes a free lock long before."""
 
 
 class Purpose(NamedTuple):
@@ -50,12 +56,28 @@ class Patience:
     """How long an operation may wait for locks, over all its attempts; its work does not count."""
 
     def __init__(self, wait_ms: int | None = None) -> None:
-        self.limit = (settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms) / 1000
-        self.spent = 0.0
+        self._limit = (settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms) / 1000
+        self._waited = 0.0
+        self._spent = 0.0
 
-    def left(self, *, slow: bool = False) -> float:
-        """Seconds that may still be waited, for a holder that is slow or is not."""
-        return self.limit * (SLOW_FACTOR if slow else 1) - self.spent
+    def left(self) -> float:
+        """Seconds that may still be waited."""
+        return self._limit - self._spent
+
+    def spend(self, seconds: float) -> None:
+        """Count what was waited."""
+        self._waited += seconds
+        self._spent += seconds
+
+    def is_left_for(self, holder: Purpose) -> bool:
+        """Whether to wait on for a holder: when it is slow, what was waited so far counts a tenth.
+
+        So there is patience left when it is through, for those who come first then.
+        """
+        if holder.slow and self.left() <= 0:
+            excess = self._waited - self._limit * (SLOW_FACTOR - 1)
+            self._spent = max(self._spent / SLOW_FACTOR, excess)
+        return self.left() > 0
 
 
 class Ticket(Protocol):
@@ -79,10 +101,42 @@ def has_tickets(directory: Path, lock_file: str) -> bool:
         return False
 
 
+class _First:
+    """The first of a queue, as one who waits behind it sees it: will it ever take its turn?
+
+    ``is_free`` says whether the lock could be taken; ``period`` is how long it is waited for whatever
+    the lock does.
+    """
+
+    def __init__(self, is_free: Callable[[], bool], period: float = math.inf) -> None:
+        self._is_free = is_free
+        self._period = period
+        self._name: str | None = None
+        self._since = 0.0
+        self._free_since: float | None = None
+
+    def had_its_turn(self, name: str) -> bool:
+        """Whether this one, which is the first now, was given its time and let it pass."""
+        now = time.monotonic()
+        if name != self._name:
+            self._name, self._since, self._free_since = name, now, None
+        stood = now - self._since
+        if stood <= FREE_SECONDS or not self._is_free():
+            self._free_since = None
+        elif self._free_since is None:
+            self._free_since = now
+        idle = 0.0 if self._free_since is None else now - self._free_since
+        return stood > self._period or idle > FREE_SECONDS
+
+
 class FileTicket:
-    """A place in a queue on a local disk: a file that its waiter keeps locked while it lives."""
+    """A place in a queue on a local disk: a file that its waiter keeps locked while it lives.
+
+    One that lives but does not take its turn (it may be stopped) loses its place.
+    """
 
     def __init__(self, directory: Path, lock_file: str) -> None:
+        self._first = _First(lambda: not flock.is_locked(str(directory / lock_file)))
         self._directory = directory / WAITING_DIR
         self._queue = f"{Path(lock_file).stem}."
         # This clock is the same for all processes of the machine and never jumps.
@@ -102,7 +156,7 @@ class FileTicket:
                 if not name.startswith(self._queue) or name >= self._name:
                     continue
                 path = self._directory / name
-                if flock.is_locked(str(path)):
+                if flock.is_locked(str(path)) and not self._first.had_its_turn(name):
                     return False
                 path.unlink(missing_ok=True)
         return True
@@ -120,16 +174,17 @@ class ObjectTicket:
     """A place in a queue on an object store.
 
     Nobody can tell there whether a waiter still lives, so the first of the queue is waited for no longer
-    than ``period`` seconds; then its ticket is removed. A waiter without its ticket goes on waiting.
+    than ``period`` seconds, and no longer than a moment while the lock is free; then its ticket is
+    removed. A waiter without its ticket goes on waiting.
     """
 
-    def __init__(self, store: ObjectStore, lock_file: str, period: float) -> None:
+    def __init__(
+        self, store: ObjectStore, lock_file: str, period: float, is_free: Callable[[], bool]
+    ) -> None:
         self._store = store
         self._prefix = f"{WAITING_DIR}/{Path(lock_file).stem}/"
         self._name = f"{self._prefix}{time.time_ns() // 1000:020d}-{uuid4().hex}"
-        self._period = period
-        self._first: str | None = None
-        self._since = 0.0
+        self._first = _First(is_free, period)
         self._has_place = False
         with contextlib.suppress(StorageError):
             store.write_text_if_absent(self._name, "")
@@ -145,9 +200,7 @@ class ObjectTicket:
             return True
         if self._name not in names or names[0] == self._name:
             return True
-        if names[0] != self._first:
-            self._first, self._since = names[0], time.monotonic()
-        elif time.monotonic() - self._since > self._period:
+        if self._first.had_its_turn(names[0]):
             with contextlib.suppress(StorageError):
                 self._store.delete(names[0])
         return False
