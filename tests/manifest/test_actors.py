@@ -116,7 +116,7 @@ def test_a_sidecar_that_nobody_could_read_is_never_written(graph, actor):
     write = replace(write, intent=replace(write.intent, actor_id=actor))
     graph_id = space.manifest.state("main").head.graph_id
     with space.locks.acquire(space.locks.graph_lock()) as held:
-        sidecar = sidecar_of(write, graph_id, None, set(), held)
+        sidecar = sidecar_of(write, graph_id, set(), held)
         with pytest.raises(StorageError, match="nothing was changed"):
             write_sidecar(space, sidecar)
     assert list_sidecars(space, graph_id) == []

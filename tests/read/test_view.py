@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotFound, StorageError
+from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.read import view as views
@@ -174,7 +174,7 @@ def test_a_view_of_a_branch_that_is_gone_says_so(graph):
     _branch_with(graph, "x")
     snapshot = graph.snapshot(branch="b")
     graph.branches.delete("b")
-    with pytest.raises(BranchNotFound, match="`b`"):
+    with pytest.raises(HistoryReclaimed, match="`b`"):
         Reader(graph.space).view(snapshot, graph.schema.catalog).nodes("Person")
 
 
@@ -184,7 +184,7 @@ def test_a_branch_that_becomes_another_one_before_its_table_opens_is_noticed(gra
     pinned = view.table(graph.schema.catalog.nodes["Person"])
     graph.branches.delete("b")
     _branch_with(graph, "y")
-    with pytest.raises(BranchNotFound, match="`b`"):
+    with pytest.raises(HistoryReclaimed, match="`b`"):
         _ = pinned.table
 
 
@@ -204,7 +204,7 @@ def test_a_branch_that_goes_while_its_rows_are_read_is_named(graph, monkeypatch,
     view = view_of(graph, branch="b")
     assert view.table(graph.schema.catalog.nodes["Person"]).table.version
     graph.branches.delete("b")
-    with pytest.raises(BranchNotFound, match="`b` was deleted while it was being read"):
+    with pytest.raises(HistoryReclaimed, match="`b`, which held node:Person, was deleted"):
         ask(graph, view)
 
 

@@ -18,6 +18,7 @@ from omnigraph.storage.objects import (
     Unavailable,
 )
 from omnigraph.storage.tables import create_branch, delete_branch, list_branches
+from omnigraph.storage.waiting import Patience
 from tests.storage.table_places import contents, new_table, rows
 
 PERIOD = 60.0
@@ -98,12 +99,12 @@ def test_a_lock_whose_put_nobody_answered_is_held_and_given_back(s3, s3_root, st
     if used_before:
         locks.acquire("table").release()
     lost = s3.lose_replies(puts("__locks"))
-    with locks.acquire("table", wait_ms=0) as held:
+    with locks.acquire("table", Patience(0)) as held:
         assert len(lost) == 1
         held.check()
         other = LockManager(ObjectStore.open(s3_root), lease_period=PERIOD)
         assert other.try_acquire("table") is None
-    with other.acquire("table", wait_ms=0) as held:
+    with other.acquire("table", Patience(0)) as held:
         held.check()
 
 
@@ -128,7 +129,7 @@ def test_giving_a_lock_back_that_nobody_answered_frees_it(s3, s3_root, store):
     held.release()
     assert len(lost) == 2
     other = LockManager(ObjectStore.open(s3_root), lease_period=PERIOD)
-    other.acquire("table", wait_ms=0).release()
+    other.acquire("table", Patience(0)).release()
 
 
 def test_a_lease_is_given_back_after_a_renewal_that_nobody_answered(s3, s3_root, store):

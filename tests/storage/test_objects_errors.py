@@ -82,4 +82,8 @@ def test_the_kinds_are_storage_errors_with_its_code():
     for kind in kinds:
         assert issubclass(kind, StorageError)
         assert issubclass(kind, OmniGraphError)
-        assert kind("text").body() == {"error": "runtime error: text", "code": "internal"}
+        assert kind("text").body() == {
+            "error": "runtime error: text",
+            "code": "internal",
+            "kind": "storage",
+        }
