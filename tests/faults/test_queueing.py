@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph import failpoints
 from omnigraph.errors import Contention
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.waiting import WAITING_DIR
+from omnigraph.storage.lock_files import LockFiles
+from omnigraph.storage.waiting import WAITING_DIR, Purpose
 from tests.commit.synthetic import drifted
 from tests.faults.queue_workers import (
     Told,
@@ -287,3 +289,20 @@ def test_a_lost_race_is_run_again_where_nobody_waits(graph, overtaken):
     )
     assert answer == (1, 0)
     assert set(nodes(graph, "Item")) == {"a", "late"}
+
+
+@pytest.mark.parametrize(("rows", "slow"), [(10, False), (10_001, True)])
+def test_a_large_load_says_that_it_is_slow(graph, rows, slow, monkeypatch):
+    """When it lost its race, it judges all its rows again while others wait."""
+    monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", str(10**9))  # a build would be slow by itself
+    (lock,) = lock_names_of(graph, "Item")
+    seen = []
+    with failpoints.arm("load.before_phase_a", lambda _: seen.append(LockFiles(graph.uri).holder_of(lock))):  # fmt: skip
+        graph.load([{"type": "Item", "data": {"name": f"{at}"}} for at in range(rows)])
+    assert [one.purpose for one in seen] == [Purpose("load", slow)]
+
+
+def lock_names_of(graph: Graph, type_name: str) -> list[str]:
+    """The lock files of a table that was written to."""
+    run(graph, f'insert {type_name} {{ name: "first" }}')
+    return [f"__locks/{file.name}" for file in Path(graph.uri, "__locks").glob("table-*.lock")]

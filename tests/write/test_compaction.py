@@ -13,7 +13,7 @@ from omnigraph.commit.protocol import POINTS
 from omnigraph.storage.indexes import IndexKind, index_name, list_indexes
 from omnigraph.storage.inline_residual import commit_compaction
 from omnigraph.storage.transactions import Operation, transactions_after
-from omnigraph.write.compaction import compact
+from omnigraph.write.compaction import compact, rewrite_here
 from tests.commit.synthetic import Died, drifted
 from tests.storage.processes import run_processes
 from tests.write.compacting import (
@@ -227,3 +227,26 @@ def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
     assert graph.query(QUERIES, "by_ref", {"ref": "d0000150"}, branch="dev").rows == [
         {"year": dev["d0000150"]}
     ]
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+def test_a_branch_that_goes_while_its_fragments_are_rewritten(small, made_again):
+    """Its files go with it; nobody is told to restore them."""
+    graph, _ = small
+    calls = []
+
+    def rewrite(table, tasks):
+        calls.append(len(tasks))
+        if len(calls) == 1:
+            graph.branches.delete("dev")
+            if made_again:
+                graph.branches.create("dev")
+        return rewrite_here(table, tasks)
+
+    if made_again:
+        report = compact(graph.space, "dev", rewrite_for=lambda _pin: rewrite)
+        assert (report.failed, report.commit) == ({}, None)
+    else:
+        with pytest.raises(og.errors.BranchNotFound):
+            compact(graph.space, "dev", rewrite_for=lambda _pin: rewrite)
+    assert len(calls) == 1

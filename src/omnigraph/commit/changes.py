@@ -94,7 +94,7 @@ class Write:
     validation looked at without changing them; ``ir_hash`` names the schema it was validated against.
     With ``exact_head`` the operation rests on the very head it was prepared on, and no other commit may
     come between. With ``only_if_changed`` a write that left out every step ends with
-    ``NothingToPublish``.
+    ``NothingToPublish``. ``is_large``: it takes its time under its locks when it is prepared again.
     """
 
     writer: Writer
@@ -111,6 +111,7 @@ class Write:
     takes_graph_lock: bool = False
     ir_hash: str | None = None
     only_if_changed: bool = False
+    is_large: bool = False
     operation_id: str = field(default_factory=new_ulid)
 
     @property

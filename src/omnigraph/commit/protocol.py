@@ -131,7 +131,7 @@ def lock_names(space: Workspace, write: Write) -> set[str]:
 
 def purpose_of(write: Write) -> Purpose:
     """What those are told who wait for its locks."""
-    slow = any(
+    slow = write.is_large or any(
         needs_fork(change.base, write.branch) or not _is_staged_early(change)
         for change in write.tables
     )

@@ -55,6 +55,9 @@ from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
+LARGE_ROWS = 10_000
+"""Judging more rows than this again keeps others waiting for more than a moment."""
+
 REPEATED = """
 SELECT id, MIN(`0rec`) AS first_rec, MAX(`0rec`) AS rec FROM pend
 GROUP BY id HAVING COUNT(*) > 1 ORDER BY rec LIMIT 20
@@ -289,6 +292,7 @@ class _Load:
             intent=Intent(new_commit_id(), "load", self.started, self.request.actor_id),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
+            is_large=sum(incoming.rows for incoming in self.incoming.values()) > LARGE_ROWS,
         )
         return attempt.commit(write)
 

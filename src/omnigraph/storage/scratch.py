@@ -44,12 +44,16 @@ def _prefix(what: str) -> str:
 
 @functools.cache
 def _place() -> str:
-    """Where a process number means something: a machine, and on Linux a name space of processes."""
-    try:
+    """Where a process number means something: a machine, and on Linux a name space of processes.
+
+    Machines may share a directory, and their host names may be the same.
+    """
+    space = machine = ""
+    with contextlib.suppress(OSError):
         space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        space = ""
-    return _digest(f"{Owner.current().host} {space}")
+    with contextlib.suppress(OSError):
+        machine = Path("/etc/machine-id").read_text(errors="replace")
+    return _digest(f"{Owner.current().host} {machine} {space}")
 
 
 def _digest(text: str) -> str:

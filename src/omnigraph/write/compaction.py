@@ -24,7 +24,7 @@ from omnigraph.commit.heal import heal
 from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.create import new_commit_id, now_us
-from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.publisher import Intent, branch_remade
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.inline_residual import (
@@ -144,6 +144,11 @@ def compact(
             job = TableCompaction(pin.table_key, report, rewrite_for(pin))
             if job.prepare(table, tasks):
                 changes.append(TableChange(pin, job.steps(branch)))
+        if report.failed:
+            # Files that are missing may have gone with their branch.
+            now = space.manifest.state(branch)
+            if now.identifier != attempt.state.identifier:
+                raise branch_remade(branch)
         if changes:
             intent = Intent(new_commit_id(), "optimize", now_us(), actor_id)
             write = Write(
