@@ -164,7 +164,7 @@ def check_refused(graph, name: str, match: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b"{}", b"\xff\xfe\x00", b"5", b"[" * 100_000,
-     b'{"schema_version": 1}', b'{"schema_version": 1, "tables": 7}'],
+     b'{"schema_version": 2}', b'{"schema_version": 2, "tables": 7}'],
     ids=lambda content: repr(content[:12]),
 )  # fmt: skip
 def test_a_file_that_is_no_sidecar(graph, content):
@@ -183,7 +183,7 @@ def test_half_a_sidecar(graph):
 
 def test_a_sidecar_of_a_later_version(graph):
     name, document = a_sidecar(graph)
-    graph.store.write_text(name, json.dumps({**document, "schema_version": 2}))
+    graph.store.write_text(name, json.dumps({**document, "schema_version": 3}))
     check_refused(graph, name, "upgrade")
 
 
