@@ -210,3 +210,22 @@ def test_a_loser_retries_with_the_winner_as_its_parent(graph):
     assert commit.parent_commit_id == won[0].graph_commit_id
     tables = graph.manifest.state("main").head.tables
     assert (tables[PERSON].table_version, tables[TEAM].table_version) == (2, 2)
+
+
+def test_a_store_that_fails_after_the_publish_does_not_fail_it(graph, monkeypatch):
+    """What is remembered of the branch is dropped, and read again when it is asked for."""
+    manifest = graph.manifest
+    before = manifest.state("main").head.commit
+
+    def unreachable(*_):
+        raise StorageError("the store is out of reach")
+
+    with monkeypatch.context() as patch:
+
+        def fail(_):
+            patch.setattr(type(graph.store), "fingerprint", unreachable)
+
+        with failpoints.arm("publish.after_write", fail):
+            commit = publish(manifest, "main", Changes(), [], intent(), unchecked=True)
+    assert commit.parent_commit_id == before.graph_commit_id
+    assert manifest.state("main").head.commit == commit

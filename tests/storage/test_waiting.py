@@ -148,3 +148,22 @@ def test_nobody_gives_up_before_a_free_lock(tmp_path):
     with locks.acquire("a", Patience(20)) as held:
         held.check()
     stopped.leave()
+
+
+def test_tickets_of_the_dead_go_also_when_they_seem_to_have_come_later(tmp_path):
+    """The clock that numbers them starts anew when the machine does."""
+    lock = "__locks/a.lock"
+    dead = tmp_path / waiting.WAITING_DIR / f"a.{10**19:020d}.dead"
+    dead.parent.mkdir(parents=True)
+    dead.write_text("")
+    other = dead.with_name(f"b.{10**19:020d}.dead")
+    other.write_text("")
+    assert has_tickets(tmp_path, lock)
+    first, second = FileTicket(tmp_path, lock), FileTicket(tmp_path, lock)
+    assert not dead.exists()
+    assert other.exists()
+    assert (first.is_next(), second.is_next()) == (True, False)
+    first.leave()
+    assert second.is_next()
+    second.leave()
+    assert not has_tickets(tmp_path, lock)

@@ -110,9 +110,13 @@ class Manifest:
         return self._remember(state)
 
     def advanced(self, state: BranchState, table: Table, head: Head) -> None:
-        """Remember what this process just published itself."""
-        mark = self._mark(state.name, table)
-        self._remember(replace(state, table=table, head=head, mark=mark))
+        """Remember what this process just published itself; a store that fails now changes nothing."""
+        try:
+            mark = self._mark(state.name, table)
+        except StorageError:
+            self.forget(state.name)
+        else:
+            self._remember(replace(state, table=table, head=head, mark=mark))
 
     def forget(self, branch: str | None = None) -> None:
         """Drop what is remembered of one branch, or of all."""

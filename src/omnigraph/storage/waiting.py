@@ -146,20 +146,32 @@ class FileTicket:
         with contextlib.suppress(OSError):
             make_directory(self._directory)
             self._held = flock.try_lock(str(self._directory / self._name))
+            self._remove_dead()
 
     def is_next(self) -> bool:
         """Whether nobody who came earlier still waits; tickets of the dead are removed."""
         if self._held is None:
             return True
         with contextlib.suppress(OSError):
-            for name in sorted(os.listdir(self._directory)):  # noqa: PTH208 - names, as they are
-                if not name.startswith(self._queue) or name >= self._name:
-                    continue
+            for name in self._others():
                 path = self._directory / name
+                if name > self._name:
+                    break
                 if flock.is_locked(str(path)) and not self._first.had_its_turn(name):
                     return False
                 path.unlink(missing_ok=True)
         return True
+
+    def _others(self) -> list[str]:
+        names = os.listdir(self._directory)  # noqa: PTH208 - names, as they are
+        return sorted(n for n in names if n.startswith(self._queue) and n != self._name)
+
+    def _remove_dead(self) -> None:
+        """Also those that seem to have come later: the clock starts anew when the machine does."""
+        for name in self._others():
+            path = self._directory / name
+            if not flock.is_locked(str(path)):
+                path.unlink(missing_ok=True)
 
     def leave(self) -> None:
         """Give the place up."""
