@@ -163,8 +163,7 @@ def losing(method: str, *, part: str):
 
 
 def test_a_sidecar_whose_writing_failed_is_not_left_behind(graph, s3):
-    """The store kept it and lost every answer."""
-    s3.after(losing("PUT", part="__recovery/"))
+    s3.before(losing("PUT", part="__recovery/"))
     with pytest.raises(StorageError, match="__recovery"):
         write(graph.space, {PERSON: ["a"]})
     s3.disarm()
@@ -172,6 +171,16 @@ def test_a_sidecar_whose_writing_failed_is_not_left_behind(graph, s3):
     write(graph.space, {PERSON: ["b"]})
     assert contents(graph)[PERSON] == ["b"]
     assert read_audit(graph.space) == []
+
+
+def test_a_sidecar_that_the_store_kept_without_saying_so_is_found(graph, s3):
+    """Every answer to its writing is lost: the store is asked, and the write goes on."""
+    s3.after(losing("PUT", part="__recovery/"))
+    made = write(graph.space, {PERSON: ["a"]})
+    s3.disarm()
+    assert graph.snapshot().commit == made
+    assert contents(graph)[PERSON] == ["a"]
+    assert graph.store.list("__recovery") == []
 
 
 def test_a_sidecar_that_cannot_be_deleted_is_consumed_later(graph, s3):
