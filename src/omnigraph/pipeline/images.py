@@ -8,7 +8,7 @@ dropped are looked up anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.batches import Entity
@@ -29,6 +29,8 @@ IMAGE_BYTES = 128 << 20
 LOOKED_UP = 10_000
 """So many ids are looked up at once where the table is far larger; otherwise it is scanned."""
 FAR_LARGER = 200
+SCANNED = 1 << 20
+"""So many ids of a table that is scanned are compared at once."""
 
 
 class Images:
@@ -168,6 +170,25 @@ def _places(table: Table, ids: pa.Array) -> pa.Table:
             where = filter_expression(table.schema, [Condition("id", "in", wanted)])
             found.append(table.read(["id"], where, **places))
         return pa.concat_tables(found)
-    scanned = table.scan(["id"], **places)
-    kept = (batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in scanned)
-    return pa.Table.from_batches(kept, scanned.schema)
+    scanned = table.scan(["id"], batch_size=SCANNED, **places)
+    kept = [
+        part.filter(pc.is_in(part.column("id"), value_set=ids))
+        for part in _gathered(scanned, scanned.schema)
+    ]
+    return pa.concat_tables([scanned.schema.empty_table(), *kept])
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The batches as larger tables: for each of them the ids that are looked for are hashed anew."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= SCANNED:
+            yield pa.Table.from_batches(waiting, schema)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting, schema)
