@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from omnigraph.commit.changes import Write, Writer
+from omnigraph.commit.changes import Write
 from omnigraph.commit.drift import HealFirst, rollback_needed
 from omnigraph.commit.early import stage_early
 from omnigraph.commit.heal import heal
@@ -91,7 +91,6 @@ class Attempts:
     """
 
     space: Workspace
-    writer: Writer
     branch: str
     retries: int | None = None
     if_commit: str | None = None

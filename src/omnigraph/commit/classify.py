@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from omnigraph.commit.changes import Writer
 from omnigraph.commit.sidecar import TableEntry
+from omnigraph.manifest.commits import MAINTENANCE
 from omnigraph.storage.transactions import Operation, TransactionFacts
 
 CONTENT_PRESERVING = frozenset(
@@ -16,7 +17,6 @@ CONTENT_PRESERVING = frozenset(
 )
 # A hard drop is a staged overwrite: it is known by its UUID, and a foreign overwrite is data.
 SCHEMA_OPERATIONS = frozenset({Operation.PROJECT, Operation.MERGE, Operation.UPDATE_CONFIG})
-MAINTENANCE: frozenset[Writer] = frozenset({"optimize", "ensure_indices"})
 
 
 class TableClass(enum.StrEnum):

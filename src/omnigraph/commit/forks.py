@@ -21,8 +21,9 @@ def pin_at(base: TableState, table: Table) -> TableState:
     """The pin of a table as a commit leaves it, on the fork that the commit may have made."""
     identifier = base.table_branch_id
     if table.ref.branch not in {None, base.table_branch}:
-        fork = branch_of(table.ref) if table.ref.branch_id is None else None
-        identifier = table.ref.branch_id if fork is None else fork.identifier
+        identifier = table.ref.branch_id
+        if identifier is None and (fork := branch_of(table.ref)) is not None:
+            identifier = fork.identifier
     return replace(
         base,
         table_version=table.version,

@@ -90,6 +90,7 @@ def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
 
 
 MAINTENANCE = frozenset({"optimize", "ensure_indices"})
+"""Operations that change no content."""
 
 
 def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str) -> bool:

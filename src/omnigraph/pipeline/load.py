@@ -78,7 +78,8 @@ def load(
     """Run a load; a lost race is tried again as often as the caller allows.
 
     Records are read once, and rows that were written as files stay as they are: only what depends on
-    the head of the branch is done again. ``engine`` is given for records that were read elsewhere; otherwise the request decides.
+    the head of the branch is done again. ``engine`` is given for records that were read elsewhere;
+    otherwise the request decides.
     """
     if request.mode not in MODES:
         raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
@@ -93,7 +94,6 @@ def load(
             heal(space)
             attempts = Attempts(
                 space,
-                "load",
                 request.branch,
                 request.retries,
                 request.if_commit,

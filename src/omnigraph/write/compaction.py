@@ -158,4 +158,4 @@ def compact(
                 report.commit = attempt.commit(write)
         return report
 
-    return Attempts(space, "optimize", branch).run(work)
+    return Attempts(space, branch).run(work)

@@ -166,7 +166,7 @@ def ensure_indices(
                 report.commit = attempt.commit(write)
         return report
 
-    return Attempts(space, "ensure_indices", branch).run(build)
+    return Attempts(space, branch).run(build)
 
 
 def _buildable(

@@ -87,7 +87,7 @@ def mutate(space: Workspace, request: Request) -> MutationResult:
     later. The time that ``now()`` gives stays the same.
     """
     started = now_us()
-    attempts = Attempts(space, "mutation", request.branch, request.retries, request.if_commit)
+    attempts = Attempts(space, request.branch, request.retries, request.if_commit)
     return attempts.run(lambda attempt: _Mutation(attempt, request, request.check(), started).run())
 
 
