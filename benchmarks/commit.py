@@ -23,10 +23,10 @@ from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph, init
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import new_commit_id, now_us
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.storage.handles import Table, TableRef, create_table, open_table
 from omnigraph.storage.staging import stage_append
+from omnigraph.storage.table import Table, TableRef, create_table, open_table
 from omnigraph.storage.tables import commit_staged, merge_insert_exclusive
 
 EARLY, WINDOW = 50, 50

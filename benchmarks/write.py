@@ -26,10 +26,10 @@ from omnigraph.commit.protocol import commit
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
-from omnigraph.storage.handles import Table, TableRef, create_table, open_table
 from omnigraph.storage.indexes import IndexKind, stage_create_index
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert
+from omnigraph.storage.table import Table, TableRef, create_table, open_table
 from omnigraph.storage.tables import commit_staged, merge_insert_exclusive
 
 SCHEMA = """

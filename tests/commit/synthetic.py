@@ -12,13 +12,13 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import StagedStep, TableChange, Write, Writer
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
-from omnigraph.commit.workspace import Workspace
 from omnigraph.graph import Graph
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.storage.handles import Table, open_table
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.staging import stage_append
+from omnigraph.storage.table import Table, open_table
 from omnigraph.storage.tables import commit_staged
 
 PERSON, TEAM, MEMBER_OF = "node:Person", "node:Team", "edge:MemberOf"

@@ -14,8 +14,8 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.handles import open_table
 from omnigraph.storage.staging import stage_append
+from omnigraph.storage.table import open_table
 from omnigraph.storage.tables import commit_staged
 from tests.commit.synthetic import (
     ALL,

@@ -28,8 +28,8 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
 from omnigraph.manifest.schema_row import read_ir
-from omnigraph.storage.handles import create_table, open_table
 from omnigraph.storage.inline_residual import add_columns, set_field_metadata
+from omnigraph.storage.table import create_table, open_table
 from omnigraph.storage.tables import create_branch, list_branches
 from tests.commit.synthetic import (
     ALL,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import intent

@@ -11,10 +11,10 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.commit.audit import read_audit
 from omnigraph.commit.heal import heal, sweep
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import RecoveryRequired, StorageError
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import LockManager
 from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drifted, dying_at, write
 from tests.faults import test_crash_matrix as matrix

@@ -17,11 +17,11 @@ from omnigraph.commit.changes import WRITERS, Write
 from omnigraph.commit.heal import heal, sweep
 from omnigraph.commit.protocol import MOMENTS, commit
 from omnigraph.commit.recovery import RECOVERY_ACTOR, rollback_commit_id
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import CommitNotFound, RecoveryRequired
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.create import new_commit_id
+from omnigraph.manifest.workspace import Workspace
 from tests.commit.synthetic import ALL, Died, contents, drifted, prepare, write
 from tests.faults.commit_workers import identified, open_and_die, open_read_write, write_and_die
 from tests.manifest.publishing import new_graph

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omnigraph.graph import Graph, init
 from omnigraph.manifest.create import new_commit_id, now_us
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.rows import GraphCommit
 

@@ -24,13 +24,13 @@ from omnigraph.errors import (
     SchemaConflict,
     StorageError,
 )
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, STEPS, migrate, stamp_of
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.blobs import blob_columns
-from omnigraph.storage.handles import TableRef, create_table, open_table
 from omnigraph.storage.inline_residual import set_schema_metadata
 from omnigraph.storage.locks import LockManager
+from omnigraph.storage.table import TableRef, create_table, open_table
 from omnigraph.storage.tables import merge_insert_exclusive
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph

@@ -100,7 +100,9 @@ def test_reading_a_branch_while_it_is_deleted_says_that_it_is_not_there(tmp_path
         with pytest.raises(BranchNotFound):
             reader.manifest.commits(state)
         answers = iter([ref, None])
-        monkeypatch.setattr("omnigraph.manifest.handle.read_branch", lambda *_: next(answers, None))
+        monkeypatch.setattr(
+            "omnigraph.manifest.manifest.read_branch", lambda *_: next(answers, None)
+        )
         with pytest.raises(BranchNotFound):
             reader.snapshot(branch="x")
 

@@ -9,7 +9,7 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest import publisher
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.rows import TableState, read_table_states
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, advance, intent, new_graph

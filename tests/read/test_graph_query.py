@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.graph import plans
-from omnigraph.graph.plans import Plans
+from omnigraph.graph import plan_cache
+from omnigraph.graph.plan_cache import Plans
 from omnigraph.lang.schema import compile_schema
 
 SCHEMA = """
@@ -234,7 +234,7 @@ class TestPlans:
             known.read(self.CATALOG, SOURCE, "set", None)
 
     def test_only_the_newest_are_kept(self, monkeypatch):
-        monkeypatch.setattr(plans, "MAX_PLANS", 2)
+        monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
         known = Plans()
         first = known.read(self.CATALOG, SOURCE, "ages", None)
         older = known.read(self.CATALOG, SOURCE, "older", None)
@@ -244,7 +244,7 @@ class TestPlans:
         assert known.read(self.CATALOG, SOURCE, "older", None) is not older
 
     def test_long_texts_take_the_room_of_many(self, monkeypatch):
-        monkeypatch.setattr(plans, "MAX_TEXT", 3 * len(SOURCE))
+        monkeypatch.setattr(plan_cache, "MAX_TEXT", 3 * len(SOURCE))
         known = Plans()
         # A plan made again for another schema takes the room of the one before.
         known.read(compile_schema(SCHEMA).catalog, SOURCE, "ages", None)

@@ -8,7 +8,7 @@ from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read import paths, refresh
 from omnigraph.read import view as view_module
 from omnigraph.read.execute import run_read
-from omnigraph.storage.handles import Table
+from omnigraph.storage.table import Table
 
 SCHEMA = """
     node Person { name: String @key  age: I32?  bio: String? }

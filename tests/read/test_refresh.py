@@ -14,7 +14,6 @@ from omnigraph.read import edges, refresh
 from omnigraph.read.edges import EdgeList
 from omnigraph.read.properties import Properties
 from omnigraph.read.view import Reader
-from omnigraph.storage.handles import open_table
 from omnigraph.storage.inline_residual import cleanup_versions, compact
 from omnigraph.storage.staging import (
     stage_append,
@@ -24,6 +23,7 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     write_fragments,
 )
+from omnigraph.storage.table import open_table
 from omnigraph.storage.tables import commit_staged
 from tests.read.reading import (
     SCHEMA,

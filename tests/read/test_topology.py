@@ -18,8 +18,8 @@ from omnigraph.lang.query.ir import Direction
 from omnigraph.read import adjacency, edges
 from omnigraph.read.edges import EdgeList, Ends
 from omnigraph.read.view import Reader
-from omnigraph.storage.handles import open_table
 from omnigraph.storage.staging import stage_append
+from omnigraph.storage.table import open_table
 from omnigraph.storage.tables import commit_staged
 from tests.read.reading import (
     SCHEMA,

@@ -17,8 +17,8 @@ from omnigraph.read import view as views
 from omnigraph.read.execute import run_read
 from omnigraph.read.nodes import NodeIds
 from omnigraph.read.view import Reader
-from omnigraph.storage.handles import open_table
 from omnigraph.storage.inline_residual import cleanup_versions
+from omnigraph.storage.table import open_table
 from tests.read.reading import SCHEMA, counted, edge, person, view_of
 from tests.write.writing import run
 

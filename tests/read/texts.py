@@ -18,7 +18,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.read.search import text_matches
 from omnigraph.read.view import Reader, View
 from omnigraph.storage import inline_residual
-from omnigraph.storage.handles import Table
+from omnigraph.storage.table import Table
 from omnigraph.types import PropType, Scalar
 from tests.oracle.analysis import analyse, within_edits
 

@@ -8,7 +8,6 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchExists, StorageError
-from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.leases import Leases
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import (
@@ -17,6 +16,7 @@ from omnigraph.storage.objects import (
     PreconditionFailed,
     Unavailable,
 )
+from omnigraph.storage.table import TableRef, open_table
 from omnigraph.storage.tables import create_branch, delete_branch, list_branches
 from omnigraph.storage.waiting import Patience
 from tests.storage.table_places import contents, new_table, rows

@@ -12,9 +12,9 @@ from omnigraph.errors import InputError, StorageError
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import distinct
 from omnigraph.runner.spark import SparkRunner
-from omnigraph.storage.handles import TableRef, create_table
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import stage_append
+from omnigraph.storage.table import TableRef, create_table
 from omnigraph.storage.tables import commit_staged
 
 

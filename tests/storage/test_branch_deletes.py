@@ -9,7 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BranchNotFound
 from omnigraph.storage import tables
-from omnigraph.storage.handles import TableRef
+from omnigraph.storage.table import TableRef
 from omnigraph.storage.tables import create_branch
 from tests.storage.branch_workers import littering
 from tests.storage.table_places import contents, new_table, rows

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from omnigraph.storage import leases
-from omnigraph.storage.faults import LockLost, Unavailable
 from omnigraph.storage.leases import Leases
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.store_errors import LockLost, Unavailable
 
 PERIOD = 10.0
 NAME = "__locks/table.lock"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.rewriting import stage_restore, stage_rewrite
 from omnigraph.storage.staging import new_transaction_uuid, stage_append, with_uuid
+from omnigraph.storage.table import TableRef, open_table
 from omnigraph.storage.table_errors import TableMoved
 from omnigraph.storage.tables import commit_staged, create_branch, transaction_at
 from omnigraph.storage.transactions import Operation

@@ -16,10 +16,9 @@ from typing import NamedTuple, TypeVar
 
 from omnigraph.commit.changes import Write
 from omnigraph.commit.drift import HealFirst, rollback_needed
-from omnigraph.commit.early import stage_early
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import MoreLocks, commit_held, lock_names, purpose_of, stage
-from omnigraph.commit.workspace import Workspace
+from omnigraph.commit.staging import stage_early
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
@@ -28,9 +27,10 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.manifest.commits import is_same_content
-from omnigraph.manifest.handle import BranchPin, BranchState
+from omnigraph.manifest.manifest import BranchPin, BranchState
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks, LockLost
 from omnigraph.storage.waiting import Patience, Purpose
 

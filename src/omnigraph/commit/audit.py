@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph import failpoints
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import StorageError
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
-from omnigraph.storage.handles import Table, create_table, open_table
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table import Table, create_table, open_table
 from omnigraph.storage.table_errors import RowCollision, TableMissing
 from omnigraph.storage.tables import merge_insert_exclusive
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.create import new_commit_id as new_ulid
-from omnigraph.manifest.handle import BranchPin
+from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
-from omnigraph.storage.handles import Table
 from omnigraph.storage.staging import Staged, new_transaction_uuid
+from omnigraph.storage.table import Table
 
 Writer = Literal["mutation", "load", "schema_apply", "branch_merge", "ensure_indices", "optimize"]
 WRITERS: tuple[Writer, ...] = (

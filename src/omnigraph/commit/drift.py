@@ -7,11 +7,11 @@ rolled forward (heal and try again), one that needs a rollback, one of a live wr
 from __future__ import annotations
 
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import Contention, Drift, OmniGraphError, RecoveryRequired, StorageError
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.handles import Table, open_table
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.table import Table, open_table
 
 
 class HealFirst(Exception):

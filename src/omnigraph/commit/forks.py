@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from omnigraph.commit.drift import HealFirst, covers
 from omnigraph.commit.sidecar import Sidecar
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BranchInUse, Contention
 from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.branch_refs import branch_of
-from omnigraph.storage.handles import Table
+from omnigraph.storage.table import Table
 from omnigraph.storage.tables import delete_branch, list_branches, remove_residue
 
 

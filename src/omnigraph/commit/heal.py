@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.recovery import OthersFirst, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import Contention
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks
 
 

@@ -21,10 +21,9 @@ from omnigraph.commit.changes import (
 )
 from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
-from omnigraph.commit.early import needs_fork, stage_early, stage_step
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_claimed
 from omnigraph.commit.heal import heal
-from omnigraph.commit.observe import has_moved, observe
+from omnigraph.commit.observed import has_moved, observe
 from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import (
     Sidecar,
@@ -34,7 +33,7 @@ from omnigraph.commit.sidecar import (
     sidecar_of,
     write_sidecar,
 )
-from omnigraph.commit.workspace import Workspace
+from omnigraph.commit.staging import needs_fork, stage_early, stage_step
 from omnigraph.errors import (
     Contention,
     Drift,
@@ -43,13 +42,14 @@ from omnigraph.errors import (
     SchemaConflict,
 )
 from omnigraph.manifest.create import new_commit_id
-from omnigraph.manifest.handle import BranchState
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes, branch_remade, check_expected
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.storage.handles import Table, open_table, table_exists
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import Table, open_table, table_exists
 from omnigraph.storage.tables import (
     CommitMisplaced,
     TableMoved,

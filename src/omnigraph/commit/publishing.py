@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 
 from omnigraph import settings
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import Contention
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks
 
 

@@ -27,21 +27,21 @@ from omnigraph.commit.classify import (
     restore_uuid,
 )
 from omnigraph.commit.forks import pin_at
-from omnigraph.commit.observe import compare_schema, observe, place_of
+from omnigraph.commit.observed import compare_schema, observe, place_of
 from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import now_us
-from omnigraph.manifest.handle import BranchState
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent, check_expected
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.storage.handles import open_table
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.inline_residual import drop_table
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.rewriting import stage_restore
 from omnigraph.storage.staging import with_uuid
+from omnigraph.storage.table import open_table
 from omnigraph.storage.tables import (
     TableMoved,
     commit_staged,

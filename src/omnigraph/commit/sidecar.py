@@ -16,14 +16,14 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS, Write, Writer
-from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import CorruptSidecar, StorageError
-from omnigraph.manifest.handle import BranchPin
+from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
-from omnigraph.storage.faults import AlreadyExists, InvalidText, NotFound
 from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.store_errors import AlreadyExists, InvalidText, NotFound
 
 SIDECAR_VERSION = 2
 

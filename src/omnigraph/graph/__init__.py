@@ -1,6 +1,6 @@
 """The graph handle: what `init` and `open` return. Short delegations; the rules live below it."""
 
-from omnigraph.graph.handle import Graph
+from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import at, init, open
 
 __all__ = ["Graph", "at", "init", "open"]

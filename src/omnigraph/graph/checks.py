@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 
 import omnigraph
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BranchNotFound, GraphMoved
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refuse_newer, stamp_of
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
-from omnigraph.storage.handles import Table
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.table import Table
 
 
 def check_place(space: Workspace) -> None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import AlreadyInitialised, BadRequest
 from omnigraph.graph.arguments import check_embedder, check_policy
 from omnigraph.graph.checks import probe
-from omnigraph.graph.handle import Graph, Mode
+from omnigraph.graph.graph import Graph, Mode
 from omnigraph.language import read_source
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage import layout
-from omnigraph.storage.handles import TableRef, table_exists
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.table import TableRef, table_exists
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.handle import REMADE_ATTEMPTS
+from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.profile import Profile, Profiled, timed
 from omnigraph.read.results import QueryResult
 
 if TYPE_CHECKING:
-    from omnigraph.graph.handle import Graph
+    from omnigraph.graph.graph import Graph
     from omnigraph.read.explain import Explanation
 
 Answer = TypeVar("Answer")

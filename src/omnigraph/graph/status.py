@@ -6,13 +6,13 @@ from typing import Any
 
 import omnigraph
 from omnigraph.commit.sidecar import pending_and_strays
-from omnigraph.commit.workspace import Workspace
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.handles import open_table
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.indexes import list_indexes
+from omnigraph.storage.table import open_table
 
 
 def graph_status(space: Workspace) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.handle import BranchState, Manifest
+from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit, Head
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.table_errors import TableMissing, VersionMissing

@@ -16,7 +16,7 @@ from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.blobs import blob_field
-from omnigraph.storage.handles import TableRef, create_table, open_table, table_exists
+from omnigraph.storage.table import TableRef, create_table, open_table, table_exists
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:

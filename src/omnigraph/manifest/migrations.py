@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
-from omnigraph.storage.handles import Table
 from omnigraph.storage.inline_residual import set_field_metadata, set_schema_metadata
+from omnigraph.storage.table import Table
 
 INTERNAL_SCHEMA_VERSION = 1
 

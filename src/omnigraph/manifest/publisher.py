@@ -24,11 +24,11 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.handle import BranchState, Manifest, branch_not_found
+from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, stamp_of
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
-from omnigraph.storage.handles import Table
 from omnigraph.storage.rewriting import stage_rewrite
+from omnigraph.storage.table import Table
 from omnigraph.storage.tables import RowCollision, commit_staged, merge_insert_exclusive
 
 PUBLISHER_RETRY_BUDGET = 5

@@ -11,12 +11,12 @@ from omnigraph import failpoints
 from omnigraph.errors import BadRequest, BranchExists, BranchInUse, BranchNotFound, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, checked, refuse_clash, trimmed
 from omnigraph.manifest.commits import find_commit
-from omnigraph.manifest.handle import Manifest, branch_not_found
+from omnigraph.manifest.manifest import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_place
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.branch_refs import TableBranch
-from omnigraph.storage.handles import TableRef
+from omnigraph.storage.table import TableRef
 from omnigraph.storage.table_branches import (
     create_branch,
     delete_branch,

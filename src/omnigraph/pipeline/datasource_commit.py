@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import ExpectedVersionMismatch
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource_merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
 from omnigraph.pipeline.edge_ids import TakenIds
@@ -25,7 +25,6 @@ from omnigraph.pipeline.sources import Source
 from omnigraph.pipeline.spool import scratch
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.handles import Table
 from omnigraph.storage.loose_files import data_files, read_data_file
 from omnigraph.storage.staging import (
     Staged,
@@ -36,6 +35,7 @@ from omnigraph.storage.staging import (
     stage_overwrite_fragments,
     stage_replace_rows,
 )
+from omnigraph.storage.table import Table
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.write.ensure_indices import Builds, build_here
 

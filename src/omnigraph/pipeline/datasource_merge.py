@@ -16,8 +16,8 @@ from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.images import Images
 from omnigraph.pipeline.payloads import narrow_columns
 from omnigraph.runner.local import LocalRunner
-from omnigraph.storage.handles import Table, TableRef
 from omnigraph.storage.loose_files import LooseFile, data_files, read_data_file
+from omnigraph.storage.table import Table, TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.committed import among_ends

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.clock import now_us
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError, did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Property
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource import Ends, Entity, ReadOptions, end_columns
 from omnigraph.read.numbers import MIRRORED
 from omnigraph.read.pinned import Pinned
 from omnigraph.read.predicates import mask_of
 from omnigraph.read.properties import stored_name
 from omnigraph.storage.branch_refs import refuse_replaced
-from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table import Table, TableRef, open_table
 from omnigraph.storage.table_errors import BranchReplaced
 from omnigraph.types import PropType, Scalar
 

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import new_commit_id, now_us
-from omnigraph.manifest.handle import branch_not_found
+from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.publisher import branch_remade
+from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource import Entity, WriteOptions, find_type
 from omnigraph.pipeline.datasource_merge import TaskImages
 from omnigraph.pipeline.frames import typed_batches
@@ -30,7 +30,6 @@ from omnigraph.pipeline.report import Bad, BadRecords
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.storage import layout
 from omnigraph.storage.branch_refs import read_branch
-from omnigraph.storage.handles import TableRef, open_table
 from omnigraph.storage.loose_files import (
     LooseFile,
     data_files,
@@ -40,6 +39,7 @@ from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.staging import (
     write_fragments,
 )
+from omnigraph.storage.table import TableRef, open_table
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from omnigraph.pipeline.progress import ProgressReport, Told
 from omnigraph.pipeline.request import LoadMode, LoadRequest
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.blobs import blob_array
-from omnigraph.storage.handles import Table
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import Table
 from omnigraph.validate.change_set import ORDER
 from omnigraph.write.ensure_indices import Builds
 

@@ -15,16 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from omnigraph import settings
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.request import ENGINES, EngineName
 from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, spark_session
-from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.indexes import IndexKind, build_segment
 from omnigraph.storage.inline_residual import run_compaction_task
+from omnigraph.storage.table import Table, TableRef, open_table
 from omnigraph.storage.table_errors import NothingToIndex
 from omnigraph.write.compaction import CompactionReport, Rewrite, compact, rewrite_here
 from omnigraph.write.ensure_indices import (

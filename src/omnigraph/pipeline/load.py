@@ -18,7 +18,6 @@ from omnigraph import settings
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import (
     BadRequest,
     BranchExists,
@@ -29,9 +28,10 @@ from omnigraph.errors import (
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest import refs
 from omnigraph.manifest.create import new_commit_id, now_us
-from omnigraph.manifest.handle import BranchState
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.edge_ids import assign_edge_ids
 from omnigraph.pipeline.engine import choose_engine
 from omnigraph.pipeline.incoming import Engine, Incoming, place_of
@@ -41,8 +41,8 @@ from omnigraph.pipeline.report import Bad, placed, prepare_rejects, told, write_
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
 from omnigraph.pipeline.spool import scratch
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import Table, open_table
 from omnigraph.validate.change_set import (
     ORDER,
     ChangeSet,

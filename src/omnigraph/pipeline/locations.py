@@ -183,7 +183,7 @@ def readable(name: str, compression: Compression | None = None) -> Iterator[None
         ) from None
     except Exception as error:
         if _is_store_failure(error):
-            from omnigraph.storage.faults import translate
+            from omnigraph.storage.store_errors import translate
 
             raise translate(error, "read", name, "its store") from error
         if not isinstance(error, OSError | EOFError | ValueError) and not _is_zlib(error):

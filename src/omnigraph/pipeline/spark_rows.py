@@ -28,7 +28,6 @@ from omnigraph.runner.executors import portable_schema, signed_places, spark_err
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark import SparkFrame, SparkRunner, spark_schema
-from omnigraph.storage.handles import Table
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import (
     MAX_ROWS_PER_FILE,
@@ -39,6 +38,7 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     stage_update,
 )
+from omnigraph.storage.table import Table
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 

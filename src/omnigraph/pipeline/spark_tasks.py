@@ -25,7 +25,6 @@ from omnigraph.pipeline.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark_progress import count
 from omnigraph.pipeline.tasks import ReadTask
 from omnigraph.runner.executors import Batches, carrying, portable
-from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.staging import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
@@ -33,6 +32,7 @@ from omnigraph.storage.staging import (
     fragment_text,
     write_fragments,
 )
+from omnigraph.storage.table import Table, TableRef, open_table
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:

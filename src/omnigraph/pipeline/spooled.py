@@ -19,7 +19,6 @@ from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.handles import Table
 from omnigraph.storage.staging import (
     MERGE_INSERT_ROWS,
     Staged,
@@ -29,6 +28,7 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     write_fragments,
 )
+from omnigraph.storage.table import Table
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:

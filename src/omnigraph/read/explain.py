@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.show import show
+from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.paths import Path, choose_path

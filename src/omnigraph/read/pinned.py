@@ -10,7 +10,7 @@ from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.branch_refs import TableBranch
-from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.storage.table import Table, TableRef, open_table
 from omnigraph.storage.table_errors import BranchReplaced, TableMissing, VersionMissing
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omnigraph.errors import StorageError
 from omnigraph.read.pinned import Identity, Lineage, Pinned
-from omnigraph.storage.handles import Delta, Table, open_table
+from omnigraph.storage.table import Delta, Table, open_table
 from omnigraph.storage.table_errors import lance_errors
 from omnigraph.storage.transactions import Operation, transactions_after
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from omnigraph import settings
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.nodes import NodeSpace
 from omnigraph.read.pinned import Pinned

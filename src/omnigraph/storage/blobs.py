@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.handles import Table
 from omnigraph.storage.lance_import import lance
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table import Table
 from omnigraph.storage.table_errors import lance_errors
 
 if TYPE_CHECKING:

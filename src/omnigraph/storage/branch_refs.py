@@ -19,8 +19,8 @@ from omnigraph.storage.uris import Root
 
 # Control objects load when one is read: whoever only names tables needs none.
 if TYPE_CHECKING:
-    from omnigraph.storage.handles import TableRef
     from omnigraph.storage.objects import ObjectStore
+    from omnigraph.storage.table import TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | N
 
     Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
     """
-    from omnigraph.storage.faults import NotFound
+    from omnigraph.storage.store_errors import NotFound
 
     place = f"_refs/branches/{quote(name, safe='')}.json"
     try:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from omnigraph.storage.handles import Table
 from omnigraph.storage.lance_import import lance
 from omnigraph.storage.staging import RowCounts, Staged
+from omnigraph.storage.table import Table
 from omnigraph.storage.table_errors import NothingToIndex, lance_errors
 from omnigraph.storage.transactions import Operation
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage.handles import Table, TableRef, open_table
 from omnigraph.storage.indexes import IndexKind, list_indexes
 from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.table import Table, TableRef, open_table
 from omnigraph.storage.table_errors import TableMoved, lance_errors
 
 if TYPE_CHECKING:

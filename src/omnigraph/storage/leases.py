@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.faults import (
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.owner import Owner
+from omnigraph.storage.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,
     PreconditionFailed,
     lock_lost,
 )
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.owner import Owner
 from omnigraph.storage.waiting import WRITE, Holder, ObjectTicket, Purpose
 
 

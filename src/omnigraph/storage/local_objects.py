@@ -20,9 +20,9 @@ from obstore import exceptions
 from obstore.store import LocalStore
 
 from omnigraph.storage import flock
-from omnigraph.storage.faults import PreconditionFailed
 from omnigraph.storage.layout import LOCKS_DIR
 from omnigraph.storage.objects import RESERVED, ObjectStore
+from omnigraph.storage.store_errors import PreconditionFailed
 
 _CHANGES = f"{RESERVED}changes"
 _CHANGES_TIMEOUT = 30.0

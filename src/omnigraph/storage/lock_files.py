@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from omnigraph.storage import flock
-from omnigraph.storage.faults import lock_lost, translate
 from omnigraph.storage.local_objects import make_directory
 from omnigraph.storage.owner import Owner
+from omnigraph.storage.store_errors import lock_lost, translate
 from omnigraph.storage.waiting import WRITE, FileTicket, Holder, Purpose, has_tickets
 
 

@@ -22,12 +22,12 @@ from typing import ClassVar, Final, Protocol, Self
 from uuid import uuid4
 
 from omnigraph.errors import Contention, SchemaApplyInProgress, StorageError
-from omnigraph.storage.faults import LockLost, lock_lost
 from omnigraph.storage.layout import LOCKS_DIR
 from omnigraph.storage.leases import Leases
 from omnigraph.storage.lock_files import LockFiles
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.owner import Owner
+from omnigraph.storage.store_errors import LockLost, lock_lost
 from omnigraph.storage.uris import Root
 from omnigraph.storage.waiting import WRITE, Holder, Patience, Purpose, Ticket
 

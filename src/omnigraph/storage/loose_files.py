@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.storage.handles import DATA_STORAGE_VERSION, TableRef, file_session, open_table
+from omnigraph.storage.table import DATA_STORAGE_VERSION, TableRef, file_session, open_table
 from omnigraph.storage.table_errors import BranchReplaced, TableMissing, lance_errors
 
 if TYPE_CHECKING:

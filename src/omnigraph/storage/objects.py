@@ -23,7 +23,7 @@ from obstore import exceptions
 from obstore.store import MemoryStore, S3Store
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.storage.faults import (
+from omnigraph.storage.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.faults import AlreadyExists, PreconditionFailed
 from omnigraph.storage.layout import PROBE_DIR
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.store_errors import AlreadyExists, PreconditionFailed
 
 
 def probe_put_if_absent(store: ObjectStore) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from omnigraph.storage.handles import Table
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.staging import RowCounts, Staged
+from omnigraph.storage.table import Table
 from omnigraph.storage.table_errors import lance_errors
 from omnigraph.storage.transactions import Operation, last_fragment_number
 

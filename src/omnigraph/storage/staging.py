@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from omnigraph.errors import StorageError
 from omnigraph.storage import blobs
-from omnigraph.storage.handles import DATA_STORAGE_VERSION, Table, TableRef
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.table import DATA_STORAGE_VERSION, Table, TableRef
 from omnigraph.storage.table_errors import lance_errors
 from omnigraph.storage.transactions import Operation
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, OmniGraphError, StorageError
 from omnigraph.storage.branch_refs import TableBranch, branch_of
-from omnigraph.storage.handles import (
+from omnigraph.storage.table import (
     Table,
     TableRef,
     file_session,

@@ -7,17 +7,6 @@ cannot stage lives behind the separate, honestly named face ``inline_residual``.
 from __future__ import annotations
 
 from omnigraph.storage.branch_refs import TableBranch
-from omnigraph.storage.commits import commit_staged, merge_insert_exclusive
-from omnigraph.storage.handles import (
-    DATA_STORAGE_VERSION,
-    PRIMARY_KEY,
-    Delta,
-    Table,
-    TableRef,
-    create_table,
-    open_table,
-    table_exists,
-)
 from omnigraph.storage.indexes import (
     Coverage,
     IndexKind,
@@ -46,12 +35,23 @@ from omnigraph.storage.staging import (
     with_uuid,
     write_fragments,
 )
+from omnigraph.storage.table import (
+    DATA_STORAGE_VERSION,
+    PRIMARY_KEY,
+    Delta,
+    Table,
+    TableRef,
+    create_table,
+    open_table,
+    table_exists,
+)
 from omnigraph.storage.table_branches import (
     create_branch,
     delete_branch,
     list_branches,
     remove_residue,
 )
+from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.table_errors import (
     CommitMisplaced,
     NothingToIndex,

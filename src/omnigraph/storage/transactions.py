@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.handles import Table, manifest_path, open_table
+from omnigraph.storage.table import Table, manifest_path, open_table
 from omnigraph.storage.table_errors import lance_errors
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from omnigraph.commit.heal import heal
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import Contention
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, checked
 from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.waiting import Patience, Purpose
 

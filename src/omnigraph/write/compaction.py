@@ -21,12 +21,11 @@ from omnigraph.commit.changes import (
     Write,
 )
 from omnigraph.commit.heal import heal
-from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent, branch_remade
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.storage.handles import Table, open_table
+from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.inline_residual import (
     commit_compaction,
     fold_indexes,
@@ -35,6 +34,7 @@ from omnigraph.storage.inline_residual import (
 )
 from omnigraph.storage.rewriting import stage_rewritten
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import Table, open_table
 from omnigraph.storage.table_errors import TableMoved
 
 logger = logging.getLogger(__name__)

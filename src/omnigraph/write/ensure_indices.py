@@ -14,13 +14,12 @@ from typing import Any
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import NothingToPublish, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, declared_indexes
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.storage.handles import Table, open_table
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.indexes import (
     Coverage,
     IndexKind,
@@ -30,6 +29,7 @@ from omnigraph.storage.indexes import (
 )
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import Table, open_table
 from omnigraph.storage.table_errors import NothingToIndex
 
 KINDS = {"btree": IndexKind.BTREE, "fts": IndexKind.INVERTED, "vector": IndexKind.VECTOR}

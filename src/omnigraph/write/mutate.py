@@ -10,7 +10,6 @@ from omnigraph import settings
 from omnigraph.clock import new_ulid
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
-from omnigraph.commit.workspace import Workspace
 from omnigraph.embeddings.provider import (
     Embedder,
     embed_texts,
@@ -23,10 +22,11 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local import LocalRunner
-from omnigraph.storage.handles import Table, open_table
 from omnigraph.storage.pushdown import Condition
 from omnigraph.storage.staging import Staged, stage_append, stage_delete_keys, stage_merge_insert
+from omnigraph.storage.table import Table, open_table
 from omnigraph.types import ExternalBlob, Unfit, blob_from_text, derive_id, from_json
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from omnigraph.errors import Span, did_you_mean
 from omnigraph.lang.query import ast
-from omnigraph.lang.query.reading import Token, cover, fail, text_of, whole
+from omnigraph.lang.query.parse_state import Token, cover, fail, text_of, whole
 from omnigraph.types import PropType, Scalar
 
 _ARGUMENTS = {

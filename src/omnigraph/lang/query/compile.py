@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal as OneOf
 
 from omnigraph.lang.query.check import check
-from omnigraph.lang.query.choose import choose
+from omnigraph.lang.query.choose_query import choose
 from omnigraph.lang.query.ir import Plan
 from omnigraph.lang.query.lower import lower
 from omnigraph.lang.query.parser import parse

@@ -24,7 +24,7 @@ from lark.parse_tree_builder import maybe_create_child_filter
 from lark.parsers.lalr_analysis import Shift
 
 from omnigraph.lang.query.build import Builder
-from omnigraph.lang.query.reading import CLOSE, NESTING_LIMIT, OPEN, READING
+from omnigraph.lang.query.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING
 from omnigraph.lang.source import Source
 
 TABLES: Final = "tables.json"

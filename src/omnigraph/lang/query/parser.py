@@ -10,7 +10,7 @@ from typing import cast
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.build import Builder
 from omnigraph.lang.query.driver import Declined, Driver
-from omnigraph.lang.query.reading import CLOSE, NESTING_LIMIT, OPEN, READING, Reading
+from omnigraph.lang.query.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING, Reading
 from omnigraph.lang.source import Source
 
 __all__ = ["NESTING_LIMIT", "parse"]

@@ -199,7 +199,7 @@ class Catalog:
     @staticmethod
     def of(ir: Ir) -> Catalog:
         """The catalog of an accepted schema."""
-        from omnigraph.lang.schema.view import catalog_of
+        from omnigraph.lang.schema.catalog_of import catalog_of
 
         return catalog_of(ir)
 

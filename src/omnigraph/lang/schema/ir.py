@@ -118,7 +118,7 @@ class Ir:
     @staticmethod
     def from_json(stored: object) -> Ir:
         """The IR of a JSON text or value; anything malformed is an IdentityError."""
-        from omnigraph.lang.schema.stored import read_ir
+        from omnigraph.lang.schema.read_ir import read_ir
 
         return read_ir(stored)
 

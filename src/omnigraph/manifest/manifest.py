@@ -19,9 +19,9 @@ from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.branch_refs import TableBranch, read_branch
-from omnigraph.storage.handles import Table, TableRef, manifest_path, open_table
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.table import Table, TableRef, manifest_path, open_table
 from omnigraph.storage.table_branches import list_branches
 from omnigraph.storage.table_errors import TableMissing
 from omnigraph.storage.uris import Root

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph.commit.classify import Observed
 from omnigraph.commit.sidecar import TableEntry
-from omnigraph.commit.workspace import Workspace
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
-from omnigraph.storage.handles import Table, TableRef, open_table, table_exists
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.table import Table, TableRef, open_table, table_exists
 from omnigraph.storage.tables import list_branches, transactions_after
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.handles import PRIMARY_KEY, Table, open_table
 from omnigraph.storage.lance_import import lance, lance_module
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import PRIMARY_KEY, Table, open_table
 from omnigraph.storage.table_errors import (
     CommitMisplaced,
     RowCollision,

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
-from omnigraph.commit.workspace import Workspace
 from omnigraph.errors import BadRequest
 from omnigraph.graph import reads
 from omnigraph.graph.arguments import (
@@ -18,16 +17,17 @@ from omnigraph.graph.arguments import (
     checked_retries,
 )
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
-from omnigraph.graph.parts import Branches, Commits, Schema
-from omnigraph.graph.plans import Plans
+from omnigraph.graph.facets import Branches, Commits, Schema
+from omnigraph.graph.plan_cache import Plans
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.uris import Root

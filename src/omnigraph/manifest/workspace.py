@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.handle import Manifest
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.handles import TableRef
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.table import TableRef
 from omnigraph.storage.uris import Root
 
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from omnigraph.commit.changes import StagedStep, Write
-from omnigraph.commit.workspace import Workspace, lance_branch
 from omnigraph.cores import usable_cores
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.handles import Table, TableRef, open_table
+from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.staging import Staged, with_uuid
+from omnigraph.storage.table import Table, TableRef, open_table
 
 SIGNAL_SECONDS = 0.2
 """The longest that Ctrl-C may go unseen."""

@@ -10,13 +10,13 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import commits, refs
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
-from omnigraph.manifest.handle import BranchState
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit, SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
 from omnigraph.manifest.snapshot import Target
 
 if TYPE_CHECKING:
-    from omnigraph.graph.handle import Graph
+    from omnigraph.graph.graph import Graph
 
 
 class Branches:
