@@ -19,7 +19,7 @@ import omnigraph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, Bm25, ParamRef, Ranking, ReadPlan, Rrf, Score
 from omnigraph.lang.query.params import bind
-from omnigraph.read.results import QueryResult
+from omnigraph.read.output.query_result import QueryResult
 from tests.conformance.expectations import check_rows
 from tests.oracle.graph import Graph as Plain
 from tests.oracle.interpreter import run, to_json_rows

@@ -15,7 +15,7 @@ from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, Bm25, ReadPlan, Rrf, Score
 from omnigraph.lang.query.params import bind
 from omnigraph.read.execute import run_read
-from omnigraph.read.view import View
+from omnigraph.read.view.view import View
 from omnigraph.types import from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import RefusedError

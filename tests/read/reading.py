@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from omnigraph.graph import Graph
-from omnigraph.read.adjacency import Csr
-from omnigraph.read.nodes import NodeSpace
-from omnigraph.read.topology import Topology
-from omnigraph.read.view import Reader, View
+from omnigraph.read.kernels.csr import Csr
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.topology import Topology
+from omnigraph.read.view.view import Reader, View
 from tests.stored import read_back
 
 SCHEMA = """

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.read.columns import Column
+from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, to_arrow
 
 if TYPE_CHECKING:
-    from omnigraph.read.bindings import Codes
+    from omnigraph.read.match.bindings import Codes
 
 
 class ArrowSpace:

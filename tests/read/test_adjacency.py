@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.read.adjacency import csr_of
+from omnigraph.read.kernels.csr import csr_of
 from tests.read.adjacency import edges
 from tests.read.reading import check_same_adjacency
 

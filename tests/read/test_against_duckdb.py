@@ -17,8 +17,8 @@ import omnigraph
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
-from omnigraph.read.pattern import Pattern, Traversal, pattern_of
-from omnigraph.read.view import Reader
+from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of
+from omnigraph.read.view.view import Reader
 from omnigraph.types import to_arrow
 from tests.read.queries import CATALOG, SCHEMA, matches, plain_graph
 from tests.stored import fill

@@ -36,8 +36,8 @@ from omnigraph.lang.query import compile_query, ir
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.read.execute import run_read
-from omnigraph.read.pattern import Pattern, Traversal, pattern_of, variables_of
-from omnigraph.read.view import Reader
+from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of, variables_of
+from omnigraph.read.view.view import Reader
 from omnigraph.types import to_arrow
 from tests.oracle.graph import Graph as PlainGraph
 from tests.read.queries import CATALOG, ENDS, SCHEMA, WORDS, matches, plain_graph

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.lang.query import ir
-from omnigraph.read import aggregate
-from omnigraph.read.aggregate import Aggregator, UnsureError
-from omnigraph.read.bindings import Bindings, Carried
+from omnigraph.read.match.bindings import Bindings, Carried
+from omnigraph.read.output import aggregate
+from omnigraph.read.output.aggregate import Aggregator, UnsureError
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, RefusedError, _Run

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from omnigraph.read.cache import ByteCache
+from omnigraph.read.view.byte_cache import ByteCache
 
 
 def put(cache, key, size):

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.read import columns
-from omnigraph.read.columns import Column, Part, one_array
-from omnigraph.read.conditions import compared
+from omnigraph.read.values import column
+from omnigraph.read.values.column import Column, Part, one_array
+from omnigraph.read.values.comparison import compared
 from omnigraph.types import PropType, Scalar
 
 TEXTS = st.text(max_size=3) | st.sampled_from(["", "a", "\uffff", "\U00010000", "é", "a\0"])
@@ -165,7 +165,7 @@ def test_a_part_compares_like_its_values(kind, values, wanted):
 
 
 def test_codes_are_made_once_parts_were_compared_as_often_as_the_whole(monkeypatch):
-    monkeypatch.setattr(columns, "_CALL_ROWS", 10)
+    monkeypatch.setattr(column, "_CALL_ROWS", 10)
     whole = Column(PropType(Scalar.STRING), pa.array(["a"] * 100))
     part = Part(whole, np.zeros(15, np.int32))
     assert [part.is_worth_codes() for _ in range(5)] == [False, False, False, False, True]

@@ -15,9 +15,9 @@ from omnigraph.errors import BadRequest, OmniGraphError, ResourceLimit
 from omnigraph.graph import Graph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
-from omnigraph.read import enumeration, neighbourhood, solve
 from omnigraph.read.execute import run_read
-from omnigraph.read.view import Reader
+from omnigraph.read.match import enumeration, neighbourhood, solve
+from omnigraph.read.view.view import Reader
 from omnigraph.types import from_arrow
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.read import enumeration
-from omnigraph.read.view import Reader
+from omnigraph.read.match import enumeration
+from omnigraph.read.view.view import Reader
 from tests.read.judging import check, queries
 from tests.read.search_queries import CATALOG, SCHEMA, plain_graph
 from tests.stored import fill

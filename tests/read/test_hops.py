@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.lang.query import ir
-from omnigraph.read import hops, hops_numpy
-from omnigraph.read.adjacency import csr_of
+from omnigraph.read.kernels import hops, hops_numpy
+from omnigraph.read.kernels.csr import csr_of
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import _Run
 from tests.read.adjacency import adjacency, edges, only
@@ -99,7 +99,7 @@ def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
 @pytest.mark.parametrize(("least", "most"), [(1, 1), (1, 3), (2, 2), (3, 5), (2, 1_000_000)])
 @pytest.mark.parametrize("in_waves", [False, True])
 def test_many_starts_count_what_each_counts_alone(inverse, least, most, in_waves, monkeypatch):
-    compiled = pytest.importorskip("omnigraph.read.hops_numba")
+    compiled = pytest.importorskip("omnigraph.read.kernels.hops_numba")
     monkeypatch.setattr(compiled, "_waves_pay", lambda *_: in_waves)
     rng = np.random.default_rng(11)
     size = 300
@@ -118,7 +118,7 @@ def test_many_starts_count_what_each_counts_alone(inverse, least, most, in_waves
 @pytest.mark.parametrize(("back", "dear"), [(False, False), (True, True)])
 def test_one_hub_among_the_starts_does_not_make_all_searches_dear(back, dear, monkeypatch):
     """A hub that leads everywhere, first of all, beside a ring; or one that everybody leads to."""
-    compiled = pytest.importorskip("omnigraph.read.hops_numba")
+    compiled = pytest.importorskip("omnigraph.read.kernels.hops_numba")
     told = []
     monkeypatch.setattr(compiled, "_waves_pay", lambda *given: told.append(given[-1]))
     size = 2000
@@ -134,7 +134,7 @@ def test_one_hub_among_the_starts_does_not_make_all_searches_dear(back, dear, mo
 
 
 def test_waves_span_blocks_of_targets(monkeypatch):
-    compiled = pytest.importorskip("omnigraph.read.hops_numba")
+    compiled = pytest.importorskip("omnigraph.read.kernels.hops_numba")
     monkeypatch.setattr(compiled, "_waves_pay", lambda *_: True)
     size = 3 << compiled.BLOCK
     ring = [(v, (v + (1 << compiled.BLOCK)) % size) for v in range(0, size, 64)]

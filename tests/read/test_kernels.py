@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.read import kernels, kernels_numpy
+from omnigraph.read.kernels import loops, loops_numpy
 from tests.read.adjacency import adjacency, codes, edges, only
 
 
@@ -18,7 +18,7 @@ from tests.read.adjacency import adjacency, codes, edges, only
 def loops(request):
     with pytest.MonkeyPatch.context() as patch:
         only(request.param, patch)
-        yield kernels
+        yield loops
 
 
 few = settings(deadline=None, max_examples=40)
@@ -54,10 +54,10 @@ def test_pull_as_a_product_of_matrix_and_vector_wraps_alike(drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, int64, np.int64)
-    expected = kernels_numpy.pull(csr, x)
+    expected = loops_numpy.pull(csr, x)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels_numpy, "_SPARSE", 1)
-        same(kernels_numpy.pull(csr, x), expected.tolist(), np.int64)
+        patch.setattr(loops_numpy, "_SPARSE", 1)
+        same(loops_numpy.pull(csr, x), expected.tolist(), np.int64)
 
 
 @few
@@ -217,7 +217,7 @@ def uneven(rng, rows, columns, count):
 
 
 def test_common_targets_of_rows_of_very_different_lengths(loops, monkeypatch):
-    monkeypatch.setattr(kernels_numpy, "CHUNK", 100)
+    monkeypatch.setattr(loops_numpy, "CHUNK", 100)
     rng = np.random.default_rng(5)
     left, right = uneven(rng, 50, 300, 3000), uneven(rng, 40, 300, 500)
     a = rng.integers(0, 50, 700).astype(np.int32)
@@ -247,8 +247,8 @@ def random_adjacency(rng, rows, columns, count):
 
 
 def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
-    compiled = pytest.importorskip("omnigraph.read.compiled")
-    from omnigraph.read import kernels_numba
+    compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+    from omnigraph.read.kernels import loops_numba
 
     monkeypatch.setattr(compiled, "PIECE", 50)
     monkeypatch.setattr(compiled, "_threads", lambda: 3)
@@ -267,9 +267,9 @@ def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
             *loops.common_expand(csr, a, csr, b),
         ]
 
-    expected = answers(kernels_numpy)
+    expected = answers(loops_numpy)
     with ThreadPoolExecutor(6) as pool:
-        for answer in pool.map(answers, [kernels_numba] * 20):
+        for answer in pool.map(answers, [loops_numba] * 20):
             for actual, wanted in zip(answer, expected, strict=True):
                 np.testing.assert_array_equal(actual, wanted)
 
@@ -278,12 +278,12 @@ SCRIPT = """
 import sys
 import numpy as np
 {before}
-from omnigraph.read import hops, kernels
+from omnigraph.read import hops, loops
 from tests.read.adjacency import adjacency
 csr = adjacency([(0, 1), (1, 2), (2, 0)], 3, 3)
 rows = np.arange(3, dtype=np.int32)
 for _ in range({times}):
-    assert kernels.pull(csr, np.array([1, 2, 4])).tolist() == [2, 4, 1]
+    assert loops.pull(csr, np.array([1, 2, 4])).tolist() == [2, 4, 1]
     assert hops.reach_count(csr, rows, 1, 2).tolist() == [2, 2, 2]
 print("numba.core" in sys.modules)
 """
@@ -312,22 +312,22 @@ def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, mo
 
 def test_work_adds_up_until_it_pays_for_the_import(monkeypatch):
     pytest.importorskip("numba")
-    monkeypatch.setattr(kernels.Twins, "total", 0.0)
-    monkeypatch.setattr(kernels, "IMPORT_COST", 1000)
-    monkeypatch.setattr(kernels, "LOOP_COST", 100)
-    monkeypatch.setattr(kernels, "CALL_COST", 10)
-    from omnigraph.read import kernels_numba
+    monkeypatch.setattr(loops.Twins, "total", 0.0)
+    monkeypatch.setattr(loops, "IMPORT_COST", 1000)
+    monkeypatch.setattr(loops, "LOOP_COST", 100)
+    monkeypatch.setattr(loops, "CALL_COST", 10)
+    from omnigraph.read.kernels import loops_numba
 
-    twins = kernels.Twins("omnigraph.read.kernels_numba")
-    calls = [twins.choose(kernels_numpy.pull, 250) for _ in range(5)]
-    assert calls == [kernels_numpy.pull] * 3 + [kernels_numba.pull] * 2
+    twins = loops.Twins("omnigraph.read.kernels.loops_numba")
+    calls = [twins.choose(loops_numpy.pull, 250) for _ in range(5)]
+    assert calls == [loops_numpy.pull] * 3 + [loops_numba.pull] * 2
     # Imported now, another loop has only itself to pay for; a tiny call never does.
-    assert twins.choose(kernels_numpy.push, 50) is kernels_numpy.push
-    assert twins.choose(kernels_numpy.push, 50) is kernels_numba.push
-    assert twins.choose(kernels_numpy.push, 5) is kernels_numpy.push
+    assert twins.choose(loops_numpy.push, 50) is loops_numpy.push
+    assert twins.choose(loops_numpy.push, 50) is loops_numba.push
+    assert twins.choose(loops_numpy.push, 5) is loops_numpy.push
 
 
 def test_a_loop_that_cannot_be_kept_on_disk_is_compiled_all_the_same():
-    compiled = pytest.importorskip("omnigraph.read.compiled")
+    compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
     # Numba has no place for code that has no file.
     assert compiled.compiled(eval("lambda x: x + 1"))(1) == 2

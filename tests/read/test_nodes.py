@@ -10,9 +10,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.lang.schema.catalog import Property
-from omnigraph.read import properties
-from omnigraph.read.nodes import RowIds
-from omnigraph.read.view import Reader
+from omnigraph.read.view import properties
+from omnigraph.read.view.nodes import RowIds
+from omnigraph.read.view.view import Reader
 from omnigraph.types import PropType, Scalar
 from tests.read.reading import SCHEMA, city, codes, person, view_of
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.lang.query import ir
-from omnigraph.read import order
-from omnigraph.read.bindings import Bindings
-from omnigraph.read.order import Collector
+from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.output import order
+from omnigraph.read.output.order import Collector
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, _Run

@@ -5,9 +5,10 @@ import pytest
 import omnigraph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
-from omnigraph.read import paths, refresh
-from omnigraph.read import view as view_module
 from omnigraph.read.execute import run_read
+from omnigraph.read.match import access_path
+from omnigraph.read.view import row_changes
+from omnigraph.read.view import view as view_module
 from omnigraph.storage.table import Table
 
 SCHEMA = """
@@ -32,8 +33,8 @@ def graph(tmp_path):
 @pytest.fixture
 def no_table_is_small(monkeypatch):
     """Every table counts as too large to be numbered for one question."""
-    monkeypatch.setattr(paths, "_SMALL", 0.0)
-    monkeypatch.setattr("omnigraph.read.neighbourhood.FEW_ROWS", 0)
+    monkeypatch.setattr(access_path, "_SMALL", 0.0)
+    monkeypatch.setattr("omnigraph.read.match.neighbourhood.FEW_ROWS", 0)
 
 
 def opened(graph):
@@ -45,13 +46,13 @@ def plan_of(graph, text):
 
 
 def test_small_tables_are_numbered_at_once(graph):
-    assert paths.choose_path(opened(graph), plan_of(graph, BY_KEY)) == "csr"
+    assert access_path.choose_path(opened(graph), plan_of(graph, BY_KEY)) == "csr"
 
 
 @pytest.mark.usefixtures("no_table_is_small")
 def test_a_question_by_key_numbers_nothing(graph):
     view = opened(graph)
-    assert paths.choose_path(view, plan_of(graph, ONE_HOP)) == "indexed"
+    assert access_path.choose_path(view, plan_of(graph, ONE_HOP)) == "indexed"
     answer = run_read(view, plan_of(graph, ONE_HOP), {NOW_PARAM: 0})
     assert answer.to_pylist() == [{"q.name": "p8"}]
     assert not view.has_nodes("Person")
@@ -64,39 +65,39 @@ def test_a_question_without_a_start_numbers_the_tables(graph):
     answer = run_read(view, plan_of(graph, EVERYBODY), {NOW_PARAM: 0})
     assert answer.to_pylist() == [{"n": 39}]
     assert view.has_topology("Knows")
-    assert paths.choose_path(view, plan_of(graph, ONE_HOP)) == "csr"
+    assert access_path.choose_path(view, plan_of(graph, ONE_HOP)) == "csr"
 
 
 @pytest.mark.usefixtures("no_table_is_small")
 def test_search_numbers_its_nodes(graph):
-    assert paths.choose_path(opened(graph), plan_of(graph, TEXT)) == "csr"
+    assert access_path.choose_path(opened(graph), plan_of(graph, TEXT)) == "csr"
 
 
 @pytest.mark.usefixtures("no_table_is_small")
 def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph, monkeypatch):
-    monkeypatch.setattr(paths, "_NODE_SECONDS", 1.0)
+    monkeypatch.setattr(access_path, "_NODE_SECONDS", 1.0)
     view, plan = opened(graph), plan_of(graph, BY_KEY)
     run_read(view, plan, {NOW_PARAM: 0})
     assert 0 < view.spent < 40
-    assert paths.choose_path(view, plan) == "indexed"
+    assert access_path.choose_path(view, plan) == "indexed"
     view.spent = 40.0
-    assert paths.choose_path(view, plan) == "csr"
+    assert access_path.choose_path(view, plan) == "csr"
     # Another commit is another state: what was paid for is not carried over.
     graph.mutate('query m() { insert Person { name: "new" } }')
-    assert paths.choose_path(opened(graph), plan) == "indexed"
+    assert access_path.choose_path(opened(graph), plan) == "indexed"
 
 
 @pytest.mark.usefixtures("no_table_is_small")
 def test_tables_numbered_before_a_commit_are_soon_numbered_after_it(graph, monkeypatch):
-    monkeypatch.setattr(refresh, "MIN_ROWS", 0)
-    monkeypatch.setattr(paths, "_NODE_SECONDS", 1.0)
-    monkeypatch.setattr(paths, "_EDGE_SECONDS", 1.0)
+    monkeypatch.setattr(row_changes, "MIN_ROWS", 0)
+    monkeypatch.setattr(access_path, "_NODE_SECONDS", 1.0)
+    monkeypatch.setattr(access_path, "_EDGE_SECONDS", 1.0)
     run_read(opened(graph), plan_of(graph, EVERYBODY), {NOW_PARAM: 0})
     graph.mutate('query m() { insert Person { name: "new" } }')
     view, plan = opened(graph), plan_of(graph, ONE_HOP)
-    assert paths.choose_path(view, plan) == "indexed"
+    assert access_path.choose_path(view, plan) == "indexed"
     view.spent = 0.03
-    assert paths.choose_path(view, plan) == "csr"
+    assert access_path.choose_path(view, plan) == "csr"
 
 
 def test_look_ups_at_the_same_time_are_paid_for_once(graph, monkeypatch):

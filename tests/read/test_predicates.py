@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.lang.query import ir
-from omnigraph.read.columns import Column
-from omnigraph.read.conditions import compared
-from omnigraph.read.numbers import compare_numbers, sortable, unsortable
-from omnigraph.read.predicates import Rows, holds, mask_of
+from omnigraph.read.values.column import Column
+from omnigraph.read.values.comparison import compared
+from omnigraph.read.values.numbers import compare_numbers, sortable, unsortable
+from omnigraph.read.values.predicates import Rows, holds, mask_of
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
 from tests.read.spaces import ArrowSpace, codes_of

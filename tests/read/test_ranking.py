@@ -11,9 +11,9 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest, ProviderError
 from omnigraph.lang.query import ir
-from omnigraph.read import nearest, ranking
-from omnigraph.read.ranking import rank
-from omnigraph.read.view import View
+from omnigraph.read.search import nearest, ranking
+from omnigraph.read.search.ranking import rank
+from omnigraph.read.view.view import View
 from omnigraph.storage import inline_residual
 from tests.oracle.analysis import bm25_scores, mock_embedding, round_f32
 from tests.read.texts import (

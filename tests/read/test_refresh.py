@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.read import edges, refresh
-from omnigraph.read.edges import EdgeList
-from omnigraph.read.properties import Properties
-from omnigraph.read.view import Reader
+from omnigraph.read.view import edges, row_changes
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.properties import Properties
+from omnigraph.read.view.view import Reader
 from omnigraph.storage.inline_residual import cleanup_versions, compact
 from omnigraph.storage.staging import (
     stage_append,
@@ -43,7 +43,7 @@ PEOPLE = [f"p{number:02}" for number in range(60)]
 
 @pytest.fixture(autouse=True)
 def _small_tables_too(monkeypatch):
-    monkeypatch.setattr(refresh, "MIN_ROWS", 0)
+    monkeypatch.setattr(row_changes, "MIN_ROWS", 0)
 
 
 @pytest.fixture
@@ -351,7 +351,7 @@ def test_a_restore_lets_row_ids_be_used_again(tables):
 
 @pytest.mark.parametrize("limit", ["MAX_VERSIONS", "MAX_CHANGED", "MIN_ROWS"])
 def test_beyond_a_limit_tables_are_read_again(tables, limit, monkeypatch):
-    monkeypatch.setattr(refresh, limit, 1000 if limit == "MIN_ROWS" else 0)
+    monkeypatch.setattr(row_changes, limit, 1000 if limit == "MIN_ROWS" else 0)
     rereads = counted(monkeypatch, EdgeList, "read")
     table = tables.tables[KNOWS]
     tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))

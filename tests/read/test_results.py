@@ -10,8 +10,8 @@ import pytest
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.ir import Column, Const
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.renderings import Format, fitted, render, table_text
-from omnigraph.read.results import QueryResult
+from omnigraph.read.output.query_result import QueryResult
+from omnigraph.read.output.render import Format, fitted, render, table_text
 from omnigraph.types import PropType, Scalar
 
 COMMIT = "01J00000000000000000000000"

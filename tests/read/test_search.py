@@ -14,8 +14,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import StorageError
-from omnigraph.read import search, text, throwaway
-from omnigraph.read.text import terms_within, texts_with_terms
+from omnigraph.read.search import scratch_index, terms, text_match
+from omnigraph.read.search.terms import terms_within, texts_with_terms
 from omnigraph.storage import inline_residual
 from omnigraph.storage.full_text import analysed
 from tests.oracle.analysis import analyse, within_edits
@@ -74,7 +74,7 @@ def check(graph, branch="main"):
 def without_index(request, monkeypatch):
     """How rows that no index covers are looked at."""
     if request.param == "throw-away":
-        monkeypatch.setattr(search, "FEW_ROWS", 0)
+        monkeypatch.setattr(text_match, "FEW_ROWS", 0)
 
 
 @pytest.mark.usefixtures("without_index")
@@ -230,7 +230,7 @@ def test_distances_are_exact(rng):
 
 
 def test_texts_are_read_in_parts(monkeypatch):
-    monkeypatch.setattr(text, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(terms, "_ROWS_AT_ONCE", 3)
     texts = pa.array(["a run", None, "", "runs", "the", "walk", "running man"])
     assert texts_with_terms(texts, ["run"], 0).tolist() == [
         True, False, False, True, False, False, True,
@@ -246,11 +246,11 @@ def test_texts_are_read_in_parts(monkeypatch):
 
 @pytest.fixture
 def _always_throw_away(monkeypatch):
-    monkeypatch.setattr(search, "FEW_ROWS", 0)
+    monkeypatch.setattr(text_match, "FEW_ROWS", 0)
 
 
 def kept():
-    directory = throwaway._directory()
+    directory = scratch_index._directory()
     return sorted(directory.iterdir()) if directory.exists() else []
 
 
@@ -261,7 +261,7 @@ def test_a_throw_away_index_is_made_once(graph):
     assert found(view, text_predicate("search", "run")) == wanted
     (place,) = kept()
     made = place.stat().st_ino
-    throwaway._open.clear()
+    scratch_index._open.clear()
     assert found(view_of(graph), text_predicate("search", "run")) == wanted
     assert [one.stat().st_ino for one in kept()] == [made]
     graph.load([document("new", "run")])
@@ -286,11 +286,11 @@ def test_a_removed_or_damaged_index_is_made_again(graph):
     (place,) = kept()
     for file in sorted(place.rglob("*.lance")):
         file.write_bytes(b"")
-    throwaway._open.clear()
+    scratch_index._open.clear()
     other = text_predicate("search", "happy")
     assert found(view, other) == expected(view, "happy", 0)
     (place,) = kept()
-    throwaway._remove(place)
+    scratch_index._remove(place)
     assert kept() == []
     assert found(view, text_predicate("search", "run")) == wanted
 
@@ -304,7 +304,7 @@ def test_the_longest_unused_indexes_make_room(graph, monkeypatch):
         found(views[-1], text_predicate("search", "run"))
     first, *_ = sorted(kept(), key=lambda place: place.stat().st_mtime_ns)
     assert len(kept()) == 3
-    monkeypatch.setattr(throwaway, "MAX_BYTES", 2.5 * throwaway._bytes_below(first))
+    monkeypatch.setattr(scratch_index, "MAX_BYTES", 2.5 * scratch_index._bytes_below(first))
     found(views[0], text_predicate("search", "run"))
     graph.load([document("new3", "run")])
     found(view_of(graph), text_predicate("search", "run"))
@@ -336,7 +336,7 @@ def test_without_a_cache_directory_the_process_has_its_own(graph, monkeypatch, t
     (tmp_path / "here").mkdir()
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "here"))
-    monkeypatch.setattr(throwaway, "_own_directory", throwaway._own_directory.__wrapped__)
+    monkeypatch.setattr(scratch_index, "_own_directory", scratch_index._own_directory.__wrapped__)
     view = view_of(graph)
     assert found(view, text_predicate("search", "run")) == expected(view, "run", 0)
     [place] = (tmp_path / "here").iterdir()
@@ -348,7 +348,7 @@ def test_a_cache_directory_that_cannot_be_written_is_named(graph, monkeypatch, t
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    monkeypatch.setattr(throwaway, "_own_directory", throwaway._own_directory.__wrapped__)
+    monkeypatch.setattr(scratch_index, "_own_directory", scratch_index._own_directory.__wrapped__)
     with pytest.raises(StorageError, match="OMNIGRAPH_CACHE_DIR"):
         found(view_of(graph), text_predicate("search", "run"))
 
@@ -360,7 +360,7 @@ def test_own_directories_end_with_the_process(graph, tmp_path):
         "with omnigraph.open(sys.argv[1], mode='r') as graph:\n"
         "    text = 'query q() { match { $a: Doc } return { $a }"
         ' order { bm25($a.body, "run") } }\'\n'
-        "    print(len(graph.query(text).rows))\n"
+        "    print(len(graph.query(terms).rows))\n"
     )
     (tmp_path / "file").write_text("")
     (tmp_path / "here").mkdir()

@@ -13,10 +13,10 @@ import omnigraph as og
 from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
-from omnigraph.read import view as views
 from omnigraph.read.execute import run_read
-from omnigraph.read.nodes import NodeIds
-from omnigraph.read.view import Reader
+from omnigraph.read.view import view as views
+from omnigraph.read.view.nodes import NodeIds
+from omnigraph.read.view.view import Reader
 from omnigraph.storage.inline_residual import cleanup_versions
 from omnigraph.storage.table import open_table
 from tests.read.reading import SCHEMA, counted, edge, person, view_of

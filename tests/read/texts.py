@@ -15,8 +15,8 @@ from omnigraph.graph import Graph
 from omnigraph.lang.query import ir
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
-from omnigraph.read.search import text_matches
-from omnigraph.read.view import Reader, View
+from omnigraph.read.search.text_match import text_matches
+from omnigraph.read.view.view import Reader, View
 from omnigraph.storage import inline_residual
 from omnigraph.storage.table import Table
 from omnigraph.types import PropType, Scalar

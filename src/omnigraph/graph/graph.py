@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.request import EngineName, LoadMode, LoadResult
     from omnigraph.pipeline.sources import Given
     from omnigraph.read.explain import Explanation
+    from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
-    from omnigraph.read.results import QueryResult
-    from omnigraph.read.view import Reader
+    from omnigraph.read.view.view import Reader
     from omnigraph.write.ensure_indices import IndexReport
     from omnigraph.write.mutate import MutationResult
 
@@ -105,7 +105,7 @@ class Graph:
     @property
     def reader(self) -> Reader:
         """What reads share: tables opened at a snapshot, and what was read of them."""
-        from omnigraph.read.view import Reader
+        from omnigraph.read.view.view import Reader
 
         with self._lock:
             if self._reader is None:

@@ -17,8 +17,8 @@ from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.read.output.query_result import QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
-from omnigraph.read.results import QueryResult
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph

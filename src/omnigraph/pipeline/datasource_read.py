@@ -17,10 +17,10 @@ from omnigraph.lang.schema.catalog import Catalog, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource import Ends, Entity, ReadOptions, end_columns
-from omnigraph.read.numbers import MIRRORED
-from omnigraph.read.pinned import Pinned
-from omnigraph.read.predicates import mask_of
-from omnigraph.read.properties import stored_name
+from omnigraph.read.values.numbers import MIRRORED
+from omnigraph.read.values.predicates import mask_of
+from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.properties import stored_name
 from omnigraph.storage.branch_refs import refuse_replaced
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.table import Table, TableRef, open_table
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.bindings import Codes
-    from omnigraph.read.columns import Column
+    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.values.column import Column
 
 _TEXT = PropType(Scalar.STRING)
 _BLOB_BATCH_ROWS = 32
@@ -91,7 +91,7 @@ def pin_source(
     space: Workspace, snapshot: Snapshot, catalog: Catalog, entity: Entity, options: ReadOptions
 ) -> PinnedSource:
     """Fix what a read will see: the version of the table, and what its columns are called there."""
-    from omnigraph.read.view import Reader
+    from omnigraph.read.view.view import Reader
 
     pinned = Reader(space).view(snapshot, catalog).table(entity)
     columns = _columns(pinned, options.ends)
@@ -265,7 +265,7 @@ def _kept(
         return batch
     import pyarrow as pa
 
-    from omnigraph.read.columns import Column
+    from omnigraph.read.values.column import Column
 
     values = {
         column.name: Column(column.type, _values(batch, column, column.type.arrow_type()))

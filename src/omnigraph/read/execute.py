@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
-from omnigraph.read.aggregate import Aggregator, UnsureError
-from omnigraph.read.complement import negative, only_counts, signed
-from omnigraph.read.order import Collector
-from omnigraph.read.paths import open_world
-from omnigraph.read.pattern import Pattern, operand_variables, pattern_of
+from omnigraph.read.match.access_path import open_world
+from omnigraph.read.match.complement import negative, only_counts, signed
+from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
+from omnigraph.read.match.solve import Wanted, living, solve, space_of
+from omnigraph.read.output.aggregate import Aggregator, UnsureError
+from omnigraph.read.output.order import Collector
 from omnigraph.read.profile import Profile, timed
-from omnigraph.read.ranking import Ranked, checked_k, rank
-from omnigraph.read.solve import Wanted, living, solve, space_of
+from omnigraph.read.search.ranking import Ranked, checked_k, rank
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.embeddings.provider import Embedder
-    from omnigraph.read.bindings import Bindings, Codes, Space
-    from omnigraph.read.view import View
+    from omnigraph.read.match.bindings import Bindings, Codes, Space
+    from omnigraph.read.view.view import View
 
 _FIRST_BATCH = 1024
 

@@ -11,8 +11,8 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.paths import Path, choose_path
-from omnigraph.read.view import View
+from omnigraph.read.match.access_path import Path, choose_path
+from omnigraph.read.view.view import View
 from omnigraph.storage.indexes import Coverage, IndexKind, IndexState, list_indexes
 from omnigraph.types import PropType, Scalar
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
-from omnigraph.read.results import QueryResult
+from omnigraph.read.output.query_result import QueryResult
 
 
 @dataclass(slots=True)

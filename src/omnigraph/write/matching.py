@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from omnigraph.read.columns import Column, one_array
-from omnigraph.read.conditions import compared
+from omnigraph.read.values.column import Column, one_array
+from omnigraph.read.values.comparison import compared
 from omnigraph.storage.pushdown import ComparisonOp, Condition
 from omnigraph.types import PropType
 

@@ -22,7 +22,7 @@ from omnigraph.cli.source import (
     refuse_stored_query,
 )
 from omnigraph.cli.targets import AtVersionOption, SnapshotOption, refuse_two_targets
-from omnigraph.read.renderings import Format, render
+from omnigraph.read.output.render import Format, render
 
 FormatOption = Annotated[
     Format | None, typer.Option("--format", help="How the rows are printed, `table` by default.")

@@ -1,0 +1,170 @@
+"""Adjacency in compressed rows: neighbours once, or once per stored edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from omnigraph.read.match.bindings import Codes, Counts
+
+    Keys = npt.NDArray[np.uint64]
+
+_KEY_BITS = 64
+
+
+@dataclass(frozen=True)
+class Csr:
+    """Adjacency without repeats: row ``r`` has ``indices[indptr[r]:indptr[r + 1]]``, ascending."""
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    shape: tuple[int, int]
+
+    @cached_property
+    def degrees(self) -> Counts:
+        """How many neighbours each row has."""
+        import numpy as np
+
+        return np.diff(self.indptr)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of everything made so far."""
+        degrees = self.__dict__.get("degrees")
+        return self.indptr.nbytes + self.indices.nbytes + (0 if degrees is None else degrees.nbytes)
+
+    def renumbered(self, rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
+        """The same pairs under the new numbers of rows and columns, which ascend as the old do.
+
+        A row or column without pairs may have lost its number (-1).
+        """
+        import numpy as np
+
+        kept = rows >= 0
+        indptr = np.zeros(shape[0] + 1, np.int64)
+        indptr[rows[kept] + 1] = self.degrees[kept]
+        return Csr(np.cumsum(indptr), columns.take(self.indices), shape)
+
+    def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
+        """These pairs as well. Of a few, it costs a copy instead of a sort."""
+        import numpy as np
+
+        fresh = csr_of(rows, columns, self.shape)
+        rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), fresh.degrees)
+        places = self._lower_bounds(rows, fresh.indices)
+        known = places < self.indptr[rows + 1]
+        known[known] = self.indices[places[known]] == fresh.indices[known]
+        new = ~known
+        added = np.bincount(rows[new] + 1, minlength=self.shape[0] + 1)
+        indices = np.insert(self.indices, places[new], fresh.indices[new])
+        return Csr(self.indptr + np.cumsum(added), indices, self.shape)
+
+    def _lower_bounds(self, rows: Codes, columns: Codes) -> Counts:
+        """Where in its row each column is, or would have to be: all searched at once."""
+        import numpy as np
+
+        low, high = self.indptr[rows], self.indptr[rows + 1]
+        while (searching := low < high).any():
+            middle = np.where(searching, (low + high) // 2, 0)
+            smaller = searching & (self.indices[middle] < columns)
+            low = np.where(smaller, middle + 1, low)
+            high = np.where(searching & ~smaller, middle, high)
+        return low
+
+
+@dataclass(frozen=True)
+class MultiCsr:
+    """Adjacency with one entry per stored edge, whose position is beside it.
+
+    The entries of a row ascend by neighbour.
+    """
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    positions: npt.NDArray[np.int32]
+    shape: tuple[int, int]
+
+    @cached_property
+    def degrees(self) -> Counts:
+        """How many edges each row has."""
+        import numpy as np
+
+        return np.diff(self.indptr)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the three arrays."""
+        return self.indptr.nbytes + self.indices.nbytes + self.positions.nbytes
+
+
+def csr_of(rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
+    """The distinct pairs of a row and a column."""
+    import numpy as np
+
+    # Row and column in one integer each: sorting those is faster than any sort of pairs.
+    keys = _packed(rows, columns, 32)
+    keys.sort()
+    if keys.size > 1:
+        fresh = np.empty(keys.size, np.bool_)
+        fresh[0] = True
+        np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
+        if not fresh.all():
+            keys = keys[fresh]
+    return Csr(_starts(keys, shape[0], 32), keys.astype(np.int32), shape)
+
+
+def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int, int]) -> MultiCsr:
+    """The pairs of a row and a column, each with its position."""
+    import numpy as np
+
+    place_bits = int(positions.max(initial=0)).bit_length()
+    column_bits = shape[1].bit_length()
+    if shape[0].bit_length() + column_bits + place_bits <= _KEY_BITS:
+        # All three in one integer: the sort carries them along.
+        row_shift = column_bits + place_bits
+        keys = _packed(rows, columns, column_bits)
+        keys = _packed(keys, positions, place_bits)
+        keys.sort()
+        positions = (keys & np.uint64((1 << place_bits) - 1)).astype(np.int32)
+        near = keys >> np.uint64(place_bits) & np.uint64((1 << column_bits) - 1)
+        starts = _starts(keys, shape[0], row_shift)
+        return MultiCsr(starts, near.astype(np.int32), positions, shape)
+    by_column, _ = _ordered(columns)
+    by_row, keys = _ordered(rows[by_column])
+    order = by_column[by_row]
+    return MultiCsr(_starts(keys, shape[0], 32), columns[order], positions[order], shape)
+
+
+def _packed(high: npt.NDArray[Any], low: Codes, bits: int) -> Keys:
+    """Two columns in one: what is low takes so many bits."""
+    import numpy as np
+
+    keys = high.astype(np.uint64)
+    keys <<= np.uint64(bits)
+    keys |= low.view(np.uint32)
+    return keys
+
+
+def _ordered(codes: Codes) -> tuple[npt.NDArray[np.uint32], Keys]:
+    """The stable order of the codes, and the codes in that order from the 32nd bit on.
+
+    Two sorts of integers that carry their places are faster than one sort of places.
+    """
+    import numpy as np
+
+    keys = _packed(codes, np.arange(codes.size, dtype=np.int32), 32)
+    keys.sort()
+    return keys.astype(np.uint32), keys
+
+
+def _starts(keys: Keys, rows: int, shift: int) -> Counts:
+    """Where each row begins among ascending keys that have it from this bit on."""
+    import numpy as np
+
+    firsts = np.arange(rows + 1, dtype=np.uint64) << np.uint64(shift)
+    return np.searchsorted(keys, firsts).astype(np.int64, copy=False)

@@ -1,0 +1,80 @@
+"""Breadth-first searches in NumPy, side by side: always there, and the measure for compiled ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from omnigraph.read.kernels.loops import Adjacency
+    from omnigraph.read.match.bindings import Codes, Counts, Mask
+
+    Index = npt.NDArray[np.int64]
+
+# Pairs of start and node to hold marks for.
+MARKS = 1 << 22
+
+
+def emitted(
+    csr: Adjacency, starts: Codes, least: int, most: int, loops: Mask, inverse: bool, chunk: int
+) -> tuple[Counts, Codes]:
+    """What the first starts emit, as many starts as make about ``chunk`` nodes, at least one.
+
+    Answers how many nodes each of them emits, and the nodes.
+    """
+    size = csr.shape[0]
+    starts = starts[: max(1, min(MARKS, chunk) // max(size, 1))]
+    visited = np.zeros(len(starts) * size, np.bool_)
+    marked = np.zeros(len(starts) * size, np.bool_)
+    search, node = np.arange(len(starts)), starts
+    for distance in range(most + 1):
+        if not len(node):
+            break
+        # A node of one of the searches is `search * size + node`.
+        keys = search * size + node
+        visited[keys] = True
+        if distance >= least:
+            marked[keys] = True
+        elif distance == least - 1:
+            looped = loops[starts[search] if inverse else node]
+            marked[keys[looped]] = True
+        if distance < most:
+            place, targets = loops.expand(csr, node)
+            following = search[place] * size + targets
+            following = np.unique(following[~visited[following]])
+            search, node = _split(following, size)
+    search, node = _split(np.flatnonzero(marked), size)
+    return np.bincount(search, minlength=len(starts)), node
+
+
+def _split(keys: Index, size: int) -> tuple[Index, Codes]:
+    if not len(keys):
+        return keys, np.zeros(0, np.int32)
+    search, node = np.divmod(keys, size)
+    return search, node.astype(np.int32)
+
+
+def counted(
+    csr: Adjacency,
+    starts: Codes,
+    least: int,
+    most: int,
+    loops: Mask,
+    inverse: bool,
+    weights: Counts | None,
+) -> Counts:
+    """How many nodes each start emits, or the sum of their weights."""
+    totals = np.zeros(len(starts), np.int64)
+    done = 0
+    while done < len(starts):
+        counts, nodes = emitted(csr, starts[done:], least, most, loops, inverse, MARKS)
+        if weights is None:
+            totals[done : done + len(counts)] = counts
+        else:
+            index = np.repeat(np.arange(done, done + len(counts)), counts)
+            np.add.at(totals, index, weights[nodes])
+        done += len(counts)
+    return totals

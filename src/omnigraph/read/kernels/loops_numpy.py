@@ -1,0 +1,232 @@
+"""The loops over adjacency in NumPy: always there, and the measure for the compiled ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from omnigraph.read.kernels.loops import Adjacency, MultiAdjacency
+    from omnigraph.read.match.bindings import Codes, Counts, Floats, Mask
+
+    Index = npt.NDArray[np.int64]
+    Summed = TypeVar("Summed", Counts, Floats)
+
+# Pairs an intersection looks at together; bounds what it holds at a time.
+CHUNK = 1 << 20
+# From so many entries on SciPy's product is worth its import and a vector of ones.
+_SPARSE = 1 << 18
+
+
+def pull(csr: Adjacency, x: Summed) -> Summed:
+    """For every row the sum of ``x`` over its targets; integers wrap."""
+    if len(csr.indices) >= _SPARSE and csr.shape[1] <= np.iinfo(np.int32).max:
+        return _sparse_pull(csr, x)
+    sums = np.zeros(csr.shape[0], x.dtype)
+    filled, starts = _filled(csr)
+    if len(starts):
+        sums[filled] = np.add.reduceat(x[csr.indices], starts)
+    return sums
+
+
+def _sparse_pull(csr: Adjacency, x: Summed) -> Summed:
+    """The same as a product of matrix and vector, which is one compiled sweep."""
+    from scipy.sparse import csr_array
+
+    entries = len(csr.indices)
+    # SciPy wants one type of index throughout.
+    kind = np.int32 if entries <= np.iinfo(np.int32).max else np.int64
+    indptr, indices = csr.indptr.astype(kind), csr.indices.astype(kind, copy=False)
+    matrix = csr_array((np.ones(entries, x.dtype), indices, indptr), shape=csr.shape)
+    product: Summed = matrix @ x
+    return product
+
+
+def pull_any(csr: Adjacency, mask: Mask) -> Mask:
+    """For every row whether ``mask`` holds for one of its targets."""
+    found = np.zeros(csr.shape[0], np.bool_)
+    filled, starts = _filled(csr)
+    if len(starts):
+        found[filled] = np.logical_or.reduceat(mask[csr.indices], starts)
+    return found
+
+
+def pull_min(csr: Adjacency, x: Codes) -> Codes:
+    """For every row the smallest ``x`` of its targets, where -1 stands for none."""
+    # Unsigned, -1 is larger than every code.
+    best = np.full(csr.shape[0], -1, np.int32).view(np.uint32)
+    filled, starts = _filled(csr)
+    if len(starts):
+        best[filled] = np.minimum.reduceat(x.view(np.uint32)[csr.indices], starts)
+    return best.view(np.int32)
+
+
+def pull_max(csr: Adjacency, x: Codes) -> Codes:
+    """For every row the largest ``x`` of its targets, where -1 stands for none."""
+    best = np.full(csr.shape[0], -1, np.int32)
+    filled, starts = _filled(csr)
+    if len(starts):
+        best[filled] = np.maximum.reduceat(x[csr.indices], starts)
+    return best
+
+
+def _filled(csr: Adjacency) -> tuple[Mask, Index]:
+    # `reduceat` gives an empty segment a value of its neighbour, so empty rows are left out.
+    filled = csr.indptr[1:] > csr.indptr[:-1]
+    return filled, csr.indptr[:-1][filled]
+
+
+def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
+    """The distinct targets of some rows, ascending, with the sum of the rows' ``x``."""
+    index, targets = expand(csr, codes)
+    if len(targets) * 8 < csr.shape[1]:
+        order = np.argsort(targets, kind="stable")
+        targets = targets[order]
+        starts = _starts_of_runs(targets)
+        if not len(starts):
+            return targets, np.zeros(0, x.dtype)
+        return targets[starts], np.add.reduceat(x[index[order]], starts)
+    sums = np.zeros(csr.shape[1], x.dtype)
+    np.add.at(sums, targets, x[index])
+    reached = _distinct(targets, csr.shape[1])
+    return reached, sums[reached]
+
+
+def push_any(csr: Adjacency, codes: Codes) -> Codes:
+    """The distinct targets of some rows, ascending."""
+    return _distinct(expand(csr, codes)[1], csr.shape[1])
+
+
+def _distinct(targets: Codes, size: int) -> Codes:
+    if len(targets) * 8 < size:
+        return np.unique(targets)
+    seen = np.zeros(size, np.bool_)
+    seen[targets] = True
+    return np.flatnonzero(seen).astype(np.int32)
+
+
+def _starts_of_runs(ordered: npt.NDArray[np.integer]) -> Index:
+    if not len(ordered):
+        return np.zeros(0, np.int64)
+    return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
+
+
+def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
+    """Every target of every given row, beside the place of the row in ``rows``."""
+    index, entries = _entries(csr, rows)
+    return index, csr.indices[entries]
+
+
+def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
+    """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
+    index, entries = _entries(multi, rows)
+    return index, multi.indices[entries], multi.positions[entries]
+
+
+def _entries(csr: Adjacency, rows: Codes) -> tuple[Index, Index]:
+    starts = csr.indptr[rows]
+    lengths = csr.indptr[1:][rows] - starts
+    index = np.repeat(np.arange(len(rows)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return index, np.arange(len(index)) + (starts - before)[index]
+
+
+def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
+    """For every pair whether ``b`` is a target of row ``a``."""
+    if not len(csr.indices):
+        return np.zeros(len(a), np.bool_)
+    # One step of all binary searches at a time.
+    low, end = csr.indptr[a], csr.indptr[1:][a]
+    high = end
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        before = (csr.indices[np.minimum(middle, len(csr.indices) - 1)] < b) & (low < high)
+        low = np.where(before, middle + 1, low)
+        high = np.where(before, high, middle)
+    found: Mask = (low < end) & (csr.indices[np.minimum(low, len(csr.indices) - 1)] == b)
+    return found
+
+
+def common_count(
+    left: Adjacency,
+    a: Codes,
+    right: Adjacency,
+    b: Codes,
+    weights: Counts | None = None,
+    mask: Mask | None = None,
+) -> Counts:
+    """For every pair how many targets row ``a`` of left and row ``b`` of right share.
+
+    ``mask`` says which targets count, ``weights`` how much each is worth; sums wrap.
+    """
+    counts = np.zeros(len(a), np.int64)
+    for start, stop in _chunks(left, a, right, b):
+        index, targets = _shared(left, a[start:stop], right, b[start:stop], mask)
+        if weights is None:
+            counts[start:stop] = np.bincount(index, minlength=stop - start)
+        elif len(index):
+            runs = _starts_of_runs(index)
+            counts[start + index[runs]] = np.add.reduceat(weights[targets], runs)
+    return counts
+
+
+def common_expand(
+    left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None = None
+) -> tuple[Index, Codes]:
+    """For every pair every target that row ``a`` of left and row ``b`` of right share.
+
+    The first array holds the place of the pair; both ascend, the targets within a pair.
+    """
+    places, shared = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    for start, stop in _chunks(left, a, right, b):
+        index, targets = _shared(left, a[start:stop], right, b[start:stop], mask)
+        places.append(index + start)
+        shared.append(targets)
+    return np.concatenate(places), np.concatenate(shared)
+
+
+def _chunks(left: Adjacency, a: Codes, right: Adjacency, b: Codes) -> list[tuple[int, int]]:
+    """Ranges of pairs whose shorter rows together are about ``CHUNK`` long."""
+    lengths = np.minimum(_lengths(left, a), _lengths(right, b))
+    total = np.cumsum(lengths)
+    if not len(total):
+        return []
+    cuts = np.searchsorted(total, np.arange(CHUNK, total[-1], CHUNK))
+    bounds = np.unique(np.concatenate(([0], cuts, [len(a)]))).tolist()
+    return list(pairwise(bounds))
+
+
+def _shared(
+    left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None
+) -> tuple[Index, Codes]:
+    """Look every target of the shorter row up in the longer one."""
+    swap = _lengths(left, a) > _lengths(right, b)
+    halves = [
+        _looked_up(left, a, right, b, np.flatnonzero(~swap), mask),
+        _looked_up(right, b, left, a, np.flatnonzero(swap), mask),
+    ]
+    index = np.concatenate([half[0] for half in halves])
+    targets = np.concatenate([half[1] for half in halves])
+    # A pair is wholly in one half, its targets ascending.
+    order = np.argsort(index, kind="stable")
+    return index[order], targets[order]
+
+
+def _looked_up(
+    short: Adjacency, a: Codes, long: Adjacency, b: Codes, chosen: Index, mask: Mask | None
+) -> tuple[Index, Codes]:
+    index, targets = expand(short, a[chosen])
+    if mask is not None:
+        kept = mask[targets]
+        index, targets = index[kept], targets[kept]
+    found = contains(long, b[chosen][index], targets)
+    return chosen[index[found]], targets[found]
+
+
+def _lengths(csr: Adjacency, rows: Codes) -> Index:
+    lengths: Index = csr.indptr[1:][rows] - csr.indptr[rows]
+    return lengths

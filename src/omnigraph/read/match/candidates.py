@@ -1,0 +1,275 @@
+"""What is known of one variable on its own: the codes still alive, and what each stands for.
+
+Summing away a neighbour leaves behind, for every code, how many bindings of that neighbour go with
+it (``weights``) and what aggregates need of them (``totals``). Arrays are aligned with ``codes``;
+without ``codes`` every code is listed, in order. A weight of zero means dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from omnigraph.read.output.grouping import too_many
+
+if TYPE_CHECKING:
+    from omnigraph.read.match.bindings import Codes, Counts, Floats, Mask, Sums
+    from omnigraph.read.values.column import Column
+
+    Aligned = TypeVar("Aligned", Codes, Counts, Floats)
+
+Best = Literal["min", "max"]
+
+TOO_MANY = float(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """An aggregate's argument over the bindings each code stands for (see ``bindings.Carried``)."""
+
+    counts: Counts
+    column: Column
+    sums: Sums | None = None
+    best: Codes | None = None
+    want: Best | None = None
+
+    def at(self, rows: Codes | slice | Mask) -> Totals:
+        """The entries at these positions."""
+        return replace(
+            self,
+            counts=self.counts[rows],
+            sums=None if self.sums is None else self.sums[rows],
+            best=None if self.best is None else self.best[rows],
+        )
+
+    def times(self, weights: Counts) -> Totals:
+        """Every binding repeated that often."""
+        return replace(
+            self,
+            counts=times(self.counts, weights),
+            sums=None if self.sums is None else self.sums * weights,
+        )
+
+    def summed(self) -> Totals:
+        """All entries as one."""
+        import numpy as np
+
+        best = self.best
+        if best is not None:
+            known = best[best >= 0]
+            chosen = -1
+            if len(known):
+                chosen = known.min() if self.want == "min" else known.max()
+            best = np.array([chosen], dtype=np.int32)
+        return replace(
+            self,
+            counts=self.counts.sum(keepdims=True),
+            sums=None if self.sums is None else self.sums.sum(keepdims=True),
+            best=best,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The codes of one variable that may still be part of a match."""
+
+    size: int
+    codes: Codes | None = None
+    weights: Counts | None = None
+    totals: Mapping[int, Totals] = field(default_factory=dict)
+    members: Mask | None = field(default=None, compare=False)
+    """Which codes are listed, over all codes, where that is known anyway."""
+    at_most: int | None = field(default=None, compare=False)
+    """No weight is larger, where such a bound is known without looking."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is known: every code, once."""
+        return self.codes is None and self.weights is None and not self.totals
+
+    @property
+    def count(self) -> int:
+        """How many codes are listed."""
+        return self.size if self.codes is None else len(self.codes)
+
+    def listed(self) -> Codes:
+        """The codes, ascending."""
+        import numpy as np
+
+        return np.arange(self.size, dtype=np.int32) if self.codes is None else self.codes
+
+    def mask(self) -> Mask:
+        """Which codes are alive, over all codes."""
+        import numpy as np
+
+        if self.codes is None:
+            return np.ones(self.size, dtype=np.bool_) if self.weights is None else self.weights != 0
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[self.codes if self.weights is None else self.codes[self.weights != 0]] = True
+        return mask
+
+    def spread_out(self, values: Aligned, empty: float = 0) -> Aligned:
+        """Values aligned with the listed codes, as an array over all codes."""
+        import numpy as np
+
+        if self.codes is None:
+            return values
+        out = np.full(self.size, empty, dtype=values.dtype)
+        out[self.codes] = values
+        return out
+
+    def multiplicities(self) -> Counts:
+        """The weight of every listed code."""
+        import numpy as np
+
+        return np.ones(self.count, dtype=np.int64) if self.weights is None else self.weights
+
+    def total(self) -> int:
+        """How many bindings there are."""
+        if self.weights is None:
+            return self.count
+        if not self.fits and float(self.weights.sum(dtype=float)) >= TOO_MANY:
+            raise too_many()
+        return int(self.weights.sum())
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is known that all weights together stay below 64 bits."""
+        return self.weights is None or (
+            self.at_most is not None and self.at_most * self.count < TOO_MANY
+        )
+
+    def summed(self) -> tuple[Counts, dict[int, Totals]]:
+        """All codes as one: what a variable without links is to every row."""
+        import numpy as np
+
+        weights = np.array([self.total()], dtype=np.int64)
+        return weights, {key: entry.summed() for key, entry in self.totals.items()}
+
+    def only(self, mask: Mask) -> Support:
+        """The codes among these, by a mask over all codes."""
+        import numpy as np
+
+        if self.is_full:
+            return Support(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
+        if self.codes is None:
+            return self._at(np.flatnonzero(mask).astype(np.int32))
+        return self._at(mask[self.codes])
+
+    def only_listed(self, mask: Mask) -> Support:
+        """The codes among these, by a mask aligned with the listed codes."""
+        return self._at(mask)
+
+    def among(self, codes: Codes) -> Support:
+        """The codes among these, which are ascending and distinct."""
+        import numpy as np
+
+        if self.codes is None:
+            return self._at(codes)
+        if self.weights is None and not self.totals:
+            return Support(self.size, self._among(codes))
+        if len(codes) * 8 < len(self.codes):
+            at = positions(self.codes, codes)
+            return self._at(at[at >= 0])
+        return self._at(np.isin(self.codes, codes, assume_unique=True))
+
+    def _among(self, codes: Codes) -> Codes:
+        """The listed codes among these: by a search for few, by marks for many."""
+        import numpy as np
+
+        assert self.codes is not None
+        few, many = sorted((self.codes, codes), key=len)
+        found: Codes
+        if self.members is not None:
+            found = codes[self.members[codes]]
+        elif len(few) * 64 < len(many):
+            found = few[positions(many, few) >= 0]
+        else:
+            marked = np.zeros(self.size, dtype=np.bool_)
+            marked[few] = True
+            found = many[marked[many]]
+        return found
+
+    def without(self, codes: Codes) -> Support:
+        """The codes not among these, which are ascending and distinct."""
+        import numpy as np
+
+        keep = np.ones(self.size, dtype=np.bool_)
+        keep[codes] = False
+        return self.only(keep)
+
+    def alive(self) -> Support:
+        """The same without dead codes."""
+        if self.weights is None:
+            return self
+        keep = self.weights != 0
+        return self if keep.all() else self._at(keep)
+
+    def _at(self, rows: Codes | Mask) -> Support:
+        import numpy as np
+
+        if self.codes is None:
+            by_mask = rows.dtype == np.bool_
+            listed = (
+                np.flatnonzero(rows).astype(np.int32) if by_mask else np.asarray(rows, np.int32)
+            )
+        else:
+            listed = self.codes[rows]
+        return Support(
+            self.size,
+            listed,
+            None if self.weights is None else self.weights[rows],
+            {at: totals.at(rows) for at, totals in self.totals.items()},
+            at_most=self.at_most,
+        )
+
+    def join(
+        self, weights: Counts, totals: Mapping[int, Totals], at_most: int | None = None
+    ) -> Support:
+        """The same with a neighbour summed away, whose message is aligned with the listed codes."""
+        mine = self.weights
+        carried = {at: entry.times(weights) for at, entry in self.totals.items()}
+        for at, entry in totals.items():
+            carried[at] = entry if mine is None else entry.times(mine)
+        if mine is not None:
+            if at_most is not None:
+                at_most = None if self.at_most is None else self.at_most * at_most
+            weights = times(mine, weights, at_most)
+        return Support(self.size, self.codes, weights, carried, at_most=at_most)
+
+
+def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
+    """The products, or the refusal to wrap; none is larger than ``at_most``, where that is known."""
+    import numpy as np
+
+    is_small = at_most is not None and at_most < TOO_MANY
+    if not is_small and left.size and right.size:
+        bound = float(left.max()) * float(right.max())
+        if bound >= TOO_MANY and (left.astype(np.float64) * right >= TOO_MANY).any():
+            raise too_many()
+    return left * right
+
+
+def refuse_wrap(child: Support, add: Callable[[Counts], Counts]) -> None:
+    """Refuse weights of which a sum passes 64 bits; ``add`` makes the sums.
+
+    Halves of 32 bits cannot wrap. They are added up only where all weights together are too many.
+    """
+    weights = child.weights
+    if child.fits or weights is None or float(weights.sum(dtype=float)) < TOO_MANY:
+        return
+    high, low = add(weights >> 32), add(weights & 0xFFFFFFFF)
+    if (high + (low >> 32) >= 2**31).any():
+        raise too_many()
+
+
+def positions(within: Codes, codes: Codes) -> Codes:
+    """Where each code stands in an ascending list; -1 where it does not."""
+    import numpy as np
+
+    if not len(within):
+        return np.full(len(codes), -1, dtype=np.int32)
+    at = np.searchsorted(within, codes)
+    at[at == len(within)] = 0
+    return np.where(within[at] == codes, at, -1).astype(np.int32)

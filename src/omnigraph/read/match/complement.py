@@ -1,0 +1,119 @@
+"""Counting what a negated traversal or an inequality leaves: everything, less its opposite.
+
+`not { $a knows $c }` asks for pairs that are not joined, and `$a.name != $c.name` for pairs of
+different nodes, so their rows would have to be enumerated. A count needs no rows: the matches without
+the clause, less the matches with its opposite, and both are counted by messages. Rows come with a
+sign, and groups that end at zero are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.read.match.bindings import Bindings, Carried
+from omnigraph.read.match.pattern import Negation, Pattern, merged
+
+if TYPE_CHECKING:
+    from omnigraph.read.match.solve import Wanted
+
+# Every block doubles the matches to count.
+_MOST = 2
+
+
+def signed(pattern: Pattern, wanted: Wanted, catalog: Catalog) -> Iterator[tuple[int, Pattern]]:
+    """Patterns whose counts add up, by sign, to that of the pattern."""
+    blocks = [one for one in pattern.negations if _is_joined(one) and not one.outer <= wanted.kept]
+    blocks = blocks[:_MOST]
+    others = tuple(one for one in pattern.negations if one not in blocks)
+    for sign, one in _without_blocks(replace(pattern, negations=others), blocks, 1):
+        yield from _without_inequality(one, wanted, catalog, sign)
+
+
+def _without_blocks(
+    pattern: Pattern, blocks: list[Negation], sign: int
+) -> Iterator[tuple[int, Pattern]]:
+    if not blocks:
+        yield sign, pattern
+        return
+    first, *rest = blocks
+    yield from _without_blocks(pattern, rest, sign)
+    joined = replace(pattern, traversals=pattern.traversals + first.pattern.traversals)
+    yield from _without_blocks(joined, rest, -sign)
+
+
+def _without_inequality(
+    pattern: Pattern, wanted: Wanted, catalog: Catalog, sign: int
+) -> Iterator[tuple[int, Pattern]]:
+    """Different nodes: any nodes, less twice the same."""
+    asked = wanted.kept | {
+        one.arg.var for one in wanted.totals.values() if isinstance(one.arg, ir.PropertyOf)
+    }
+    for join in pattern.joins:
+        pair = _keys_differ(join, pattern, catalog)
+        free = [name for name in pair if name not in asked and name not in pattern.given]
+        if free:
+            old = free[0]
+            new = pair[1] if old == pair[0] else pair[0]
+            rest = replace(pattern, joins=tuple(one for one in pattern.joins if one is not join))
+            yield sign, rest
+            yield -sign, merged(rest, old, new)
+            return
+    yield sign, pattern
+
+
+def _keys_differ(join: ir.Compare, pattern: Pattern, catalog: Catalog) -> tuple[str, ...]:
+    """The variables whose whole keys an inequality compares, if it does."""
+    left, right = join.left, join.right
+    if (
+        join.op != "!="
+        or not isinstance(left, ir.PropertyOf)
+        or not isinstance(right, ir.PropertyOf)
+    ):
+        return ()
+    if left.var not in pattern.nodes or right.var not in pattern.nodes:
+        return ()
+    kind = pattern.nodes[left.var]
+    whole = catalog.nodes[kind].key == (left.property,)
+    if not whole or left.property != right.property or pattern.nodes[right.var] != kind:
+        return ()
+    return left.var, right.var
+
+
+def _is_joined(negation: Negation) -> bool:
+    """Whether the block is nothing but one traversal between two variables of the row."""
+    inner = negation.pattern
+    if len(inner.traversals) != 1 or inner.tests or inner.joins or inner.conditions:
+        return False
+    (traversal,) = inner.traversals
+    return (
+        not inner.negations
+        and traversal.is_single_hop
+        and traversal.edge_var is None
+        and traversal.ends == inner.given == negation.outer
+        and len(traversal.ends) == 2
+    )
+
+
+def only_counts(plan: ir.ReadPlan) -> bool:
+    """Whether every aggregate counts, so that rows with a sign cancel out exactly."""
+    return all(
+        column.expr.function == "count"
+        for column in plan.columns
+        if isinstance(column.expr, ir.Aggregate)
+    )
+
+
+def negative(batch: Bindings) -> Bindings:
+    """The rows to be taken off."""
+    import numpy as np
+
+    weights = np.ones(batch.rows, np.int64) if batch.weights is None else batch.weights
+    carried = {
+        at: Carried(-entry.counts, entry.column, entry.sums, entry.best)
+        for at, entry in batch.carried.items()
+    }
+    return Bindings(batch.rows, batch.codes, -weights, carried)

@@ -1,0 +1,352 @@
+"""Enumerating the rows of a match: one variable after the other, whole columns at a time.
+
+Batch start from the smallest variable. Each step adds the neighbours of what is bound, meets several
+traversals at once by intersecting their neighbours, and applies every predicate as soon as its
+variables are there. Batches are cut before they grow, so memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels import loops
+from omnigraph.read.match.batches import Batch
+from omnigraph.read.match.candidates import Support, positions, refuse_wrap
+from omnigraph.read.match.links.edge_link import EdgeLink
+from omnigraph.read.match.links.link import Link, LinkSet, pieces
+from omnigraph.read.match.pattern import Negation, Pattern, variables_of
+from omnigraph.read.values.predicates import Rows, holds
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from omnigraph.read.match.bindings import Codes, Counts, Mask, Space
+    from omnigraph.read.match.match_data import World
+
+MAX_ROWS = 1 << 21
+
+Step = Callable[["Batch", int], Iterator["Batch"]]
+Matched = Callable[["World", Negation, Mapping[str, "Codes"], int], "Mask"]
+
+
+class Enumeration:
+    """The order in which variables are bound, and the steps that bind them."""
+
+    def __init__(
+        self,
+        world: World,
+        pattern: Pattern,
+        supports: Mapping[str, Support],
+        links: Iterable[Link],
+        joins: Sequence[ir.Compare],
+        negations: Sequence[Negation],
+        kept: frozenset[str],
+        matched: Matched,
+    ) -> None:
+        self.world = world
+        self.pattern = pattern
+        self.supports = supports
+        self.kept = kept
+        self.matched = matched
+        self.links = LinkSet(links)
+        self.joins = list(joins)
+        self.negations = list(negations)
+        self.edge_tests = {
+            name: pattern.tests[name] for name in pattern.edges if name in pattern.tests
+        }
+        self.bound: set[str] = set()
+        self.steps: list[tuple[Step, frozenset[str]]] = []
+        self.needed: list[frozenset[str]] = []
+
+    def run(self, start: Batch, batch: int | None = None) -> Iterator[Batch]:
+        """All rows that extend the start."""
+        for name in start.codes:
+            self.bound.add(name)
+            if name in self.supports:
+                self.steps.append((self._member(name), frozenset({name})))
+        self._settle()
+        while remaining := [name for name in self.supports if name not in self.bound]:
+            self._bind_next(remaining)
+            self._settle()
+        needed = self.kept
+        for _, reads in reversed(self.steps):
+            self.needed.insert(0, needed)
+            needed = needed | reads
+        yield from self._run(start, MAX_ROWS if batch is None else batch)
+
+    # -- choosing the order
+
+    def _bind_next(self, remaining: list[str]) -> None:
+        connected = [name for name in remaining if self._ready(name)]
+        if connected:
+            name = min(connected, key=self._growth)
+            links = self._ready(name)
+            for link in links:
+                self.links.remove(link)
+            self._extend(name, sorted(links, key=lambda link: self._link_growth(link, name)))
+        else:
+            name = min(remaining, key=lambda one: self.supports[one].count)
+            self.steps.append((self._scan(name), frozenset()))
+        self.bound.add(name)
+
+    def _ready(self, name: str) -> list[Link]:
+        """The traversals from what is bound to this variable."""
+        return [
+            link
+            for link in self.links.at(name)
+            if link.span.left != link.span.right and link.span.other(name) in self.bound
+        ]
+
+    def _growth(self, name: str) -> float:
+        """About how many codes of this variable one row gets."""
+        growth = min(self._link_growth(link, name) for link in self._ready(name))
+        # Every further traversal is a test.
+        return float(growth / 8 ** (len(self._ready(name)) - 1))
+
+    def _link_growth(self, link: Link, name: str) -> float:
+        support = self.supports[name]
+        origin = link.span.other(name)
+        return link.fan_out(origin) * support.count / max(1, support.size)
+
+    # -- steps
+
+    def _extend(self, name: str, links: list[Link]) -> None:
+        first, *rest = links
+        plain = [
+            link for link in links if isinstance(link, EdgeLink) and link.span.edge_var is None
+        ]
+        last = not [one for one in self.supports if one not in self.bound and one != name]
+        if len(plain) == len(links) == 2:
+            if last and self._only_counted(name):
+                self.steps.append((self._count_common(name, plain), _origins(plain, name)))
+                return
+            self.steps.append((self._meet(name, plain), _origins(plain, name)))
+            return
+        edge = first.span.edge_var
+        if edge is not None:
+            self.bound.add(edge)
+        self.steps.append((self._expand(name, first), _origins([first], name)))
+        self.bound.add(name)
+        for link in rest:
+            self._close(link)
+
+    def _only_counted(self, name: str) -> bool:
+        needed = set(self.kept)
+        needed |= {one for join in self.joins for one in variables_of(join)}
+        needed |= {one for negation in self.negations for one in negation.outer}
+        needed |= {one for link in self.links for one in link.span.ends}
+        return name not in needed and not self.supports[name].totals
+
+    def _settle(self) -> None:
+        """Everything that can be decided with what is bound."""
+        for link in [one for one in self.links if one.span.ends <= self.bound]:
+            self.links.remove(link)
+            self._close(link)
+        for name in [one for one in self.edge_tests if one in self.bound]:
+            for test in self.edge_tests.pop(name):
+                # Text predicates are about nodes, whose tests are part of their support.
+                assert isinstance(test, ir.Compare)
+                self.steps.append((self._filter(test), frozenset({name})))
+        for join in [one for one in self.joins if variables_of(one) <= self.bound]:
+            self.joins.remove(join)
+            self.steps.append((self._filter(join), frozenset(variables_of(join))))
+        for negation in [one for one in self.negations if negation_ready(one, self.bound)]:
+            self.negations.remove(negation)
+            self.steps.append((self._refuse(negation), negation.outer))
+
+    def _close(self, link: Link) -> None:
+        edge = link.span.edge_var
+        if edge is None:
+            self.steps.append((self._check(link), link.span.ends))
+        else:
+            self.bound.add(edge)
+            self.steps.append((self._expand_closed(link, edge), link.span.ends))
+
+    def _scan(self, name: str) -> Step:
+        """Every living code of the variable beside every row."""
+        support = self.supports[name]
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+            import numpy as np
+
+            listed = support.listed()
+            if rows.count == 1:
+                width = max(1, limit)
+                for start in range(0, len(listed), width):
+                    part = slice(start, start + width)
+                    codes = listed[part]
+                    beside = rows.at(np.zeros(len(codes), dtype=np.int64))
+                    yield self._weighed(beside.binding(name, codes), name, part)
+                return
+            height = max(1, limit // max(1, len(listed)))
+            for start in range(0, rows.count, height):
+                index = np.arange(start, min(start + height, rows.count))
+                beside = rows.at(np.repeat(index, len(listed)))
+                where = np.tile(np.arange(len(listed), dtype=np.int32), len(index))
+                yield self._weighed(beside.binding(name, listed[where]), name, where)
+
+        return step
+
+    def _weighed(self, rows: Batch, name: str, where: np.ndarray | slice) -> Batch:
+        """Batch times what the code at that place of the variable's list stands for."""
+        support = self.supports[name]
+        weights = None if support.weights is None else support.weights[where]
+        return rows.join(weights, {k: entry.at(where) for k, entry in support.totals.items()})
+
+    def _expand(self, name: str, link: Link) -> Step:
+        origin = link.span.other(name)
+        edge = link.span.edge_var
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+            for found in link.expand(origin, rows.codes[origin], limit):
+                keep, where = self._living(name, found.targets)
+                index = found.origins if keep is None else found.origins[keep]
+                grown = rows.at(index)
+                grown = grown.binding(name, found.targets if keep is None else found.targets[keep])
+                if edge is not None and found.edges is not None:
+                    edges = found.edges if keep is None else found.edges[keep]
+                    grown = grown.binding(edge, edges)
+                yield grown if where is None else self._weighed(grown, name, where)
+
+        return step
+
+    def _living(self, name: str, codes: Codes) -> tuple[Mask | None, np.ndarray | None]:
+        """Which codes are alive (None: all), and the places of those in the variable's list."""
+        support = self.supports[name]
+        if support.is_full:
+            return None, None
+        if support.codes is None:
+            return None, codes
+        at = positions(support.codes, codes)
+        keep = at >= 0
+        return keep, at[keep]
+
+    def _member(self, name: str) -> Step:
+        """Drop rows whose given code is not alive."""
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+            keep, where = self._living(name, rows.codes[name])
+            narrowed = rows if keep is None else rows.at(keep)
+            yield narrowed if where is None else self._weighed(narrowed, name, where)
+
+        return step
+
+    def _meet(self, name: str, links: Sequence[EdgeLink]) -> Step:
+        """The common neighbours of two bound variables."""
+        one, two = links
+        left, right = one.span.other(name), two.span.other(name)
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+            first, second = one.csr(left), two.csr(right)
+            a, b = rows.codes[left], rows.codes[right]
+            import numpy as np
+
+            sizes = np.minimum(first.degrees[a], second.degrees[b])
+            for part in pieces(sizes, limit):
+                index, targets = loops.common_expand(first, a[part], second, b[part])
+                keep, where = self._living(name, targets)
+                if keep is not None:
+                    index, targets = index[keep], targets[keep]
+                grown = rows.at(index + part.start).binding(name, targets)
+                yield grown if where is None else self._weighed(grown, name, where)
+
+        return step
+
+    def _count_common(self, name: str, links: Sequence[EdgeLink]) -> Step:
+        """How many common neighbours two bound variables have, without listing them."""
+        one, two = links
+        left, right = one.span.other(name), two.span.other(name)
+        support = self.supports[name]
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+            first, second = one.csr(left), two.csr(right)
+            a, b = rows.codes[left], rows.codes[right]
+
+            def count(weights: Counts | None) -> Counts:
+                return loops.common_count(first, a, second, b, weights)
+
+            refuse_wrap(support, lambda part: count(support.spread_out(part)))
+            weights = None if support.is_full else support.spread_out(support.multiplicities())
+            counts = count(weights)
+            keep = counts > 0
+            yield rows.at(keep).join(counts[keep], {})
+
+        return step
+
+    def _check(self, link: Link) -> Step:
+        left, right = link.span.left, link.span.right
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+            yield rows.at(link.contains(rows.codes[left], rows.codes[right]))
+
+        return step
+
+    def _expand_closed(self, link: Link, edge: str) -> Step:
+        """Every stored edge between two bound variables."""
+        left, right = link.span.left, link.span.right
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+            for found in link.expand(left, rows.codes[left], limit):
+                keep = found.targets == rows.codes[right][found.origins]
+                assert found.edges is not None
+                yield rows.at(found.origins[keep]).binding(edge, found.edges[keep])
+
+        return step
+
+    def _filter(self, predicate: ir.Compare) -> Step:
+        names = variables_of(predicate)
+
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+            spaces = {name: self._space(name) for name in names}
+            kept = holds(predicate, Rows(spaces, rows.codes, self.world.params, rows.count))
+            yield rows.at(kept)
+
+        return step
+
+    def _refuse(self, negation: Negation) -> Step:
+        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+            yield rows.at(~self.matched(self.world, negation, rows.codes, rows.count))
+
+        return step
+
+    def _space(self, name: str) -> Space:
+        if name in self.pattern.nodes:
+            return self.world.space("node", self.pattern.nodes[name])
+        return self.world.space("edge", self.pattern.edges[name])
+
+    # -- running
+
+    def _run(self, start: Batch, limit: int) -> Iterator[Batch]:
+        """Step by step, depth first. A match may have more steps than calls may nest."""
+        if not self.steps and start.count:
+            yield start
+        if not self.steps or not start.count:
+            return
+        open_steps = [self.steps[0][0](start, limit)]
+        limits = [limit]
+        while open_steps:
+            at = len(open_steps) - 1
+            grown = next(open_steps[at], None)
+            if grown is None:
+                open_steps.pop()
+                limits.pop()
+                continue
+            limit = limits[at]
+            limits[at] = min(MAX_ROWS, limit * 4)
+            rows = grown.only(self.needed[at])
+            if rows.count and at + 1 == len(self.steps):
+                yield rows
+            elif rows.count:
+                open_steps.append(self.steps[at + 1][0](rows, limit))
+                limits.append(limit)
+
+
+def negation_ready(negation: Negation, bound: set[str]) -> bool:
+    """Whether the rows it is judged for are complete."""
+    return negation.outer <= bound
+
+
+def _origins(links: Sequence[Link], name: str) -> frozenset[str]:
+    return frozenset(link.span.other(name) for link in links)

@@ -1,0 +1,194 @@
+"""One step along the edges of a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels import loops
+from omnigraph.read.kernels.csr import Csr, MultiCsr
+from omnigraph.read.match.candidates import Support, Totals, refuse_wrap
+from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
+from omnigraph.read.match.pattern import FLIPPED
+
+if TYPE_CHECKING:
+    from omnigraph.read.kernels.loops import Index
+    from omnigraph.read.match.bindings import Codes, Counts, Mask, Sums
+    from omnigraph.read.match.pattern import Traversal
+    from omnigraph.read.view.topology import Topology
+
+# How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.
+_PUSH_COST = 6
+_GATHER_COST = 3
+
+
+class EdgeLink:
+    """One step along edges. With an edge variable, every stored edge counts.
+
+    ``edge_mask`` says which stored edges pass the tests on that variable.
+    """
+
+    def __init__(
+        self, traversal: Traversal, topology: Topology, edge_mask: Mask | None = None
+    ) -> None:
+        self.traversal = traversal
+        self.span = Span(traversal.left, traversal.right, traversal.edge_var)
+        self.topology = topology
+        self.edge_mask = edge_mask
+        self._masked: dict[ir.Direction, MultiCsr] = {}
+
+    def csr(self, origin: str) -> Csr:
+        """Distinct neighbours, from either end."""
+        return self.topology.csr(self._direction(origin))
+
+    def rows(self, origin: str) -> Csr | MultiCsr:
+        """Neighbours as often as they count, from either end."""
+        if self.traversal.edge_var is None:
+            return self.csr(origin)
+        direction = self._direction(origin)
+        if self.edge_mask is None:
+            return self.topology.multi(direction)
+        if direction not in self._masked:
+            self._masked[direction] = _only(self.topology.multi(direction), self.edge_mask)
+        return self._masked[direction]
+
+    def _direction(self, origin: str) -> ir.Direction:
+        forward = origin == self.traversal.left
+        return self.traversal.direction if forward else FLIPPED[self.traversal.direction]
+
+    def fan_out(self, origin: str) -> float:
+        """The mean degree."""
+        rows = self.rows(origin)
+        return len(rows.indices) / max(1, rows.shape[0])
+
+    def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
+        """All neighbours of these codes, in pieces of about `limit` pairs."""
+        rows = self.rows(origin)
+        for part in pieces(rows.degrees[codes], limit):
+            if isinstance(rows, MultiCsr):
+                index, targets, edges = loops.expand_multi(rows, codes[part])
+                yield Expansion(index + part.start, targets, edges)
+            else:
+                index, targets = loops.expand(rows, codes[part])
+                yield Expansion(index + part.start, targets)
+
+    def contains(self, left: Codes, right: Codes) -> Mask:
+        """Which of these pairs are joined."""
+        return loops.contains(self.csr(self.traversal.left), left, right)
+
+    def message(self, parent: str, at: Support, child: Support) -> Message:
+        """The child summed over the neighbours of every code of the parent."""
+        rows = self.rows(parent)
+        if child.is_full:
+            degrees = rows.degrees if at.codes is None else rows.degrees[at.codes]
+            return Message(None, degrees, {}, len(rows.indices))
+        back = self.rows(self.span.other(parent))
+        refuse_wrap(child, lambda part: loops.pull(rows, child.spread_out(part)))
+        sweep = len(rows.indices)
+        push = _cost(_PUSH_COST, back, child, sweep)
+        # Where every code of the parent costs more on its own, their degrees need no look.
+        gather = sweep if push <= at.count else _cost(_GATHER_COST, rows, at, sweep)
+        if push <= gather and push < sweep:
+            return _pushed(back, rows, child)
+        if gather < sweep and at.codes is not None:
+            return _gathered(rows, at.codes, child)
+        return _swept(rows, at, child)
+
+    def reached(self, parent: str, at: Support, child: Support) -> Support:
+        """The codes of the parent that have a living neighbour."""
+        rows = self.rows(parent)
+        if child.codes is None and child.weights is None:
+            if at.codes is None:
+                return at.only(rows.degrees > 0)
+            return at.only_listed(rows.degrees[at.codes] > 0)
+        alive = child.alive()
+        back = self.rows(self.span.other(parent))
+        if alive.codes is not None:
+            spread = int(back.degrees[alive.codes].sum())
+            if _PUSH_COST * spread <= len(rows.indices):
+                return at.among(loops.push_any(back, alive.codes))
+        if at.codes is not None:
+            wanted = int(rows.degrees[at.codes].sum())
+            if _GATHER_COST * wanted < len(rows.indices):
+                index, targets = loops.expand(rows, at.codes)
+                return at.only_listed(_present(index[child.mask()[targets]], at.count))
+        return at.only(loops.pull_any(rows, child.mask()))
+
+
+def _cost(each: int, rows: Csr | MultiCsr, support: Support, most: int) -> int:
+    """What the edges of the listed codes cost one by one; `most` when all are listed."""
+    if support.codes is None or each * len(support.codes) >= 8 * most:
+        return most
+    return min(most, each * int(rows.degrees[support.codes].sum()))
+
+
+def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
+    """The entries of the stored edges a mask lets through."""
+    import numpy as np
+
+    keep = mask[multi.positions]
+    before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
+    return MultiCsr(before[multi.indptr], multi.indices[keep], multi.positions[keep], multi.shape)
+
+
+def _present(index: Index, count: int) -> Mask:
+    import numpy as np
+
+    found = np.zeros(count, dtype=np.bool_)
+    found[index] = True
+    return found
+
+
+def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
+    """One sweep over all edges, for every code of the parent."""
+    chosen = slice(None) if at.codes is None else at.codes
+    weights = loops.pull(rows, child.spread_out(child.multiplicities()))[chosen]
+    totals = {}
+    for key, entry in child.totals.items():
+        counts = loops.pull(rows, child.spread_out(entry.counts))[chosen]
+        sums = entry.sums
+        if sums is not None:
+            spread: Sums = child.spread_out(sums)
+            sums = loops.pull(rows, spread)[chosen]
+        best = entry.best
+        if best is not None:
+            pull = loops.pull_min if entry.want == "min" else loops.pull_max
+            best = pull(rows, child.spread_out(best, -1))[chosen]
+        totals[key] = Totals(counts, entry.column, sums, best, entry.want)
+    return Message(None, weights, totals)
+
+
+def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Support) -> Message:
+    """Only the edges of the listed codes of the parent."""
+    index, targets = loops.expand(rows, codes)
+    return summed(index, targets, len(codes), child, None)
+
+
+def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Support) -> Message:
+    """Only the edges of the listed codes of the child."""
+    assert child.codes is not None
+    if any(entry.best is not None for entry in child.totals.values()):
+        targets = loops.push_any(back, child.codes)
+        message = _gathered(rows, targets, child)
+        return Message(targets, message.weights, message.totals)
+    codes, weights = loops.push(back, child.codes, child.multiplicities())
+    totals = {}
+    for key, entry in child.totals.items():
+        counts = loops.push(back, child.codes, entry.counts)[1]
+        sums = None if entry.sums is None else loops.push(back, child.codes, entry.sums)[1]
+        totals[key] = Totals(counts, entry.column, sums)
+    return Message(codes, weights, totals)
+
+
+def both(one: EdgeLink, two: EdgeLink, parent: str, at: Support, child: Support) -> Message:
+    """The child summed over the neighbours that two links share."""
+    listed = at.listed()
+    first, second = one.csr(parent), two.csr(parent)
+
+    def count(weights: Counts | None) -> Counts:
+        return loops.common_count(first, listed, second, listed, weights)
+
+    refuse_wrap(child, lambda part: count(child.spread_out(part)))
+    counts = count(None if child.is_full else child.spread_out(child.multiplicities()))
+    return Message(None, counts, {})

@@ -1,0 +1,133 @@
+"""A search of several steps along edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from omnigraph.read.kernels import hops
+from omnigraph.read.match.candidates import Support, positions, refuse_wrap
+from omnigraph.read.match.links.link import Expansion, Message, Span, added, summed
+from omnigraph.read.match.pattern import FLIPPED
+
+if TYPE_CHECKING:
+    from omnigraph.read.kernels.csr import Csr
+    from omnigraph.read.kernels.loops import Index
+    from omnigraph.read.match.bindings import Codes, Counts, Mask
+    from omnigraph.read.match.pattern import Traversal
+    from omnigraph.read.view.topology import Topology
+
+# Steps an estimate looks ahead; bounds may be any integer.
+_STEPS = 64
+
+
+class HopLink:
+    """A search of several steps, from the left variable."""
+
+    def __init__(self, traversal: Traversal, topology: Topology) -> None:
+        self.traversal = traversal
+        self.topology = topology
+        self.span = Span(traversal.left, traversal.right)
+
+    def _search(self, origin: str) -> tuple[Csr, Mask | None, bool]:
+        """The steps from that end, the nodes with a loop, and whether it is the search's far end."""
+        inverse = origin != self.traversal.left
+        direction = FLIPPED[self.traversal.direction] if inverse else self.traversal.direction
+        return self.topology.csr(direction), self.topology.loops(), inverse
+
+    def fan_out(self, origin: str) -> float:
+        """The mean degree to the power of the steps, at most everything."""
+        if not self._connects:
+            return 0.0
+        csr, _, _ = self._search(origin)
+        everything, reached = float(csr.shape[1]), 1.0
+        mean = max(1.0, len(csr.indices) / max(1, csr.shape[0]))
+        for _ in range(min(self.traversal.max_hops, _STEPS)):
+            reached *= mean
+            if reached >= everything:
+                return everything
+        return min(reached, everything)
+
+    @property
+    def _connects(self) -> bool:
+        """Between different types a search ends after one step."""
+        one_type = self.traversal.left_type == self.traversal.right_type
+        return one_type or self.traversal.min_hops == 1
+
+    def _pairs(self, origin: str, codes: Codes) -> Iterator[tuple[Index, Codes]]:
+        if not self._connects:
+            return
+        csr, loops, inverse = self._search(origin)
+        if self.traversal.left_type != self.traversal.right_type:
+            yield loops.expand(csr, codes)
+            return
+        low, high = self.traversal.min_hops, self.traversal.max_hops
+        yield from hops.reach(csr, codes, low, high, loops, inverse)
+
+    def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:  # noqa: ARG002
+        """All that the codes reach; the search decides on the pieces."""
+        for index, targets in self._pairs(origin, codes):
+            yield Expansion(index, targets)
+
+    def contains(self, left: Codes, right: Codes) -> Mask:
+        """Which of these pairs are joined: one search from every distinct left code."""
+        import numpy as np
+
+        found = np.zeros(len(left), dtype=np.bool_)
+        starts, which = np.unique(left, return_inverse=True)
+        order = np.lexsort((right, which))
+        width = max(1, self.topology.csr(self.traversal.direction).shape[1])
+        wanted = which[order].astype(np.int64) * width + right[order]
+        for index, targets in self._pairs(self.traversal.left, starts.astype(np.int32)):
+            pairs = np.sort(index.astype(np.int64) * width + targets)
+            found[order] |= np.isin(wanted, pairs)
+        return found
+
+    def message(self, parent: str, at: Support, child: Support) -> Message:
+        """The child summed over all that every code of the parent reaches."""
+        import numpy as np
+
+        if not self._connects:
+            return Message(None, np.zeros(at.count, dtype=np.int64), {})
+        refuse_wrap(child, lambda part: self._sums(parent, at, child.spread_out(part)))
+        same_type = self.traversal.left_type == self.traversal.right_type
+        if same_type and not child.totals and at.count <= child.count:
+            weights = None if child.is_full else child.spread_out(child.multiplicities())
+            return Message(None, self._sums(parent, at, weights), {})
+        if at.count <= child.count:
+            return self._merged(at, child, self._pairs(parent, at.listed()))
+        other = self.span.other(parent)
+        sources = child.listed()
+        back = (
+            (_rows_of(at, targets), sources[index])
+            for index, targets in self._pairs(other, sources)
+        )
+        return self._merged(at, child, ((row[row >= 0], code[row >= 0]) for row, code in back))
+
+    def _sums(self, parent: str, at: Support, weights: Counts | None) -> Counts:
+        """The weights of all that every code of the parent reaches, added up."""
+        csr, loops, inverse = self._search(parent)
+        # Between different types the second step would leave the matrix.
+        same_type = self.traversal.left_type == self.traversal.right_type
+        if not same_type and weights is not None:
+            return loops.pull(csr, weights)[at.listed()]
+        low, high = self.traversal.min_hops, self.traversal.max_hops
+        return hops.reach_count(csr, at.listed(), low, high, loops, inverse, weights)
+
+    def _merged(self, at: Support, child: Support, pairs: Iterator[tuple[Index, Codes]]) -> Message:
+        import numpy as np
+
+        done = summed(np.empty(0, np.int64), np.empty(0, np.int32), at.count, child, None)
+        for index, targets in pairs:
+            done = added(done, summed(index, targets, at.count, child, None))
+        return done
+
+    def reached(self, parent: str, at: Support, child: Support) -> Support:  # noqa: ARG002
+        """All codes of the parent: to know better, the search would be run twice."""
+        return at
+
+
+def _rows_of(at: Support, codes: Codes) -> Index:
+    import numpy as np
+
+    return (codes if at.codes is None else positions(at.codes, codes)).astype(np.int64)

@@ -1,0 +1,200 @@
+"""Links between variables: how to get from the codes of one to those of another.
+
+Every kind of link answers the same questions: all neighbours of some codes (``expand``), whether
+pairs are joined (``contains``), and the message a variable sends to its neighbour when it is summed
+away. ``edge_links`` are one step along edges, ``hop_links`` searches of several steps,
+``value_links`` equal values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from omnigraph.read.match.candidates import Support, Totals, positions
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from omnigraph.read.kernels.loops import Index
+    from omnigraph.read.match.bindings import Codes, Counts, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The variables a link joins, and the variable of the edge it goes along, if that has one."""
+
+    left: str
+    right: str
+    edge_var: str | None = None
+    ends: frozenset[str] = field(init=False, compare=False)
+    """Both variables."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", frozenset((self.left, self.right)))
+
+    def other(self, name: str) -> str:
+        """The variable at the other end."""
+        return self.right if name == self.left else self.left
+
+
+class Expansion(NamedTuple):
+    """Pairs: the position of the origin among the codes asked for, the neighbour, the edge."""
+
+    origins: Index
+    targets: Codes
+    edges: Codes | None = None
+
+
+class Message(NamedTuple):
+    """What a child leaves at its parent: per listed code of the parent, or of those listed here."""
+
+    codes: Codes | None
+    weights: Counts
+    totals: dict[int, Totals]
+    at_most: int | None = None
+    """No weight is larger, where such a bound is known without looking."""
+
+
+class Link(Protocol):
+    """What solving a match asks of a link."""
+
+    @property
+    def span(self) -> Span:
+        """What it joins."""
+        ...
+
+    def fan_out(self, origin: str) -> float:
+        """About how many neighbours a code of that variable has."""
+        ...
+
+    def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
+        """All neighbours of these codes, in pieces of about `limit` pairs."""
+        ...
+
+    def contains(self, left: Codes, right: Codes) -> Mask:
+        """Which of these pairs are joined."""
+        ...
+
+    def message(self, parent: str, at: Support, child: Support) -> Message:
+        """The child summed over the neighbours of every code of the parent."""
+        ...
+
+    def reached(self, parent: str, at: Support, child: Support) -> Support:
+        """The codes of the parent that have a living neighbour; more where that costs too much."""
+        ...
+
+
+class LinkSet:
+    """The links of a match that are still to be used, by the variables they join."""
+
+    def __init__(self, links: Iterable[Link] = ()) -> None:
+        self._links: dict[Link, None] = {}
+        self._at: dict[str, dict[Link, None]] = {}
+        for link in links:
+            self.add(link)
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(list(self._links))
+
+    def at(self, name: str) -> list[Link]:
+        """Those that join a variable."""
+        return list(self._at.get(name, ()))
+
+    def add(self, link: Link) -> None:
+        """One more."""
+        self._links[link] = None
+        for name in link.span.ends:
+            self._at.setdefault(name, {})[link] = None
+
+    def remove(self, link: Link) -> None:
+        """One less."""
+        del self._links[link]
+        for name in link.span.ends:
+            del self._at[name][link]
+
+
+def pieces(sizes: Counts, limit: int) -> Iterator[slice]:
+    """Cut rows into runs whose sizes add up to about `limit`; a larger row stands alone."""
+    import numpy as np
+
+    ends = np.cumsum(sizes)
+    if not len(ends) or ends[-1] <= limit:
+        yield slice(0, len(ends))
+        return
+    start = 0
+    while start < len(ends):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + limit, side="right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def summed(
+    index: Index, targets: Codes, count: int, child: Support, codes: Codes | None
+) -> Message:
+    """The message over pairs: `index` among the parent's codes, `targets` codes of the child."""
+    import numpy as np
+
+    if child.codes is not None:
+        at = positions(child.codes, targets)
+        keep = at >= 0
+        index, targets = index[keep], at[keep]
+
+    def total(values: np.ndarray) -> np.ndarray:
+        out = np.zeros(count, dtype=values.dtype)
+        np.add.at(out, index, values[targets])
+        return out
+
+    def best(entry: Totals) -> Codes | None:
+        if entry.best is None:
+            return None
+        found = entry.best[targets]
+        known = found >= 0
+        lowest = entry.want == "min"
+        out = np.full(count, np.iinfo(np.int32).max if lowest else -1, dtype=np.int32)
+        (np.minimum if lowest else np.maximum).at(out, index[known], found[known])
+        return np.where(out == np.iinfo(np.int32).max, -1, out).astype(np.int32)
+
+    weights = (
+        np.bincount(index, minlength=count).astype(np.int64)
+        if child.weights is None
+        else total(child.weights)
+    )
+    totals = {
+        key: Totals(
+            total(entry.counts),
+            entry.column,
+            None if entry.sums is None else total(entry.sums),
+            best(entry),
+            entry.want,
+        )
+        for key, entry in child.totals.items()
+    }
+    return Message(codes, weights, totals)
+
+
+def added(left: Message, right: Message) -> Message:
+    """Two messages to the same codes as one."""
+    import numpy as np
+
+    def best(one: Totals, two: Totals) -> Codes | None:
+        if one.best is None or two.best is None:
+            return None
+        if one.want == "max":
+            return np.maximum(one.best, two.best)
+        # -1 means none, and is the largest number when it is read without a sign.
+        return np.minimum(one.best.view(np.uint32), two.best.view(np.uint32)).view(np.int32)
+
+    totals = {
+        key: Totals(
+            one.counts + (two := right.totals[key]).counts,
+            one.column,
+            None if one.sums is None or two.sums is None else one.sums + two.sums,
+            best(one, two),
+            one.want,
+        )
+        for key, one in left.totals.items()
+    }
+    return Message(left.codes, left.weights + right.weights, totals)

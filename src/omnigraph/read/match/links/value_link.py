@@ -1,0 +1,132 @@
+"""Equal values of two properties as a link between their variables.
+
+`$a.nick = $b.nick` joins by value: codes with one value are neighbours. Nothing is paired up unless
+rows are asked for; a message goes by way of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels import loops
+from omnigraph.read.kernels.csr import Csr, csr_of
+from omnigraph.read.match.candidates import Support, refuse_wrap
+from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
+
+if TYPE_CHECKING:
+    from omnigraph.read.match.bindings import Codes, Mask, Space
+    from omnigraph.read.values.column import Column
+
+
+def joins_by_value(join: ir.Compare) -> bool:
+    """Whether a predicate is an equality of two properties that have one type.
+
+    Numbers of different types are equal by mathematical value, and no NaN equals another.
+    """
+    left, right = join.left, join.right
+    if (
+        join.op != "="
+        or not isinstance(left, ir.PropertyOf)
+        or not isinstance(right, ir.PropertyOf)
+    ):
+        return False
+    return left.type.arrow_type() == right.type.arrow_type() and not left.type.is_float
+
+
+def value_link(join: ir.Compare, spaces: Mapping[str, Space]) -> ValueLink:
+    """The link of such a predicate."""
+    left, right = join.left, join.right
+    assert isinstance(left, ir.PropertyOf)
+    assert isinstance(right, ir.PropertyOf)
+    columns = spaces[left.var].column(left.property), spaces[right.var].column(right.property)
+    return ValueLink(Span(left.var, right.var), *columns)
+
+
+class ValueLink:
+    """Codes of two variables whose property has the same value; null has none."""
+
+    def __init__(self, span: Span, left: Column, right: Column) -> None:
+        self.span = span
+        self.values = max(1, len(left.dictionary))
+        self._keys = {span.left: left.codes, span.right: _translated(left, right)}
+        self._members: dict[str, Csr] = {}
+
+    def _members_of(self, name: str) -> Csr:
+        """The codes of a variable by value; one value more has none, for null."""
+        import numpy as np
+
+        if name not in self._members:
+            keys = self._keys[name]
+            present = np.flatnonzero(keys >= 0).astype(np.int32)
+            self._members[name] = csr_of(keys[present], present, (self.values + 1, len(keys)))
+        return self._members[name]
+
+    def _key(self, name: str, codes: Codes) -> Codes:
+        import numpy as np
+
+        keys = self._keys[name][codes]
+        return np.where(keys < 0, self.values, keys).astype(np.int32)
+
+    def fan_out(self, origin: str) -> float:
+        """The mean number of codes with one value."""
+        return len(self._keys[self.span.other(origin)]) / self.values
+
+    def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
+        """All codes with the same value, in pieces of about `limit` pairs."""
+        members = self._members_of(self.span.other(origin))
+        keys = self._key(origin, codes)
+        for part in pieces(members.degrees[keys], limit):
+            index, targets = loops.expand(members, keys[part])
+            yield Expansion(index + part.start, targets)
+
+    def contains(self, left: Codes, right: Codes) -> Mask:
+        """Which of these pairs have the same value."""
+        keys = self._keys[self.span.left][left]
+        held: Mask = (keys >= 0) & (keys == self._keys[self.span.right][right])
+        return held
+
+    def message(self, parent: str, at: Support, child: Support) -> Message:
+        """The child summed by value, and the sums handed to the codes with that value."""
+        by_value = self._by_value(child, self.span.other(parent))
+        keys = self._key(parent, at.listed())
+        totals = {key: entry.at(keys) for key, entry in by_value.totals.items()}
+        return Message(None, by_value.weights[keys], totals)
+
+    def _by_value(self, child: Support, name: str) -> Message:
+        import numpy as np
+
+        listed = child.listed()
+        keys = self._key(name, listed)
+        known = keys < self.values
+        index, targets = keys[known].astype(np.int64), listed[known]
+
+        def sums(one: Support) -> Message:
+            return summed(index, targets, self.values + 1, one, None)
+
+        refuse_wrap(child, lambda part: sums(replace(child, weights=part)).weights)
+        return sums(child)
+
+    def reached(self, parent: str, at: Support, child: Support) -> Support:
+        """The codes of the parent whose value a living code of the child has."""
+        import numpy as np
+
+        alive = np.zeros(self.values + 1, np.bool_)
+        alive[self._key(self.span.other(parent), child.alive().listed())] = True
+        alive[self.values] = False
+        return at.only_listed(alive[self._key(parent, at.listed())])
+
+
+def _translated(left: Column, right: Column) -> Codes:
+    """The right column by the codes of the left one; -1 where the left has no such value."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if left is right:
+        return left.codes
+    same = pc.index_in(right.dictionary, value_set=left.dictionary).fill_null(-1)
+    # One place more, at the end: where a null (-1) looks its code up.
+    codes = np.append(same.to_numpy(), -1).astype(np.int32)
+    return codes[right.codes]

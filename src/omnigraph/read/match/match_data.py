@@ -1,0 +1,123 @@
+"""What a match runs on: nodes as ordinals and edges as adjacency, of a view or a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.match.candidates import Support
+from omnigraph.read.match.links.edge_link import EdgeLink
+from omnigraph.read.match.links.hop_link import HopLink
+from omnigraph.read.search.text_match import text_matches
+from omnigraph.read.values.predicates import Rows, holds, mask_of
+from omnigraph.read.view.view import View
+from omnigraph.types import Scalar, key_text
+
+if TYPE_CHECKING:
+    from omnigraph.read.match.bindings import Codes, Space
+    from omnigraph.read.match.neighbourhood import Neighbourhood
+    from omnigraph.read.match.pattern import Traversal
+    from omnigraph.read.view.nodes import NodeSpace
+    from omnigraph.read.view.topology import Topology
+
+# Below this part of all codes, tests look at the listed codes only.
+FEW = 16
+
+_KEYS = (Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE)
+
+
+class World:
+    """Nodes and edges of one view; ``params`` are bound parameters, `now()` included."""
+
+    def __init__(self, view: View | Neighbourhood, params: Mapping[str, Any]) -> None:
+        self.view = view
+        self.params = params
+        self._nodes: dict[str, NodeSpace] = {}
+        self._topologies: dict[str, Topology] = {}
+
+    def nodes(self, type_name: str) -> NodeSpace:
+        """The nodes of a type, the same object for the whole match."""
+        if type_name not in self._nodes:
+            self._nodes[type_name] = self.view.nodes(type_name)
+        return self._nodes[type_name]
+
+    def topology(self, edge_type: str) -> Topology:
+        """The stored edges of a type, the same object for the whole match."""
+        if edge_type not in self._topologies:
+            self._topologies[edge_type] = self.view.topology(edge_type)
+        return self._topologies[edge_type]
+
+    def space(self, kind: str, type_name: str) -> Space:
+        """The space of a node or edge type."""
+        if kind == "node":
+            return self.nodes(type_name)
+        return self.topology(type_name).edges
+
+    def support(self, type_name: str, tests: Sequence[ir.Predicate]) -> Support:
+        """The nodes that pass the tests; a test of the whole key is a look-up."""
+        import numpy as np
+
+        space = self.nodes(type_name)
+        everything = Support(space.size)
+        for test in tests:
+            wanted = key_of(space.type, test, self.params)
+            if wanted is not None:
+                found = space.ordinal_of(wanted)
+                listed = np.array([found] if found >= 0 else [], dtype=np.int32)
+                others = [one for one in tests if one is not test]
+                return self.narrow(type_name, Support(space.size, listed), others)
+        return self.narrow(type_name, everything, tests)
+
+    def narrow(self, type_name: str, support: Support, tests: Sequence[ir.Predicate]) -> Support:
+        """Those of the listed nodes that pass the tests; text comes last, it costs most."""
+        space = self.nodes(type_name)
+        compares = [test for test in tests if isinstance(test, ir.Compare)]
+        if compares and support.count:
+            if support.codes is not None and support.count * FEW <= support.size:
+                for test in compares:
+                    rows = _rows_of(test, space, support.listed(), self.params)
+                    support = support.only_listed(holds(test, rows))
+            else:
+                support = support.only(mask_of(compares, space, self.params))
+        for text in tests:
+            if isinstance(text, ir.TextMatch) and support.count:
+                assert isinstance(self.view, View), "look-ups do not serve text"
+                support = support.among(text_matches(self.view, space.type, text, self.params))
+        return support
+
+    def link(self, traversal: Traversal, edge_tests: Sequence[ir.Predicate]) -> EdgeLink | HopLink:
+        """A traversal over the adjacency of its edge type."""
+        topology = self.topology(traversal.edge_type)
+        if not traversal.is_single_hop:
+            return HopLink(traversal, topology)
+        compares = [test for test in edge_tests if isinstance(test, ir.Compare)]
+        mask = mask_of(compares, topology.edges, self.params) if compares else None
+        return EdgeLink(traversal, topology, mask)
+
+
+def _rows_of(test: ir.Compare, space: Space, codes: Codes, params: Mapping[str, Any]) -> Rows:
+    names = [one.var for one in (test.left, test.right) if isinstance(one, ir.PropertyOf)]
+    return Rows(dict.fromkeys(names, space), dict.fromkeys(names, codes), params, len(codes))
+
+
+def key_of(node: NodeType, test: ir.Predicate, params: Mapping[str, Any]) -> str | None:
+    """The id a test asks for: equality of the whole key with a value of the key's own type."""
+    if not isinstance(test, ir.Compare) or test.op != "=" or node.key is None:
+        return None
+    left, right = test.left, test.right
+    if isinstance(right, ir.PropertyOf):
+        left, right = right, left
+    if not isinstance(left, ir.PropertyOf) or (left.property,) != node.key:
+        return None
+    if isinstance(right, ir.Const):
+        value = right.value
+    elif isinstance(right, ir.ParamRef):
+        value = params[right.name]
+    else:
+        return None
+    kind = left.type
+    if kind.scalar not in _KEYS or value is None or isinstance(value, float | bool):
+        return None
+    return key_text(kind, value)

@@ -1,0 +1,122 @@
+"""The columns of an answer, fetched for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from omnigraph.lang.query import ir
+from omnigraph.read.values.predicates import is_worth_all
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.read.match.bindings import Codes, Floats, Space
+
+# Rows fetched at a time, so that the text of a chunk seldom passes what 32-bit offsets reach.
+_CHUNK = 1 << 22
+# Vectors of so many numbers in all are read as one column; more are fetched row by row.
+_HELD_FLOATS = 1 << 26
+
+
+def project(
+    plan: ir.ReadPlan,
+    spaces: Mapping[str, Space],
+    params: Mapping[str, Any],
+    codes: Mapping[str, Codes],
+    length: int,
+    scores: Floats | None,
+) -> pa.Table:
+    """The output columns for rows given by the codes of their entities."""
+    import pyarrow as pa
+
+    whole: dict[str, bool] = {}
+    arrays = []
+    for column in plan.columns:
+        kind, expr = column.type.arrow_type(), column.expr
+        match expr:
+            case ir.PropertyOf() | ir.NodeId() if length:
+                space, by = spaces[expr.var], codes[expr.var]
+                if expr.var not in whole:
+                    whole[expr.var] = _is_everything(space, by)
+                arrays.append(_fetched(space, expr, by, kind, whole[expr.var]))
+            case ir.Const() | ir.ParamRef():
+                value = expr.value if isinstance(expr, ir.Const) else params[expr.name]
+                arrays.append(_repeated(value, kind, length))
+            case ir.Score() if scores is not None:
+                arrays.append(pa.array(scores, kind))
+            case _:
+                arrays.append(pa.nulls(length, kind))
+    fields = [pa.field(column.name, column.type.arrow_type()) for column in plan.columns]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _repeated(value: Any, kind: pa.DataType, length: int) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_nested(kind) or not length:
+        # `repeat` copies lists one by one, and no list at all is an error to it (pyarrow 26).
+        return pa.array([value], kind).take(pa.array(np.zeros(length, np.int32)))
+    return pa.repeat(pa.scalar(value, kind), length)
+
+
+def _is_everything(space: Space, codes: Codes) -> bool:
+    """Whether these are all entities of the space, in order."""
+    if len(codes) != space.size or codes[0] != 0 or codes[-1] != space.size - 1:
+        return False
+    return bool((codes[1:] > codes[:-1]).all())
+
+
+def _fetched(
+    space: Space,
+    expr: ir.PropertyOf | ir.NodeId,
+    codes: Codes,
+    kind: pa.DataType,
+    is_everything: bool,
+) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    if is_everything and _is_held(expr, space):
+        # Exactly what a column holds, so it is not copied.
+        array = space.column(expr.property).array
+        if array.type == kind:
+            return pa.chunked_array([array], kind)
+    starts = range(0, len(codes), _CHUNK)
+    chunks = [
+        chunk for at in starts for chunk in _chunks(space, expr, codes[at : at + _CHUNK], kind)
+    ]
+    return pa.chunked_array(chunks, kind)
+
+
+def _is_held(expr: ir.PropertyOf | ir.NodeId, space: Space) -> TypeGuard[ir.PropertyOf]:
+    """Whether this is a property of which a whole column may well be held in memory."""
+    if not isinstance(expr, ir.PropertyOf):
+        return False
+    return expr.type.dim is None or expr.type.dim * space.size <= _HELD_FLOATS
+
+
+def _is_worth_reading(space: Space, expr: ir.PropertyOf, codes: Codes) -> bool:
+    return is_worth_all(len(codes), space.size) and _is_held(expr, space)
+
+
+def _chunks(
+    space: Space, expr: ir.PropertyOf | ir.NodeId, codes: Codes, kind: pa.DataType
+) -> Iterator[pa.Array]:
+    """The values as one array, or as two halves where one would pass the reach of its offsets."""
+    import pyarrow as pa
+
+    try:
+        if isinstance(expr, ir.NodeId):
+            array = space.ids(codes)
+        elif (expr.type.is_list or expr.type.is_vector) and _is_worth_reading(space, expr, codes):
+            array = space.column(expr.property).array.take(pa.array(codes))
+        else:
+            array = space.values(expr.property, codes)
+        yield array if array.type == kind else array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):
+        if len(codes) < 2:
+            raise
+        middle = len(codes) // 2
+        yield from _chunks(space, expr, codes[:middle], kind)
+        yield from _chunks(space, expr, codes[middle:], kind)

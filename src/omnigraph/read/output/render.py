@@ -1,0 +1,180 @@
+"""A result as text: JSON, JSON lines, CSV, a table, or a list of names and values.
+
+Each rendering comes in pieces that end in a newline, so that a large answer is never one text.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import json
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnigraph.read.output.query_result import QueryResult
+
+
+class Format(enum.StrEnum):
+    """How a result is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    KV = "kv"
+
+
+MAX_COLUMN_WIDTH = 80
+MIN_COLUMN_WIDTH = 8
+SEPARATOR = " | "
+NO_ROWS = "(no rows)"
+CUT = "…"
+
+_ROWS_A_PIECE = 8_192
+# Parts of one visible character: emoji and several scripts are spelled with them.
+_JOINERS = "\u200c\u200d"
+
+
+def render(
+    result: QueryResult, format: Format, *, ascii_only: bool = False, width: int | None = None
+) -> Iterator[str]:
+    """The result in a format.
+
+    ``ascii_only`` escapes other characters in JSON; ``width`` is that of the screen a table must fit.
+    """
+    match format:
+        case Format.JSON:
+            yield _dumped(result.to_json(js_safe=True), ascii_only, indent=2) + "\n"
+        case Format.JSONL:
+            yield from _jsonl(result, ascii_only)
+        case Format.CSV:
+            yield from _csv(result)
+        case Format.KV:
+            yield from _kv(result)
+        case Format.TABLE:
+            yield table_text(result, width=width) + "\n"
+
+
+def summary(result: QueryResult) -> str:
+    """How many rows came from where."""
+    return printable(f"{result.row_count} rows from {result.target} via {result.query_name}")
+
+
+def _dumped(value: Any, ascii_only: bool, indent: int | None = None) -> str:
+    separators = (",", ":") if indent is None else None
+    return json.dumps(value, ensure_ascii=ascii_only, indent=indent, separators=separators)
+
+
+def _jsonl(result: QueryResult, ascii_only: bool) -> Iterator[str]:
+    metadata = {
+        "kind": "metadata",
+        "query_name": result.query_name,
+        "target": result.target.to_json(),
+        "row_count": result.row_count,
+    }
+    yield _dumped(metadata, ascii_only) + "\n"
+    names = result.columns
+    for rows in _pieces(result, js_safe=True):
+        yield "".join(
+            _dumped(dict(zip(names, row, strict=True)), ascii_only) + "\n" for row in rows
+        )
+
+
+def _csv(result: QueryResult) -> Iterator[str]:
+    yield _csv_text([result.columns])
+    for rows in _pieces(result):
+        yield _csv_text([[_cell(value) for value in row] for row in rows])
+
+
+def _csv_text(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _kv(result: QueryResult) -> Iterator[str]:
+    yield summary(result) + "\n"
+    if not result.row_count:
+        yield NO_ROWS + "\n"
+    names = [printable(name) for name in result.columns]
+    number = 0
+    for start in range(0, result.row_count, _ROWS_A_PIECE):
+        lines = []
+        for row in cells(result, start, _ROWS_A_PIECE):
+            number += 1
+            lines.append(f"row {number}")
+            lines += [f"{name}: {text}" for name, text in zip(names, row, strict=True)]
+        yield "\n".join(lines) + "\n"
+
+
+def table_text(result: QueryResult, *, limit: int | None = None, width: int | None = None) -> str:
+    """The rows, or the first of them, below each other, in columns that fit ``width`` if possible."""
+    lines = [[printable(name) for name in result.columns], *cells(result, 0, limit)]
+    natural = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    widths = fitted(natural, width)
+    head, *body = (SEPARATOR.join(map(_padded, line, widths)).rstrip() for line in lines)
+    rule = "-+-".join("-" * size for size in widths)
+    return "\n".join([summary(result), head, rule, *body])
+
+
+def _width(text: str) -> int:
+    """How many cells of a screen the text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _padded(text: str, width: int) -> str:
+    size = _width(text)
+    if size > width:
+        from rich.cells import set_cell_size
+
+        text = set_cell_size(text, width - 1).rstrip() + CUT
+        size = _width(text)
+    return text + " " * (width - size)
+
+
+def fitted(natural: Sequence[int], width: int | None) -> list[int]:
+    """The widths of the columns: the widest give way until the screen holds them all."""
+    widths = [min(size, MAX_COLUMN_WIDTH) for size in natural]
+    if width is None:
+        return widths
+    room = width - len(SEPARATOR) * (len(widths) - 1)
+    for cap in range(max(widths), MIN_COLUMN_WIDTH - 1, -1):
+        if sum(min(size, cap) for size in widths) <= room:
+            return [min(size, cap) for size in widths]
+    return [min(size, MIN_COLUMN_WIDTH) for size in widths]
+
+
+def cells(result: QueryResult, start: int, length: int | None) -> Iterator[Sequence[str]]:
+    """The texts of some rows, safe to show on a screen."""
+    for row in zip(*result.values(start, length), strict=True):
+        yield [printable(_cell(value)) for value in row]
+
+
+def _pieces(result: QueryResult, *, js_safe: bool = False) -> Iterator[Iterator[Sequence[Any]]]:
+    for start in range(0, result.row_count, _ROWS_A_PIECE):
+        yield zip(*result.values(start, _ROWS_A_PIECE, js_safe=js_safe), strict=True)
+
+
+def _cell(value: Any) -> str:
+    """Text as it is, everything else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else _dumped(value, ascii_only=False)
+
+
+def printable(text: str) -> str:
+    """The text on one line, without anything that could steer a terminal."""
+    return text if text.isprintable() else "".join(map(_spelled, text))
+
+
+def _spelled(char: str) -> str:
+    if char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode("ascii")

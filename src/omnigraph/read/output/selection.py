@@ -1,0 +1,102 @@
+"""The first rows under a total order, looking at no more keys than it takes.
+
+A key gives, for some positions, integers that sort ascending like the rows there. Later keys are
+asked only about rows the earlier ones left tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from omnigraph.read.match.bindings import Counts, Mask
+
+    Integers = npt.NDArray[np.integer]
+    At = Counts | slice
+    Key = Callable[[At], Integers]
+
+_LOWEST = -(2**63)
+
+
+def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
+    """The positions of the first ``limit`` of ``count`` rows, ascending and not yet in order."""
+    import numpy as np
+
+    if count <= limit or not limit:
+        return np.arange(min(count, limit))
+    chosen: list[Counts] = []
+    tied: Counts | None = None
+    for key in keys:
+        values = key(slice(None) if tied is None else tied)
+        last = np.partition(values, limit - 1)[limit - 1]
+        before, same = np.flatnonzero(values < last), np.flatnonzero(values == last)
+        chosen.append(before if tied is None else tied[before])
+        tied = same if tied is None else tied[same]
+        limit -= len(before)
+        if len(tied) == limit:
+            break
+    rest = np.arange(limit) if tied is None else tied[:limit]
+    return np.sort(np.concatenate([*chosen, rest]))
+
+
+def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
+    """The positions in the order of the keys; what all keys leave tied comes in any order."""
+    import numpy as np
+
+    values = [key(positions) for key in keys]
+    if not values or not len(positions):
+        return positions
+    packed, room = _packed(values)
+    if packed is None:
+        return positions[np.lexsort(values[::-1])]
+    if (packed[1:] >= packed[:-1]).all():
+        return positions
+    return positions[permutation(packed, room)]
+
+
+def permutation(values: Integers, room: int) -> Counts:
+    """What sorts integers from 0 up to ``room``."""
+    import numpy as np
+
+    bits = len(values).bit_length()
+    if room << bits > 2**63:
+        return np.argsort(values)
+    # Sorting plain integers is several times faster than finding their order (NumPy 2).
+    numbered = (values.astype(np.int64) << bits) | np.arange(len(values))
+    numbered.sort()
+    return numbered & ((1 << bits) - 1)
+
+
+def _packed(keys: Sequence[Integers]) -> tuple[Counts | None, int]:
+    """Several keys in one integer from 0 up to a bound; None when it is not wide enough."""
+    import numpy as np
+
+    spans = [(int(key.min()), int(key.max())) for key in keys]
+    room = 1
+    for low, high in spans:
+        room *= high - low + 1
+    if room > 2**63 - 1:
+        return None, room
+    packed = np.zeros(keys[0].size, np.int64)
+    for key, (low, high) in zip(keys, spans, strict=True):
+        packed *= high - low + 1
+        packed += key.astype(np.int64, copy=False)
+        packed -= low
+    return packed, room
+
+
+def nulls_first(values: Counts, present: Mask | None) -> list[Integers]:
+    """Two keys of integers of which some are absent: those come before all others.
+
+    The second one tells apart the two lowest integers, which the first one makes room below.
+    """
+    import numpy as np
+
+    first = np.maximum(values, _LOWEST + 1)
+    if present is not None:
+        first[~present] = _LOWEST
+    return [first, (values > _LOWEST).astype(np.int8)]

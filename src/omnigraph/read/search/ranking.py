@@ -1,0 +1,208 @@
+"""Rankings: `nearest`, `bm25`, and their fusion by reciprocal rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.embeddings.provider import Embedder, embed_texts, required_embedder
+from omnigraph.errors import BadRequest
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.search.nearest import nearest_nodes
+from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
+from omnigraph.read.search.terms import FEW_ROWS, own_index
+from omnigraph.read.search.text_match import given
+from omnigraph.storage.full_text import analysed, text_hits
+from omnigraph.storage.indexes import IndexKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from omnigraph.read.match.bindings import Codes, Counts, Floats
+    from omnigraph.read.view.nodes import NodeSpace
+    from omnigraph.read.view.view import View
+
+_SPARE: Final = 16
+_FEW_PLACES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Entities best first, tied ones by id. ``places`` counts from 0 and is equal for tied ones."""
+
+    codes: Codes
+    scores: Floats
+    places: Counts
+
+
+def rank(
+    view: View,
+    node_type: NodeType,
+    ranking: ir.Ranking,
+    params: Mapping[str, Any],
+    candidates: Codes | None,
+    limit: int | None,
+    embedder: Embedder | None,
+) -> Ranked:
+    """Rank the candidates (None: every node of the type) that the ranking does not leave out.
+
+    With a limit the best ``limit`` come back, and everything tied with the last of them.
+    """
+    run = _Run(view, view.nodes(node_type.name), params, candidates, embedder)
+    match ranking:
+        case ir.Nearest():
+            return run.nearest(ranking, limit)
+        case ir.Bm25():
+            return run.bm25(ranking, limit)
+        case ir.Rrf():
+            return run.fused(ranking, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    view: View
+    space: NodeSpace
+    params: Mapping[str, Any]
+    candidates: Codes | None
+    embedder: Embedder | None
+
+    def nearest(self, ranking: ir.Nearest, limit: int | None) -> Ranked:
+        query = given(ranking.query, self.params)
+        if isinstance(query, str):
+            query = self._embedded(ranking, query)
+        if query is None:
+            return _nothing()
+        name = ranking.field.property
+        codes, distances = nearest_nodes(self.view, self.space, name, query, self.candidates, limit)
+        return _ordered(codes, distances, distances, limit)
+
+    def _embedded(self, ranking: ir.Nearest, text: str) -> list[float]:
+        place = f"{self.space.type.name}.{ranking.field.property}"
+        embedder = required_embedder(self.embedder, f"nearest to a text on {place}")
+        dimension = ranking.field.type.dim
+        assert dimension is not None
+        return embed_texts(embedder, [text], dimension, place, ranking.model)[0]
+
+    def bm25(self, ranking: ir.Bm25, limit: int | None) -> Ranked:
+        query = given(ranking.query, self.params)
+        if query is None or not analysed(query):
+            return _nothing()
+        codes, scores = self._relevant(ranking.field.property, query, limit)
+        return _ordered(codes, scores, -scores, limit)
+
+    def _relevant(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
+        import numpy as np
+
+        if self.space.stored_name(name) is None or limit == 0:
+            return np.empty(0, np.int32), np.empty(0, np.float64)
+        chosen = None
+        if limit is not None and limit >= self.space.size:
+            limit = None
+        if self.candidates is not None:
+            limit, chosen = None, np.zeros(self.space.size, np.bool_)
+            chosen[self.candidates] = True
+        wanted = None if limit is None else limit + _SPARE
+        while True:
+            codes, scores = self._hits(name, query, wanted)
+            complete = wanted is None or len(codes) < wanted
+            # Beyond the last hit there may be more that are tied with it.
+            if complete or limit is None or scores[limit - 1] > scores[-1]:
+                break
+            wanted = wanted * 8 if wanted is not None else None
+        known = codes >= 0
+        if chosen is not None:
+            known &= chosen[codes]
+        return codes[known], scores[known]
+
+    def _hits(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
+        """Ordinals and scores, best first. Lance completes an index with the rows it lacks."""
+        import numpy as np
+
+        own = own_index(self.view, self.space, name, IndexKind.INVERTED)
+        if own is not None and own.tail_rows <= FEW_ROWS:
+            rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
+            return self.space.ordinals_of_row_ids(rows), scores
+        rows, scores = with_throwaway(
+            self.space, name, lambda table: text_hits(table, COLUMN, query, limit=limit)
+        )
+        return rows.astype(np.int32), scores
+
+    def fused(self, ranking: ir.Rrf, limit: int | None) -> Ranked:
+        import numpy as np
+
+        k = checked_k(ranking, self.params)
+        arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
+        # Who is beyond the limit in every arm scores less than the best of one arm alone.
+        codes = np.unique(np.concatenate([_ordered(*arm, arm[1], limit).codes for arm in arms]))
+        places = [_places(*arm, codes) for arm in arms]
+        scores = 1 / (k + places[0]) + 1 / (k + places[1])
+        order = np.lexsort((places[1], places[0], -scores))[:limit]
+        return Ranked(codes[order], scores[order], np.arange(len(order)))
+
+    def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> tuple[Codes, Floats]:
+        """Everything an arm contributes, with a key that is smaller for the better."""
+        import numpy as np
+
+        if isinstance(arm, ir.Nearest):
+            best = self.nearest(arm, limit).codes[:limit]
+            return best, np.arange(len(best), dtype=np.float64)
+        query = given(arm.query, self.params)
+        if query is None or not analysed(query):
+            return _nothing().codes, _nothing().scores
+        codes, scores = self._relevant(arm.field.property, query, None)
+        return codes, -scores
+
+
+def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
+    """The places, from 1, that entities have among the codes; infinite for those not among them."""
+    import numpy as np
+
+    places = np.full(len(wanted), np.inf)
+    among = np.flatnonzero(np.isin(codes, wanted))
+    at = np.searchsorted(wanted, codes[among])
+    if len(among) > _FEW_PLACES:
+        order = np.lexsort((codes, key))
+        place = np.empty(len(codes))
+        place[order] = np.arange(1, len(codes) + 1)
+        places[at] = place[among]
+        return places
+    for one, hit in zip(at.tolist(), among.tolist(), strict=True):
+        tied = (key == key[hit]) & (codes < codes[hit])
+        places[one] = 1 + np.count_nonzero(key < key[hit]) + np.count_nonzero(tied)
+    return places
+
+
+def checked_k(ranking: ir.Rrf, params: Mapping[str, Any]) -> int:
+    """The constant of a fusion; a parameter may be one that it cannot be."""
+    k: int | None = given(ranking.k, params)
+    if k is None or k <= 0:
+        shown = "null" if k is None else k
+        raise BadRequest(
+            f"runtime error: rrf needs a positive k and got {shown}; pass a whole number above 0",
+            k=k,
+        )
+    return k
+
+
+def _ordered(codes: Codes, scores: Floats, key: Floats, limit: int | None) -> Ranked:
+    """By the key ascending, then by ordinal, which is the order of the ids; cut after the limit."""
+    import numpy as np
+
+    if limit is not None and len(codes) > limit > 0:
+        best = key <= np.partition(key, limit - 1)[limit - 1]
+        codes, scores, key = codes[best], scores[best], key[best]
+    order = np.lexsort((codes, key))
+    key = key[order]
+    places = np.zeros(len(codes), np.int64)
+    np.cumsum(key[1:] != key[:-1], out=places[1:])
+    return Ranked(codes[order], scores[order], places)
+
+
+def _nothing() -> Ranked:
+    import numpy as np
+
+    empty: npt.NDArray[np.int32] = np.empty(0, np.int32)
+    return Ranked(empty, np.empty(0, np.float64), np.empty(0, np.int64))

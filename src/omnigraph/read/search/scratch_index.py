@@ -1,0 +1,196 @@
+"""Inverted indexes nobody asked to be built, kept in the cache directory for as long as there is room.
+
+One is made when a property that has no usable index of its own is ranked or searched. It is a Lance
+table of one column, the texts in the order of the ordinals, so that its row ids are the ordinals.
+Processes share them: a directory appears under its final name only when it is whole, and whoever
+finds it gone while searching makes it again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from omnigraph import settings
+from omnigraph.errors import StorageError
+from omnigraph.read.view.pinned_table import Identity
+from omnigraph.storage.full_text import TooManyEdits
+from omnigraph.storage.indexes import TEXT_ANALYSIS
+from omnigraph.storage.lance_import import lance
+from omnigraph.storage.scratch import make_scratch
+from omnigraph.storage.tables import (
+    IndexKind,
+    Table,
+    TableRef,
+    commit_staged,
+    create_table,
+    open_table,
+    stage_create_index,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.read.view.nodes import NodeSpace
+
+T = TypeVar("T")
+
+COLUMN: Final = "text"
+MAX_BYTES: Final = 2 * 1024**3
+_MAX_OPEN: Final = 32
+_ABANDONED_AFTER: Final = 3600.0
+
+_open: OrderedDict[Path, Table] = OrderedDict()
+_building: dict[Path, threading.Lock] = {}
+_lock = threading.Lock()
+
+
+def with_throwaway(space: NodeSpace, name: str, search: Callable[[Table], T]) -> T:
+    """What the search finds in the throw-away index of that property; built when it is not there."""
+    place = _directory() / _key(space.pinned.identity, space.stored_name(name))
+    try:
+        return search(_table(place, lambda: space.column(name).array))
+    except TooManyEdits:
+        raise
+    except StorageError:
+        # Another process may have made room, or the files are damaged.
+        _discard(place)
+        return search(_table(place, lambda: space.column(name).array))
+
+
+def _directory() -> Path:
+    """Where indexes are kept: the cache directory, or one of this process where that is read-only."""
+    kept = settings.CACHE_DIR.get() / "text"
+    with contextlib.suppress(OSError):
+        kept.mkdir(parents=True, exist_ok=True)
+    return kept if os.access(kept, os.W_OK | os.X_OK) else _own_directory(os.getpid())
+
+
+@functools.cache
+def _own_directory(process: int) -> Path:
+    try:
+        place = make_scratch("text")
+    except OSError as error:
+        raise _unusable(settings.CACHE_DIR.get(), error) from error
+    atexit.register(_remove_own, process, place)
+    return place
+
+
+def _remove_own(process: int, place: Path) -> None:
+    # A fork ends with what its parent registered, and the parent may go on.
+    if os.getpid() == process:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _key(identity: Identity, column: str | None) -> str:
+    made_by = sorted(TEXT_ANALYSIS.items()), lance().__version__
+    return hashlib.sha256(repr((tuple(identity), column, made_by)).encode()).hexdigest()[:40]
+
+
+def _table(place: Path, texts: Callable[[], pa.Array]) -> Table:
+    with _lock:
+        table = _open.get(place)
+        building = _building.setdefault(place, threading.Lock())
+    if table is None:
+        with building:
+            table = _open.get(place) or _opened(place) or _built(place, texts())
+            with _lock:
+                _open[place] = table
+                while len(_open) > _MAX_OPEN:
+                    _building.pop(_open.popitem(last=False)[0], None)
+    with contextlib.suppress(OSError):
+        os.utime(place)
+    return table
+
+
+def _opened(place: Path) -> Table | None:
+    if not place.is_dir():
+        return None
+    try:
+        return open_table(TableRef(str(place)))
+    except StorageError:
+        return None
+
+
+def _built(place: Path, texts: pa.Array) -> Table:
+    import pyarrow as pa
+
+    directory = place.parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=directory))
+    except OSError as error:
+        raise _unusable(directory, error) from error
+    try:
+        rows = pa.table({COLUMN: texts})
+        table = create_table(TableRef(str(draft / "index")), rows.schema, rows)
+        commit_staged(stage_create_index(table, COLUMN, IndexKind.INVERTED))
+        with contextlib.suppress(OSError):
+            # Fails when somebody else was faster: theirs is the same.
+            (draft / "index").rename(place)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    _make_room(directory, place)
+    return open_table(TableRef(str(place)))
+
+
+def _unusable(directory: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"no text index can be kept in {directory} ({error.strerror}); set OMNIGRAPH_CACHE_DIR to a "
+        "directory that can be written"
+    )
+
+
+def _discard(place: Path) -> None:
+    with _lock:
+        _open.pop(place, None)
+    _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """Take a directory away at once for others, then delete its files."""
+    with contextlib.suppress(OSError):
+        trash = Path(tempfile.mkdtemp(prefix="draft-", dir=place.parent))
+        try:
+            place.rename(trash / "index")
+        finally:
+            shutil.rmtree(trash, ignore_errors=True)
+
+
+def _make_room(directory: Path, newest: Path) -> None:
+    """Remove the longest unused indexes beyond the bound, and drafts of processes that died."""
+    found: list[tuple[float, int, Path]] = []
+    for place in directory.iterdir():
+        with contextlib.suppress(OSError):
+            used = place.stat().st_mtime
+            if place.name.startswith("draft-"):
+                if used < time.time() - _ABANDONED_AFTER:
+                    shutil.rmtree(place, ignore_errors=True)
+            elif place != newest:
+                found.append((used, _bytes_below(place), place))
+    total = _bytes_below(newest) + sum(nbytes for _, nbytes, _ in found)
+    for _, nbytes, place in sorted(found):
+        if total <= MAX_BYTES:
+            return
+        total -= nbytes
+        _discard(place)
+
+
+def _bytes_below(place: Path) -> int:
+    total = 0
+    for folder, _, files in os.walk(place):
+        for file in files:
+            with contextlib.suppress(OSError):
+                total += (Path(folder) / file).stat().st_size
+    return total

@@ -1,0 +1,145 @@
+"""Where the terms of a text property can be looked up, and looking them up without an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.storage.full_text import analysed
+from omnigraph.storage.indexes import IndexKind, IndexState, list_indexes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from omnigraph.read.match.bindings import Mask
+    from omnigraph.read.view.nodes import NodeSpace
+    from omnigraph.read.view.view import View
+
+FEW_ROWS: Final = 4096
+"""So many rows that no index covers are read and analysed rather than indexed on disk."""
+
+_ROWS_AT_ONCE: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class OwnIndex:
+    """The index of a column that the table itself has, and the fragments it does not answer for."""
+
+    column: str
+    tail: tuple[int, ...]
+    tail_rows: int
+
+
+def own_index(view: View, space: NodeSpace, name: str, kind: IndexKind) -> OwnIndex | None:
+    """The table's best index of that kind on a property; None when it has none."""
+    column = space.stored_name(name)
+    states = [state for state in _indexes(view, space) if state.column == column]
+    if any(state.kind is None for state in states):
+        # Somebody else's, and Lance may choose it.
+        return None
+    states = [state for state in states if state.kind is kind and state.segments]
+    if column is None or not states:
+        return None
+    best = min(states, key=lambda state: state.unindexed_rows)
+    return OwnIndex(column, best.tail, best.unindexed_rows)
+
+
+def _indexes(view: View, space: NodeSpace) -> list[IndexState]:
+    """The indexes of a table version, which never change."""
+    pinned = space.pinned
+    return view.cache.get(
+        ("indexes", pinned.identity),
+        lambda: list_indexes(pinned.table),
+        lambda states: 512 * (1 + len(states)),
+    )
+
+
+class Terms:
+    """The terms of some texts: an inverted index in memory, for a few thousand texts.
+
+    Terms never cross white space, so each distinct word between it is analysed once.
+    """
+
+    def __init__(self, texts: pa.Array) -> None:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        self.size = len(texts)
+        lists = pc.utf8_split_whitespace(texts)
+        words = lists.flatten().dictionary_encode()
+        held = [analysed(word) for word in words.dictionary.to_pylist()]
+        self.terms = sorted({term for terms in held for term in terms})
+        number = {term: at for at, term in enumerate(self.terms)}
+        numbers = np.array([number[term] for terms in held for term in terms], np.int32)
+        counts = np.array([len(terms) for terms in held], np.int64)
+        starts = np.cumsum(counts) - counts
+        word = words.indices.to_numpy()
+        times = counts[word]
+        ends = np.cumsum(times)
+        within = np.arange(times.sum()) - np.repeat(ends - times, times)
+        self._numbers = numbers[np.repeat(starts[word], times) + within]
+        self._rows = np.repeat(pc.list_parent_indices(lists).to_numpy(), times)
+
+    def holding(self, wanted: Sequence[str], edits: int) -> Mask:
+        """Which texts hold a term within so many edits of a wanted one."""
+        import numpy as np
+
+        near = np.isin(self.terms, terms_within(self.terms, wanted, edits))
+        found = np.zeros(self.size, np.bool_)
+        found[self._rows[near[self._numbers]]] = True
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes it takes, roughly."""
+        return int(self._numbers.nbytes + self._rows.nbytes) + 80 * len(self.terms)
+
+
+def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
+    """Which texts hold a term within so many edits of a wanted one, however many texts there are."""
+    import numpy as np
+
+    parts = [
+        Terms(texts.slice(begin, _ROWS_AT_ONCE)).holding(wanted, edits)
+        for begin in range(0, len(texts), _ROWS_AT_ONCE)
+    ]
+    return np.concatenate([np.zeros(0, np.bool_), *parts])
+
+
+def terms_within(terms: Sequence[str], wanted: Sequence[str], edits: int) -> list[str]:
+    """The terms whose Levenshtein distance, in characters, from a wanted one is at most ``edits``."""
+    import numpy as np
+
+    if edits == 0:
+        return sorted(set(terms) & set(wanted))
+    lengths = np.array([len(term) for term in terms], np.int64)
+    near = np.zeros(len(terms), np.bool_)
+    for want in set(wanted):
+        maybe = np.flatnonzero(~near & (np.abs(lengths - len(want)) <= edits)).tolist()
+        if maybe:
+            near[maybe] = _distances([terms[at] for at in maybe], want) <= edits
+    return [terms[at] for at in np.flatnonzero(near).tolist()]
+
+
+def _distances(terms: Sequence[str], want: str) -> npt.NDArray[np.int64]:
+    """The Levenshtein distance of every term from one, a row of the table at a time for all."""
+    import numpy as np
+
+    lengths = np.array([len(term) for term in terms])
+    longest = int(lengths.max())
+    if longest == 0:
+        return np.full(len(terms), len(want), np.int64)
+    characters = np.array(terms, f"<U{longest}").view(np.uint32).reshape(len(terms), longest)
+    row = np.tile(np.arange(longest + 1), (len(terms), 1))
+    for at, character in enumerate(want, 1):
+        above, row = row, np.empty_like(row)
+        row[:, 0] = at
+        replaced = above[:, :-1] + (characters != ord(character))
+        cheapest = np.minimum(replaced, above[:, 1:] + 1)
+        for place in range(longest):
+            row[:, place + 1] = np.minimum(cheapest[:, place], row[:, place] + 1)
+    distances: npt.NDArray[np.int64] = row[np.arange(len(terms)), lengths]
+    return distances

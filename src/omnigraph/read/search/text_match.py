@@ -1,0 +1,109 @@
+"""Text predicates: the nodes whose text shares a term with the query, or nearly so.
+
+The answer never depends on indexes. Lance is asked for rows that an inverted index of ours covers;
+what it does not cover is read and analysed here when it is little, else indexed on the spot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
+from omnigraph.read.search.terms import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
+from omnigraph.read.values.column import one_array
+from omnigraph.storage.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
+from omnigraph.storage.indexes import IndexKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.view.nodes import NodeSpace
+    from omnigraph.read.view.view import View
+
+DEFAULT_EDITS: Final = 2
+
+# Lance builds an automaton for each term, which hardly ever fits beyond this.
+_MOST_EDITS_LOOKED_UP: Final = 4
+
+
+def text_matches(
+    view: View, node_type: NodeType, predicate: ir.TextMatch, params: Mapping[str, Any]
+) -> Codes:
+    """The ordinals, ascending, of the nodes that satisfy a text predicate."""
+    import numpy as np
+
+    query = given(predicate.query, params)
+    edits: int | None = DEFAULT_EDITS if predicate.function == "fuzzy" else 0
+    if predicate.max_edits is not None:
+        edits = given(predicate.max_edits, params)
+    space = view.nodes(node_type.name)
+    name = predicate.field.property
+    terms = [] if query is None else analysed(query)
+    if edits is None or edits < 0 or not terms or space.stored_name(name) is None:
+        return np.empty(0, np.int32)
+    if edits == 0:
+        return _looked_up(view, space, name, query, terms, 0)
+    if edits > _MOST_EDITS_LOOKED_UP or not all(map(can_be_fuzzy, terms)):
+        return _all_read(space, name, terms, edits)
+    try:
+        # A fuzzy query is not analysed, so it is given the terms themselves.
+        return _looked_up(view, space, name, " ".join(terms), terms, edits)
+    except TooManyEdits:
+        return _all_read(space, name, terms, edits)
+
+
+def given(operand: ir.Operand, params: Mapping[str, Any]) -> Any:
+    """The value of a literal or parameter."""
+    if isinstance(operand, ir.ParamRef):
+        return params[operand.name]
+    assert isinstance(operand, ir.Const)
+    return operand.value
+
+
+def _looked_up(
+    view: View, space: NodeSpace, name: str, query: str, terms: Sequence[str], edits: int
+) -> Codes:
+    import numpy as np
+
+    own = own_index(view, space, name, IndexKind.INVERTED)
+    unindexed = space.size if own is None else own.tail_rows
+    if unindexed > FEW_ROWS:
+        ordinals, _ = with_throwaway(
+            space, name, lambda table: text_hits(table, COLUMN, query, edits=edits)
+        )
+        return np.sort(ordinals.astype(np.int32))
+    key = ("terms", space.pinned.identity, space.stored_name(name))
+    if own is None:
+        held = view.cache.get(key, lambda: Terms(space.column(name).array), _nbytes)
+        return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
+    partly = bool(own.tail)
+    found = [text_hits(space.pinned.table, own.column, query, edits=edits, indexed_only=partly)[0]]
+    if partly:
+        row_ids, tail = view.cache.get(
+            key, lambda: _tail(space, own), lambda made: made[0].nbytes + made[1].nbytes
+        )
+        found.append(row_ids[tail.holding(terms, edits)])
+    codes = space.ordinals_of_row_ids(np.concatenate(found))
+    return np.unique(codes[codes >= 0])
+
+
+def _nbytes(terms: Terms) -> int:
+    return terms.nbytes
+
+
+def _tail(space: NodeSpace, own: OwnIndex) -> tuple[npt.NDArray[np.uint64], Terms]:
+    """The row ids and terms of the rows that the table's index does not answer for."""
+    rows = space.pinned.table.read([own.column], with_row_id=True, fragment_ids=own.tail)
+    return rows.column("_rowid").to_numpy(), Terms(one_array(rows.column(own.column)))
+
+
+def _all_read(space: NodeSpace, name: str, terms: Sequence[str], edits: int) -> Codes:
+    import numpy as np
+
+    found = texts_with_terms(space.column(name).array, terms, edits)
+    return np.flatnonzero(found).astype(np.int32)

@@ -1,0 +1,95 @@
+"""Numbers by mathematical value: comparison across types, and integers that sort like them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.storage.pushdown import ComparisonOp
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from omnigraph.read.match.bindings import Counts, Mask
+
+    Numbers = npt.NDArray[Any]
+
+OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+MIRRORED: dict[ComparisonOp, ComparisonOp] = {
+    "=": "=",
+    "!=": "!=",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
+_WHOLE = 2.0**53
+_LOW_63 = 2**63 - 1
+
+
+def compare_numbers(left: Numbers, op: ComparisonOp, right: Numbers) -> Mask:
+    """Two arrays of numbers by mathematical value, whatever their types."""
+    import numpy as np
+
+    for whole, real, order in ((left, right, op), (right, left, MIRRORED[op])):
+        if whole.dtype.kind in "iu" and whole.dtype.itemsize == 8 and real.dtype.kind == "f":
+            return _whole_and_real(whole, order, real)
+    if left.dtype.kind == "f" or right.dtype.kind == "f":
+        left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
+    # NumPy (since 1.25) compares signed with unsigned integers exactly.
+    held: Mask = OPERATORS[op](left, right)
+    return held
+
+
+def _whole_and_real(whole: Numbers, op: ComparisonOp, real: Numbers) -> Mask:
+    """64-bit integers against floats. Rounding keeps order, so only what rounds to equal is open."""
+    import numpy as np
+
+    real = real.astype(np.float64, copy=False)
+    rounded = whole.astype(np.float64)
+    held: Mask = OPERATORS[op](rounded, real)
+    is_open = np.flatnonzero((rounded == real) & (np.abs(real) >= _WHOLE))
+    if is_open.size:
+        reals, wholes = real[is_open], whole[is_open]
+        # Only rounding gets to the first power of two beyond the type: every integer is less.
+        beyond = reals >= 2.0 ** (63 if whole.dtype.kind == "i" else 64)
+        exact = np.where(beyond, 0.0, reals).astype(whole.dtype)
+        verdict = OPERATORS[op](wholes, exact)
+        held[is_open] = np.where(beyond, op in {"<", "<=", "!="}, verdict)
+    return held
+
+
+def sortable(numbers: Numbers) -> Counts:
+    """64-bit integers in the order of the numbers, equal only for equal ones; NaN is the largest."""
+    import numpy as np
+
+    if numbers.dtype.kind == "f":
+        # Adding zero turns -0.0 into 0.0.
+        bits = (numbers.astype(np.float64) + 0.0).view(np.int64)
+        bits[np.isnan(numbers)] = _LOW_63
+        return bits ^ ((bits >> 63) & _LOW_63)
+    if numbers.dtype == np.uint64:
+        flipped: Counts = (numbers ^ np.uint64(2**63)).view(np.int64)
+        return flipped
+    return numbers.astype(np.int64, copy=False)
+
+
+def unsortable(integers: Counts, dtype: np.dtype[Any]) -> Numbers:
+    """The numbers that ``sortable`` made the integers from."""
+    import numpy as np
+
+    if dtype.kind == "f":
+        bits = integers ^ ((integers >> 63) & _LOW_63)
+        return bits.view(np.float64).astype(dtype)
+    if dtype == np.uint64:
+        return integers.view(np.uint64) ^ np.uint64(2**63)
+    return integers.astype(dtype)

@@ -1,0 +1,267 @@
+"""The nodes of one type at one version, numbered in the order of their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.values.column import Column, one_array
+from omnigraph.read.view.byte_cache import ByteCache
+from omnigraph.read.view.pinned_table import Identity, Pinned
+from omnigraph.read.view.properties import Origin, Properties
+from omnigraph.read.view.row_changes import RowChanges
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from omnigraph.read.match.bindings import Codes
+
+_DENSE = 8
+_FEW = 256
+
+
+class RowIds:
+    """Stable row ids by code, and the way back."""
+
+    def __init__(self, row_ids: npt.NDArray[np.uint64]) -> None:
+        self.row_ids = row_ids
+        self._table: Codes | None = None
+        self._sorted: tuple[npt.NDArray[np.uint64], Codes] | None = None
+
+    def codes(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
+        """The codes of row ids; -1 for those that have none."""
+        import numpy as np
+
+        if self.row_ids.size == 0:
+            return np.full(len(row_ids), -1, np.int32)
+        highest = int(self.row_ids.max())
+        if highest < _DENSE * self.row_ids.size + 1024:
+            return self._by_table(row_ids, highest)
+        return self._by_search(row_ids)
+
+    def _by_table(self, row_ids: npt.NDArray[np.uint64], highest: int) -> Codes:
+        import numpy as np
+
+        table = self._table
+        if table is None:
+            # One place more, which answers for every row id beyond the highest.
+            table = np.full(highest + 2, -1, np.int32)
+            table[self.row_ids] = np.arange(self.row_ids.size, dtype=np.int32)
+            self._table = table
+        codes: Codes = table[np.minimum(row_ids, np.uint64(highest + 1))]
+        return codes
+
+    def _by_search(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
+        import numpy as np
+
+        if self._sorted is None:
+            order = np.argsort(self.row_ids, kind="stable").astype(np.int32)
+            self._sorted = self.row_ids[order], order
+        ascending, order = self._sorted
+        places = np.minimum(np.searchsorted(ascending, row_ids), ascending.size - 1)
+        codes: Codes = np.where(ascending[places] == row_ids, order[places], np.int32(-1))
+        return codes
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of everything made so far."""
+        total = self.row_ids.nbytes
+        table, ranked = self._table, self._sorted
+        if table is not None:
+            total += table.nbytes
+        if ranked is not None:
+            total += ranked[0].nbytes + ranked[1].nbytes
+        return total
+
+
+class NodeIds:
+    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached."""
+
+    def __init__(
+        self,
+        id_array: pa.StringArray,
+        row_ids: npt.NDArray[np.uint64],
+        origin: Origin | None = None,
+    ) -> None:
+        self.id_array = id_array
+        self.rows = RowIds(row_ids)
+        self.origin = origin
+
+    @staticmethod
+    def read(pinned: Pinned) -> NodeIds:
+        """One scan of the ids, sorted."""
+        import pyarrow.compute as pc
+
+        rows = pinned.table.read(["id"], with_row_id=True)
+        ids = one_array(rows.column("id"))
+        row_ids = rows.column("_rowid").to_numpy()
+        if len(ids) > 1 and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+            order = pc.sort_indices(ids)
+            ids, row_ids = ids.take(order), row_ids[order.to_numpy()]
+        return NodeIds(ids, row_ids)
+
+    def after(self, base: Identity, changes: Sequence[RowChanges]) -> NodeIds:
+        """The ids of a later state, when these are those of ``base``."""
+        import numpy as np
+
+        now, moves = self, None
+        for change in changes:
+            now, moved = now._after(change)
+            moves = moved if moves is None else _composed(moves, moved)
+        if moves is None:
+            same = np.arange(len(self.id_array), dtype=np.int32)
+            return NodeIds(self.id_array, self.rows.row_ids, Origin(base, same, same[:0]))
+        # Deleted and inserted again: the same node for the edges that name it.
+        lost = (moves < 0).nonzero()[0]
+        moves[lost] = now.find(self.id_array.take(lost))
+        if any(change.columns_too for change in changes):
+            return NodeIds(now.id_array, now.rows.row_ids, Origin(base, moves, None))
+        touched = [rows["_rowid"] for one in changes for rows in (one.inserted, one.updated)]
+        changed = np.unique(now.rows.codes(np.concatenate(touched)))
+        return NodeIds(now.id_array, now.rows.row_ids, Origin(base, moves, changed[changed >= 0]))
+
+    def _after(self, changes: RowChanges) -> tuple[NodeIds, Codes]:
+        """The ids after these changes, and for each ordinal of before that of now; -1: gone."""
+        import numpy as np
+        import pyarrow as pa
+
+        size = len(self.id_array)
+        kept = np.ones(size, np.bool_)
+        gone = self.rows.codes(changes.gone)
+        kept[gone[gone >= 0]] = False
+        inserted = changes.inserted.sort_by("id")
+        fresh = one_array(inserted.column("id")).cast(self.id_array.type)
+        old = np.flatnonzero(kept)
+        places = np.searchsorted(old, _lower_bounds(self.id_array, fresh))
+        order = np.insert(old, places, size + np.arange(len(fresh)))
+        ids = pa.concat_arrays([self.id_array, fresh]).take(pa.array(order))
+        row_ids = np.concatenate([self.rows.row_ids, inserted.column("_rowid").to_numpy()])
+        moves = np.full(size + len(fresh), -1, np.int32)
+        moves[order] = np.arange(len(order), dtype=np.int32)
+        return NodeIds(ids, row_ids[order]), moves[:size].copy()
+
+    def find(self, ids: pa.Array) -> Codes:
+        """The ordinals of a few ids, without an index of all; -1 for null and where there is none."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if len(self.id_array) == 0:
+            return np.full(len(ids), -1, np.int32)
+        places = np.minimum(_lower_bounds(self.id_array, ids), len(self.id_array) - 1)
+        same = pc.equal(self.id_array.take(pa.array(places)), ids).fill_null(False)
+        found: Codes = np.where(same.to_numpy(zero_copy_only=False), places, -1).astype(np.int32)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of everything made so far."""
+        origin = 0 if self.origin is None else self.origin.nbytes
+        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes + origin
+
+
+def _composed(first: Codes, second: Codes) -> Codes:
+    """Where two moves in a row lead; -1 stays -1."""
+    import numpy as np
+
+    moves: Codes = np.where(first >= 0, second[first], np.int32(-1))
+    return moves
+
+
+def _lower_bounds(ids: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
+    """For each wanted text how many of the ascending ids are smaller: all searched at once."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    low = np.zeros(len(wanted), np.int64)
+    high = np.full(len(wanted), len(ids), np.int64)
+    while (searching := low < high).any():
+        middle = (low + high) // 2
+        probe = ids.take(pa.array(np.minimum(middle, len(ids) - 1)))
+        smaller = pc.less(probe, wanted).fill_null(False).to_numpy(zero_copy_only=False)
+        low = np.where(searching & smaller, middle + 1, low)
+        high = np.where(searching & ~smaller, middle, high)
+    return low
+
+
+class NodeSpace:
+    """A node type at a snapshot: a ``Space`` whose codes are ordinals, in the order of the ids."""
+
+    def __init__(self, type: NodeType, pinned: Pinned, ids: NodeIds, cache: ByteCache) -> None:
+        self.type = type
+        self.pinned = pinned
+        self.node_ids = ids
+        self._rows = ids.rows
+        self._properties = Properties(
+            pinned, cache, pinned.identity, ids.rows.row_ids, ids.rows.codes, ids.origin
+        )
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self.node_ids.id_array)
+
+    @property
+    def row_ids(self) -> npt.NDArray[np.uint64]:
+        """The stable row ids by ordinal."""
+        return self._rows.row_ids
+
+    @property
+    def id_array(self) -> pa.StringArray:
+        """The ids by ordinal: ascending by UTF-8 bytes."""
+        return self.node_ids.id_array
+
+    def ordinal_of(self, id: str) -> int:
+        """The ordinal of a node; -1 when there is none of that id."""
+        ids, low, high = self.id_array, 0, self.size
+        # Texts compare by code point here, which is the order of their UTF-8 bytes.
+        while low < high:
+            middle = (low + high) // 2
+            if ids[middle].as_py() < id:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < self.size and ids[low].as_py() == id else -1
+
+    def ordinals_of(self, ids: pa.Array | pa.ChunkedArray) -> Codes:
+        """The ordinals of many ids; -1 for null and for ids that are not there."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        if len(ids) * _FEW < self.size:
+            return self.node_ids.find(one_array(ids))
+        found = pc.index_in(ids, value_set=self.id_array, skip_nulls=True)
+        codes: Codes = one_array(found).fill_null(-1).to_numpy()
+        return codes.astype(np.int32, copy=False)
+
+    def ordinals_of_row_ids(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
+        """The ordinals of rows; -1 for those that are not there."""
+        return self._rows.codes(row_ids)
+
+    def column(self, name: str) -> Column:
+        """A property of all nodes by ordinal."""
+        return self._properties.column(name)
+
+    def has_column(self, name: str) -> bool:
+        """Whether a property of all nodes is kept in memory now."""
+        return self._properties.has_column(name)
+
+    def stored_name(self, name: str) -> str | None:
+        """What the column of a property is called in the table; None when it has none."""
+        return self._properties.stored_name(name)
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these nodes, repeats included."""
+        return self._properties.values(name, codes)
+
+    def ids(self, codes: Codes) -> pa.StringArray:
+        """The ids of these nodes."""
+        return self.id_array.take(codes)
+
+    def ranks(self, codes: Codes) -> Codes:
+        """The ordinals themselves: they are in the order of the ids."""
+        return codes

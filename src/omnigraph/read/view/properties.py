@@ -1,0 +1,201 @@
+"""Properties of a pinned table by code: whole columns, cached, or the rows that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, NamedTuple
+
+from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
+from omnigraph.read.values.column import Column, one_array
+from omnigraph.read.view.byte_cache import ByteCache
+from omnigraph.read.view.pinned_table import Identity, Pinned
+from omnigraph.types import PropType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from omnigraph.read.match.bindings import Codes
+
+WHOLE_COLUMN_ROWS = 2_000_000
+"""Up to so many rows a column is read whole and kept when a few of its values are asked for."""
+
+_TAKE_COST = 16
+"""A row taken by its id costs as much as so many that a scan goes over."""
+
+ID = "id"
+
+
+class Origin(NamedTuple):
+    """An older state that a numbering was derived from.
+
+    ``moves`` has for each code of then the one of now (-1: gone). ``changed`` are the codes of now
+    that have other values than then, those that are new among them; None: any of them may.
+    """
+
+    base: Identity
+    moves: Codes
+    changed: Codes | None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of both arrays."""
+        return self.moves.nbytes + (0 if self.changed is None else self.changed.nbytes)
+
+
+class Properties:
+    """The columns of one table, numbered as ``row_ids`` are.
+
+    ``key`` tells this numbering from others in the cache, that of ``origin`` is its base;
+    ``codes_of`` finds the codes of row ids, -1 for rows that have none.
+    """
+
+    def __init__(
+        self,
+        pinned: Pinned,
+        cache: ByteCache,
+        key: Hashable,
+        row_ids: npt.NDArray[np.uint64],
+        codes_of: Callable[[npt.NDArray[np.uint64]], Codes],
+        origin: Origin | None = None,
+    ) -> None:
+        self.pinned = pinned
+        self.row_ids = row_ids
+        self._cache = cache
+        self._key = key
+        self._codes_of = codes_of
+        self._origin = origin
+
+    def column(self, name: str) -> Column:
+        """A property of all entities; null everywhere when the table has no such column."""
+
+        def build() -> Column:
+            derived = self._derived(name)
+            return self._read(name) if derived is None else derived
+
+        return self._cache.get(self._column_key(name), build, _nbytes)
+
+    def has_column(self, name: str) -> bool:
+        """Whether that column is kept in memory now."""
+        return self._cache.peek(self._column_key(name)) is not None
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these entities: from the column when that is there or cheap to read."""
+        import numpy as np
+
+        kept = self._cache.peek(self._column_key(name)) is not None
+        if kept or self._is_whole(name, codes):
+            array = self.column(name).array
+            # One value is a slice: it is not copied, and other threads need not be let in.
+            return array.slice(int(codes[0]), 1) if len(codes) == 1 else array.take(codes)
+        distinct, places = np.unique(codes, return_inverse=True)
+        return self._take(name, distinct).take(places)
+
+    def _is_whole(self, name: str, codes: Codes) -> bool:
+        """Whether to read the whole column for the sake of these values."""
+        type_ = self._type(name)
+        if type_.is_list or type_.is_vector:
+            return False
+        return len(self.row_ids) <= WHOLE_COLUMN_ROWS or len(codes) * _TAKE_COST > len(self.row_ids)
+
+    def _column_key(self, name: str, numbering: Hashable = None) -> Hashable:
+        prop = self.pinned.entity.properties.get(name)
+        # A renamed property is still the same column, and a new one of its old name is not.
+        of = self._key if numbering is None else numbering
+        return ("column", of, name if prop is None else prop.property_id)
+
+    def stored_name(self, name: str) -> str | None:
+        """What the column of a property is called at this version; None when there is none."""
+        return stored_name(self.pinned, name)
+
+    def _type(self, name: str) -> PropType:
+        if name in self.pinned.entity.implicit_columns:
+            return PropType(Scalar.STRING)
+        return self.pinned.entity.properties[name].type
+
+    def _derived(self, name: str) -> Column | None:
+        """The column out of that of an older state and the few rows that changed since."""
+        import numpy as np
+        import pyarrow as pa
+
+        origin, type_ = self._origin, self._type(name)
+        if origin is None or origin.changed is None:
+            return None
+        before: Column | None = self._cache.peek(self._column_key(name, origin.base))
+        if before is None or before.type != type_:
+            return None
+        if len(origin.changed) * _TAKE_COST > len(self.row_ids):
+            return None
+        fresh = self._take(name, origin.changed)
+        if fresh.type != before.kind:
+            return None
+        kept = np.flatnonzero(origin.moves >= 0)
+        places = np.empty(len(self.row_ids), np.int64)
+        places[origin.moves[kept]] = kept
+        places[origin.changed] = len(before) + np.arange(len(fresh))
+        return Column(type_, pa.concat_arrays([before.array, fresh]).take(pa.array(places)))
+
+    def _read(self, name: str) -> Column:
+        import numpy as np
+        import pyarrow as pa
+
+        type_ = self._type(name)
+        stored = stored_name(self.pinned, name)
+        if stored is None:
+            return Column(type_, pa.nulls(len(self.row_ids), type_.arrow_type()))
+        rows = self.pinned.table.read([stored], with_row_id=True)
+        values = _cast(one_array(rows.column(stored)), type_)
+        read_ids = rows.column("_rowid").to_numpy()
+        if np.array_equal(read_ids, self.row_ids):
+            return Column(type_, values)
+        codes = self._codes_of(read_ids)
+        places = np.empty(len(self.row_ids), np.int64)
+        known = codes >= 0
+        places[codes[known]] = np.flatnonzero(known)
+        return Column(type_, values.take(pa.array(places)))
+
+    def _take(self, name: str, codes: Codes) -> pa.Array:
+        import pyarrow as pa
+
+        type_ = self._type(name)
+        stored = stored_name(self.pinned, name)
+        if stored is None:
+            return pa.nulls(len(codes), type_.arrow_type())
+        if len(codes) == 0:
+            return pa.array([], type_.arrow_type())
+        taken = self.pinned.table.take(self.row_ids[codes].tolist(), [stored])
+        return _cast(one_array(taken.column(stored)), type_)
+
+
+def stored_name(pinned: Pinned, name: str) -> str | None:
+    """What a column is called at this version: properties are renamed and names used again."""
+    schema = pinned.table.schema
+    prop = pinned.entity.properties.get(name)
+    if prop is not None:
+        wanted = str(prop.property_id).encode()
+        for field in schema:
+            if _property_id(field) == wanted:
+                found: str = field.name
+                return found
+    if name in schema.names and _property_id(schema.field(name)) is None:
+        return name
+    return None
+
+
+def _property_id(field: pa.Field) -> bytes | None:
+    found: bytes | None = (field.metadata or {}).get(PROPERTY_ID_METADATA.encode())
+    return found
+
+
+def _cast(values: pa.Array, type_: PropType) -> pa.Array:
+    import pyarrow as pa
+
+    wanted = type_.arrow_type()
+    if values.type == wanted or pa.types.is_large_string(values.type):
+        return values
+    return values.cast(wanted)
+
+
+def _nbytes(column: Column) -> int:
+    return column.nbytes

@@ -1,0 +1,138 @@
+"""What changed in a table since a version that is still in memory, when that is little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from omnigraph.errors import StorageError
+from omnigraph.read.view.pinned_table import Identity, Lineage, Pinned
+from omnigraph.storage.table import Delta, Table, open_table
+from omnigraph.storage.table_errors import lance_errors
+from omnigraph.storage.transactions import Operation, transactions_after
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+MIN_ROWS = 50_000
+"""Smaller tables are read again: that costs no more than asking what changed."""
+
+MAX_VERSIONS = 32
+MAX_CHANGED = 200_000
+
+# A restore brings rows back that the versions on rows date before it, and uses row ids again.
+_TRACKED: Final = frozenset(
+    {
+        Operation.APPEND,
+        Operation.DELETE,
+        Operation.OVERWRITE,
+        Operation.CREATE_INDEX,
+        Operation.REWRITE,
+        Operation.MERGE,
+        Operation.RESERVE_FRAGMENTS,
+        Operation.UPDATE,
+        Operation.PROJECT,
+        Operation.UPDATE_CONFIG,
+    }
+)
+
+
+# These change columns of rows that they do not date.
+_OF_COLUMNS: Final = frozenset({Operation.MERGE, Operation.PROJECT})
+
+
+class RowChanges(NamedTuple):
+    """Rows inserted and updated (as they are now), and the row ids of those that are gone.
+
+    ``columns_too`` says that other rows may have other values as well, and other columns.
+    """
+
+    inserted: pa.Table
+    updated: pa.Table
+    gone: npt.NDArray[np.uint64]
+    columns_too: bool
+
+
+def base_of(pinned: Pinned, known: Iterable[Identity]) -> Identity | None:
+    """The newest of the known states that this one grew out of lately: of its branch, else of main."""
+    if pinned.row_count < MIN_ROWS:
+        return None
+    here = pinned.identity
+    near = [it for it in known if here.version - MAX_VERSIONS <= it.version <= here.version]
+    usable = [it for it in near if it.lineage == here.lineage]
+    if not usable and near and pinned.fork is not None and pinned.fork.parent is None:
+        main = _main(here.lineage)
+        forked_at = pinned.fork.parent_version
+        usable = [it for it in near if it.lineage == main and it.version <= forked_at]
+    return max(usable, key=lambda it: it.version, default=None)
+
+
+def changes_since(
+    base: Identity, pinned: Pinned, columns: Sequence[str]
+) -> list[RowChanges] | None:
+    """The changes that lead from an earlier state to this one, in order; None: read it anew."""
+    limit = min(pinned.row_count // 10, MAX_CHANGED)
+    try:
+        found = []
+        for table, since in _steps(base, pinned):
+            changes = _changes(table, since, columns, limit)
+            if changes is None:
+                return None
+            found.append(changes)
+        return found
+    except StorageError:
+        # Cleanup may have removed a version in between.
+        return None
+
+
+def _main(lineage: Lineage) -> Lineage:
+    return lineage._replace(branch=None, identifier=None)
+
+
+def _steps(base: Identity, pinned: Pinned) -> Iterator[tuple[Table, int]]:
+    """The tables to compare, each with the version it is compared with."""
+    since = base.version
+    if base.lineage != pinned.identity.lineage:
+        assert pinned.fork is not None
+        forked_at = pinned.fork.parent_version
+        if since < forked_at:
+            yield open_table(pinned.ref.on(None, forked_at)), since
+        since = forked_at
+    if since < pinned.identity.version:
+        yield pinned.table, since
+
+
+def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> RowChanges | None:
+    made_by = transactions_after(table, since, table.version)
+    if any(transaction.operation not in _TRACKED for transaction in made_by):
+        return None
+    with lance_errors(f"comparing {table.ref} with version {since}"):
+        columns_too = any(transaction.operation in _OF_COLUMNS for transaction in made_by)
+        return _read_delta(table.delta(since), columns, limit, columns_too=columns_too)
+
+
+def _read_delta(
+    delta: Delta, columns: Sequence[str], limit: int, *, columns_too: bool
+) -> RowChanges | None:
+    inserted = _rows(delta.inserted(), [*columns, "_rowid"], limit)
+    updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
+    gone = _rows(delta.deleted_row_ids(), ["_rowid"], limit)
+    if inserted is None or updated is None or gone is None:
+        return None
+    return RowChanges(inserted, updated, gone.column("_rowid").to_numpy(), columns_too)
+
+
+def _rows(reader: pa.RecordBatchReader, columns: list[str], limit: int) -> pa.Table | None:
+    """These columns of the rows; None when there are more than the limit."""
+    import pyarrow as pa
+
+    batches, rows = [], 0
+    for batch in reader:
+        rows += batch.num_rows
+        if rows > limit:
+            return None
+        batches.append(batch.select(columns))
+    schema = pa.schema([reader.schema.field(name) for name in columns])
+    return pa.Table.from_batches(batches, schema)

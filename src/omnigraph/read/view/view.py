@@ -1,0 +1,172 @@
+"""One snapshot opened for reading, and what a graph handle keeps between reads."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from omnigraph import settings
+from omnigraph.errors import NotFound, StorageError
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.view.byte_cache import ByteCache
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.numbering import (
+    EdgesKey,
+    NodesKey,
+    edge_list,
+    edges_key,
+    node_ids,
+    nodes_key,
+    older_state,
+)
+from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.topology import EdgeSpace, Topology
+from omnigraph.storage.branch_refs import read_branch
+
+MAX_VIEWS = 16
+
+
+class Reader:
+    """What one graph handle remembers of its reads: spaces by bytes, the newest views by number."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.cache = ByteCache(settings.CACHE_MB.get() * 2**20)
+        self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def view(self, snapshot: Snapshot, catalog: Catalog) -> View:
+        """The snapshot opened for reading under this catalog. A commit id is unique for ever."""
+        key = snapshot.graph_commit_id, snapshot.branch
+        with self._lock:
+            view = self._views.get(key)
+            if view is None or view.catalog is not catalog:
+                view = self._views[key] = View(self, snapshot, catalog)
+            self._views.move_to_end(key)
+            if len(self._views) > MAX_VIEWS:
+                self._views.popitem(last=False)
+            return view
+
+    def forget(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._views.clear()
+        self.cache.forget()
+
+
+class View:
+    """One snapshot opened for reading. Tables open, and spaces are built, when they are asked for."""
+
+    def __init__(self, reader: Reader, snapshot: Snapshot, catalog: Catalog) -> None:
+        self.snapshot = snapshot
+        self.catalog = catalog
+        self._workspace = reader.workspace
+        self._cache = reader.cache
+        self._states = {
+            (key.partition(":")[0], state.incarnation): state
+            for key, state in snapshot.tables.items()
+        }
+        self._pinned: dict[str, Pinned] = {}
+        self._lock = threading.Lock()
+        self.spent = 0.0
+        """Seconds in which look-ups on this snapshot were under way so far (``paths``)."""
+        self._looking_up = 0
+        self._counted_until = 0.0
+
+    @contextmanager
+    def looking_up(self) -> Iterator[None]:
+        """Count the time of a look-up; of several at once it is counted once, they share the cores."""
+        with self._lock:
+            if not self._looking_up:
+                self._counted_until = perf_counter()
+            self._looking_up += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                now = perf_counter()
+                self.spent += now - self._counted_until
+                self._counted_until = now
+                self._looking_up -= 1
+
+    @property
+    def cache(self) -> ByteCache:
+        """What the graph handle keeps in memory."""
+        return self._cache
+
+    def table(self, entity: NodeType | EdgeType) -> Pinned:
+        """The table of a type as this snapshot pins it, whatever the type was called then."""
+        with self._lock:
+            pinned = self._pinned.get(entity.table_key)
+            if pinned is None:
+                pinned = self._pinned[entity.table_key] = self._pin(entity)
+            return pinned
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Files that are missing may be those of a branch or version that was deleted: say so."""
+        try:
+            yield
+        except StorageError:
+            with self._lock:
+                tables = list(self._pinned.values())
+            for pinned in tables:
+                pinned.check()
+            raise
+
+    def nodes(self, type_name: str) -> NodeSpace:
+        """The nodes of a type, numbered."""
+        type_ = self.catalog.nodes[type_name]
+        pinned = self.table(type_)
+        return NodeSpace(type_, pinned, node_ids(self._cache, pinned), self._cache)
+
+    def topology(self, edge_type_name: str) -> Topology:
+        """The stored edges of a type between numbered nodes."""
+        edge = self.catalog.edges[edge_type_name]
+        pinned = self.table(edge)
+        sources = self.nodes(edge.from_type)
+        targets = sources if edge.to_type == edge.from_type else self.nodes(edge.to_type)
+        edges = edge_list(self._cache, pinned, sources, targets)
+        ends = None if edges.complete else (sources.pinned.identity, targets.pinned.identity)
+        space = EdgeSpace(pinned, edges, (pinned.identity, ends), self._cache)
+        return Topology(edge, sources, targets, edges, space)
+
+    def has_nodes(self, type_name: str) -> bool:
+        """Whether the nodes of a type are numbered already."""
+        pinned = self.table(self.catalog.nodes[type_name])
+        return self._cache.peek(nodes_key(pinned)) is not None
+
+    def has_topology(self, edge_type_name: str) -> bool:
+        """Whether the topology of an edge type is there already."""
+        edge = self.catalog.edges[edge_type_name]
+        ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
+        return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
+
+    def had(self, entity: NodeType | EdgeType) -> bool:
+        """Whether an older state is numbered from which that of now can be derived."""
+        kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
+        return older_state(self._cache, self.table(entity), kind) is not None
+
+    def _pin(self, entity: NodeType | EdgeType) -> Pinned:
+        kind = "node" if isinstance(entity, NodeType) else "edge"
+        state = self._states.get((kind, entity.table_incarnation_id))
+        if state is None:
+            raise NotFound(
+                f"there was no {kind} type `{entity.name}` in snapshot "
+                f"{self.snapshot.graph_commit_id} yet; read a newer one, or leave the type out",
+                type=entity.name,
+                snapshot=self.snapshot.graph_commit_id,
+            )
+        space, branch = self._workspace, state.table_branch
+        return Pinned(
+            entity,
+            state,
+            self.snapshot.graph_id,
+            space.pinned(state),
+            lambda: None if branch is None else read_branch(space.store, state.location, branch),
+        )
