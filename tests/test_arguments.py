@@ -22,7 +22,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.graph.arguments import checked_retries
-from omnigraph.pipeline.datasource import read_options, write_options
+from omnigraph.pipeline.datasource.options import read_options, write_options
 from tests.stored import read_back
 
 SCHEMA = """

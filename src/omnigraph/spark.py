@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from omnigraph.pipeline.datasource_read import PinnedSource, SourceColumn
-    from omnigraph.pipeline.datasource_write import WritePlan, Written
+    from omnigraph.pipeline.datasource.read import PinnedSource, SourceColumn
+    from omnigraph.pipeline.datasource.write import WritePlan, Written
 
 NAME = "omnigraph"
 
@@ -86,7 +86,7 @@ class OmniGraphSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the type, or those that the option `columns` names."""
-        from omnigraph.pipeline.datasource import read_options
+        from omnigraph.pipeline.datasource.options import read_options
 
         with _plainly():
             names = read_options(self.options).columns
@@ -95,7 +95,7 @@ class OmniGraphSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of these columns of the pinned version."""
-        from omnigraph.pipeline.datasource import read_options
+        from omnigraph.pipeline.datasource.options import read_options
 
         with _plainly():
             rows = read_options(self.options).partition_rows
@@ -107,8 +107,8 @@ class OmniGraphSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows with these columns, in place of the others or beside them."""
         from omnigraph.graph.opening import open as open_graph
-        from omnigraph.pipeline.datasource import write_options
-        from omnigraph.pipeline.datasource_write import plan_write
+        from omnigraph.pipeline.datasource.options import write_options
+        from omnigraph.pipeline.datasource.write import plan_write
 
         with _plainly():
             asked = write_options(self.options)
@@ -122,8 +122,8 @@ class OmniGraphSource(DataSource):
         if self._pinned is None:
             from omnigraph.graph.opening import open as open_graph
             from omnigraph.graph.reads import resolve
-            from omnigraph.pipeline.datasource import find_type, read_options
-            from omnigraph.pipeline.datasource_read import pin_source
+            from omnigraph.pipeline.datasource.options import find_type, read_options
+            from omnigraph.pipeline.datasource.read import pin_source
 
             asked = read_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
@@ -175,14 +175,14 @@ class _Reader(DataSourceReader):
         self._partition_rows = partition_rows
 
     def partitions(self) -> Sequence[InputPartition]:
-        from omnigraph.pipeline.datasource_read import fragment_groups
+        from omnigraph.pipeline.datasource.read import fragment_groups
 
         with _plainly():
             groups = fragment_groups(self._source, self._partition_rows)
         return [_Fragments(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from omnigraph.pipeline.datasource_read import read_fragments
+        from omnigraph.pipeline.datasource.read import read_fragments
 
         # Spark makes a partition of its own where there is none.
         if isinstance(partition, _Fragments):
@@ -205,7 +205,7 @@ class _Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
-        from omnigraph.pipeline.datasource_write import write_rows
+        from omnigraph.pipeline.datasource.write import write_rows
 
         task = TaskContext.get()
         assert task is not None
@@ -214,14 +214,14 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.graph.opening import open as open_graph
-        from omnigraph.pipeline.datasource_commit import commit_rows
+        from omnigraph.pipeline.datasource.commit import commit_rows
 
         asked = self._plan.options
         with _plainly(), open_graph(asked.graph) as graph:
             commit_rows(graph.space, self._plan, _told(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        from omnigraph.pipeline.datasource_write import discard_rows
+        from omnigraph.pipeline.datasource.write import discard_rows
 
         with _plainly():
             discard_rows(self._plan, _told(messages))

@@ -11,16 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-import omnigraph.pipeline.datasource_commit
+import omnigraph.pipeline.datasource.commit
 import omnigraph.pipeline.load
 import omnigraph.write.mutate  # noqa: F401 - they declare the points that are armed here
 from omnigraph import failpoints
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from omnigraph.pipeline.datasource import write_options
-from omnigraph.pipeline.datasource_commit import commit_rows
-from omnigraph.pipeline.datasource_write import plan_write, write_rows
+from omnigraph.pipeline.datasource.commit import commit_rows
+from omnigraph.pipeline.datasource.options import write_options
+from omnigraph.pipeline.datasource.write import plan_write, write_rows
 from omnigraph.write.compaction import compact
 from tests.commit.synthetic import drifted
 from tests.stored import read_back

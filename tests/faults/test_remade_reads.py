@@ -11,8 +11,8 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.reads import resolve
-from omnigraph.pipeline.datasource import find_type, read_options
-from omnigraph.pipeline.datasource_read import fragment_groups, pin_source, read_fragments
+from omnigraph.pipeline.datasource.options import find_type, read_options
+from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
 from tests.faults.remade_workers import BASE, fill, filled, outcome
 from tests.faults.test_branch_remade import new_graph
 from tests.s3_server import BUCKET

@@ -11,7 +11,7 @@ import omnigraph as og
 from omnigraph.commit.sidecar import list_sidecars, sidecar_of, write_sidecar
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.manifest.actors import checked_actor
-from omnigraph.pipeline.datasource import write_options
+from omnigraph.pipeline.datasource.options import write_options
 from tests.commit.synthetic import PERSON, prepare
 
 SCHEMA = """

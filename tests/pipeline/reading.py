@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import omnigraph as og
-from omnigraph.pipeline.records import read_block
-from omnigraph.pipeline.splits import Block
+from omnigraph.pipeline.formats.json_lines import read_block
+from omnigraph.pipeline.sources.splits import Block
 
 SCHEMA = """
 node Person {

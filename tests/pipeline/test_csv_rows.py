@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.errors import InputError
-from omnigraph.pipeline import csv_rows
-from omnigraph.pipeline.locations import InMemory
-from omnigraph.pipeline.sources import Source
+from omnigraph.pipeline.formats import csv_rows
+from omnigraph.pipeline.sources.locations import InMemory
+from omnigraph.pipeline.sources.sources import Source
 from tests.stored import read_back
 
 SCHEMA = "node P { name: String @key  n: I32?  tags: [String]? }\nedge E: P -> P"

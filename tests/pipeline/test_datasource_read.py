@@ -9,8 +9,8 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest, BranchNotFound
 from omnigraph.graph.reads import resolve
-from omnigraph.pipeline.datasource import find_type, read_options
-from omnigraph.pipeline.datasource_read import fragment_groups, pin_source, read_fragments
+from omnigraph.pipeline.datasource.options import find_type, read_options
+from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
 
 SCHEMA = """
 node Person {

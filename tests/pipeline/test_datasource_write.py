@@ -17,9 +17,9 @@ from omnigraph.errors import (
     KeyConflict,
     OmniGraphError,
 )
-from omnigraph.pipeline.datasource import write_options
-from omnigraph.pipeline.datasource_commit import commit_rows
-from omnigraph.pipeline.datasource_write import discard_rows, plan_write, write_rows
+from omnigraph.pipeline.datasource.commit import commit_rows
+from omnigraph.pipeline.datasource.options import write_options
+from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
 from omnigraph.storage import loose_files
 from tests.stored import read_back
 

@@ -447,7 +447,7 @@ def test_ends_in_another_spelling_mean_the_same_edge(tmp_path):
 def test_many_edges_wherever_they_are_kept_and_looked_up(tmp_path, monkeypatch, few, limit):
     """With a limit of 40 the 30 sources are looked up, and the 50 targets are not."""
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr("omnigraph.pipeline.spooled.FEW_ROWS", few)
+    monkeypatch.setattr("omnigraph.pipeline.local.spooled_rows.FEW_ROWS", few)
     monkeypatch.setattr("omnigraph.runner.local.FEW_ROWS", few)
     monkeypatch.setattr(looking_up, "KEY_LIMIT", limit)
     schema = """

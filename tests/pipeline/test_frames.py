@@ -12,15 +12,15 @@ from pyarrow import csv as pa_csv
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError
-from omnigraph.pipeline.batches import batch_schema
-from omnigraph.pipeline.frames import (
+from omnigraph.pipeline.formats.frames import (
     Layout,
     _read_batch,
     frame_sources,
     read_frame_file,
     typed_batches,
 )
-from omnigraph.pipeline.pandas_columns import PandasBatch
+from omnigraph.pipeline.formats.pandas_columns import PandasBatch
+from omnigraph.pipeline.formats.typed_batch import batch_schema
 from tests.pipeline.reading import CATALOG, read
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]

@@ -5,9 +5,9 @@ import pytest
 from ulid import ULID
 
 import omnigraph as og
-from omnigraph.pipeline.batches import batch_schema
-from omnigraph.pipeline.ids import derive_ids, id_aliases, made_ids
-from omnigraph.pipeline.records import read_block
+from omnigraph.pipeline.formats.json_lines import read_block
+from omnigraph.pipeline.formats.typed_batch import batch_schema
+from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, made_ids
 from tests.pipeline.reading import block_of
 
 STARTED = 1_700_000_000_123

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.pipeline import images
+from omnigraph.pipeline.rows import images
 from omnigraph.storage.table import open_table
 
 

@@ -18,10 +18,10 @@ from omnigraph.errors import (
     PreconditionFailed,
     SchemaConflict,
 )
-from omnigraph.pipeline.inputs import LoadInput
 from omnigraph.pipeline.load import load
-from omnigraph.pipeline.report import Bad, BadRecords
+from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from tests.stored import read_back
 
 SCHEMA = """

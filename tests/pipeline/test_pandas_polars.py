@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
-from omnigraph.pipeline.frames import typed_batches
+from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.storage.table import open_table
 from tests.pipeline.reading import CATALOG, SCHEMA
 from tests.pipeline.test_frames import gathered, node_of
@@ -165,7 +165,7 @@ class TestPandasFrames:
         assert bad == []
 
     def test_rows_are_numbered_by_place_over_batches(self, monkeypatch):
-        monkeypatch.setattr("omnigraph.pipeline.frames.BATCH_ROWS", 2)
+        monkeypatch.setattr("omnigraph.pipeline.formats.frames.BATCH_ROWS", 2)
         frame = pd.DataFrame({"name": list("abcde"), "age": [1, None, 3, 4.5, 5]})[::-1]
         rows, bad = gathered(typed_batches(PERSON, frame))
         assert [(row["name"], row["age"], row["0offset"]) for row in rows] == [

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.parallel import in_order
+from omnigraph.pipeline.local.parallel import in_order
 
 
 @pytest.fixture(params=[1, 2, 5])

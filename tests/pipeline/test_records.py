@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.pipeline import records
-from omnigraph.pipeline.batches import batch_schema
-from omnigraph.pipeline.records import read_block
+from omnigraph.pipeline.formats import json_lines
+from omnigraph.pipeline.formats.json_lines import read_block
+from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.storage.blobs import blob_array
 from tests.pipeline.reading import CATALOG, block_of, read, reasons, rows
 
@@ -60,9 +60,9 @@ class TestShapes:
             singly.extend(lines)
             return {}, []
 
-        monkeypatch.setattr(records, "read_lines", none_expected)
+        monkeypatch.setattr(json_lines, "read_lines", none_expected)
         block = block_of(*[{"edge": "Next", "from": src, "to": dst}] * 100)
-        parsed = records.read_block(CATALOG, block)
+        parsed = json_lines.read_block(CATALOG, block)
         assert {(row["src"], row["dst"]) for row in rows(parsed, "edge:Next")} == {("1", "2")}
         assert singly == []
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from omnigraph.errors import BadRequest, InputError
-from omnigraph.pipeline.locations import InMemory
-from omnigraph.pipeline.sources import json_sources
-from omnigraph.pipeline.splits import plan_splits, read_blocks
+from omnigraph.pipeline.sources.locations import InMemory
+from omnigraph.pipeline.sources.sources import json_sources
+from omnigraph.pipeline.sources.splits import plan_splits, read_blocks
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest, InputError
-from omnigraph.pipeline.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import Split, number_lines, plan_splits, read_blocks
+from omnigraph.pipeline.sources.locations import InMemory, LocalFile
+from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.splits import Split, number_lines, plan_splits, read_blocks
 
 BOM = b"\xef\xbb\xbf"
 

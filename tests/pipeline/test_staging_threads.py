@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import StorageError
-from omnigraph.pipeline.spooled import SpooledRows
+from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from tests.stored import read_back
 
 SCHEMA = "node Left { name: String @key }\nnode Right { name: String @key }"

@@ -10,10 +10,10 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import KeyConflict
 from omnigraph.graph.reads import resolve
-from omnigraph.pipeline.datasource import find_type, read_options, write_options
-from omnigraph.pipeline.datasource_commit import commit_rows
-from omnigraph.pipeline.datasource_read import fragment_groups, pin_source, read_fragments
-from omnigraph.pipeline.datasource_write import discard_rows, plan_write, write_rows
+from omnigraph.pipeline.datasource.commit import commit_rows
+from omnigraph.pipeline.datasource.options import find_type, read_options, write_options
+from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
+from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
 
 SCHEMA = "node Note { name: String @key  body: Blob? }"
 

@@ -7,9 +7,9 @@ import obstore
 import pytest
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.pipeline.locations import s3_store
-from omnigraph.pipeline.sources import json_sources
-from omnigraph.pipeline.splits import number_lines, plan_splits, read_blocks
+from omnigraph.pipeline.sources.locations import s3_store
+from omnigraph.pipeline.sources.sources import json_sources
+from omnigraph.pipeline.sources.splits import number_lines, plan_splits, read_blocks
 
 DATA = b"".join(b'{"n":%d}\n' % number for number in range(2000))
 

@@ -12,8 +12,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import OmniGraphError
-from omnigraph.pipeline.judging import RowRules
-from omnigraph.pipeline.splits import plan_splits
+from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.sources.splits import plan_splits
 from tests.commit.synthetic import drifted
 from tests.pipeline.reading import SCHEMA as EVERY_TYPE
 from tests.stored import read_back
@@ -27,14 +27,14 @@ FRESH = pytest.param(secrets.randbelow(2**32), id="fresh")
 @pytest.fixture
 def on_executors(monkeypatch):
     """Nothing is fetched because it is little: executors answer every query."""
-    monkeypatch.setattr("omnigraph.pipeline.spark_rows.FETCHED", -1)
-    monkeypatch.setattr("omnigraph.pipeline.spark_rows.LOOKED_UP", -1)
+    monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.FETCHED", -1)
+    monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.LOOKED_UP", -1)
 
 
 @pytest.fixture(autouse=True)
 def _many_tasks(monkeypatch):
     """Splits of a few hundred bytes: several tasks, some of them without a record."""
-    monkeypatch.setattr("omnigraph.pipeline.inputs.plan_splits", partial(plan_splits, size=400))
+    monkeypatch.setattr("omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=400))
 
 
 class Pair:
@@ -174,7 +174,9 @@ def every_value(rnd):
 def test_every_property_type_is_stored_the_same(pair, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")
     # A line of a text as long as this one is several splits.
-    monkeypatch.setattr("omnigraph.pipeline.inputs.plan_splits", partial(plan_splits, size=60_000))
+    monkeypatch.setattr(
+        "omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=60_000)
+    )
     rnd = random.Random(1)
     graphs = pair(EVERY_TYPE)
     records = [{"type": "Every", "data": {"id": f"é{n}", **every_value(rnd)}} for n in range(60)]

@@ -11,8 +11,8 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.pipeline import load as loading
-from omnigraph.pipeline.judging import RowRules
-from omnigraph.pipeline.splits import plan_splits
+from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.sources.splits import plan_splits
 from omnigraph.spark import register
 from tests.commit.synthetic import drifted
 from tests.stored import read_back
@@ -36,10 +36,10 @@ edge F: A -> A { n: I32? note: String? @unique(src, dst) }
 def sizes(request, monkeypatch):
     """Few rows are fetched; many are asked where they are, and whole tables are scanned."""
     if request.param == "many":
-        monkeypatch.setattr("omnigraph.pipeline.spark_rows.FETCHED", -1)
-        monkeypatch.setattr("omnigraph.pipeline.spark_rows.LOOKED_UP", -1)
+        monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.FETCHED", -1)
+        monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.LOOKED_UP", -1)
         monkeypatch.setattr("omnigraph.validate.committed.KEY_LIMIT", -1)
-        monkeypatch.setattr("omnigraph.pipeline.spooled.FEW_ROWS", -1)
+        monkeypatch.setattr("omnigraph.pipeline.local.spooled_rows.FEW_ROWS", -1)
         monkeypatch.setattr("omnigraph.runner.local.FEW_ROWS", -1)
     return request.param
 
@@ -88,7 +88,9 @@ def random_edges(rnd, count, kinds):
 
 def test_both_engines_give_the_same_ids(tmp_path, spark, monkeypatch, sizes):
     """A query on executors takes long, so of many there is one load, after one in this process."""
-    monkeypatch.setattr("omnigraph.pipeline.inputs.plan_splits", partial(plan_splits, size=1500))
+    monkeypatch.setattr(
+        "omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=1500)
+    )
     loads = []
     monkeypatch.setattr(
         loading,
@@ -145,7 +147,7 @@ PAIRS = [(a, b) for a in range(3) for b in range(4)]
 
 @pytest.mark.usefixtures("sizes")
 def test_records_that_mean_one_edge_in_several_tasks(graph, spark, monkeypatch):
-    monkeypatch.setattr("omnigraph.pipeline.inputs.plan_splits", partial(plan_splits, size=300))
+    monkeypatch.setattr("omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=300))
     graph.load([edge(0, 1, id="old", n=1)])
     records = [edge(a, b, n=n) for n in range(3) for a in range(2) for b in range(2)]
     result = graph.load(records, spark=spark)

@@ -12,7 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.pipeline import jobs
+from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.storage.indexes import Coverage, list_indexes
 from omnigraph.storage.table import open_table
 from tests.stored import read_back
@@ -85,7 +85,7 @@ def fill(graph, rng, parts=PARTS, **options):
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(jobs, "ROWS_PER_PART", 1)
+    monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", 1)
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_an_interrupted_build_is_recovered(spark, graph, moment):
 
 
 def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkeypatch):
-    from omnigraph.pipeline import spark_engine
+    from omnigraph.pipeline.spark import spark_engine
 
     monkeypatch.setattr(spark_engine, "LARGE_TABLE_ROWS", 1)
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "100000")
@@ -273,7 +273,7 @@ def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkey
 
 
 def test_auto_takes_spark_for_large_tables_only(spark, graph, monkeypatch):
-    monkeypatch.setattr(jobs, "LARGE_TABLE_ROWS", PARTS * DOCS_IN_PART + 1)
+    monkeypatch.setattr(maintenance_jobs, "LARGE_TABLE_ROWS", PARTS * DOCS_IN_PART + 1)
     assert graph.snapshot().tables["edge:Cites"].row_count > PARTS * DOCS_IN_PART
     assert graph.ensure_indices().engine == "spark"
     # The documents were built here, in one part.
@@ -322,7 +322,7 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     before, content = answers(graph, branch), read_back(graph, branch)
     ids = row_ids(table_of(graph, branch=branch))
     untouched = graph.snapshot(branch=other).tables
-    report = jobs.compact_on(engine, graph.space, branch, "omnigraph:maintenance")
+    report = maintenance_jobs.compact_on(engine, graph.space, branch, "omnigraph:maintenance")
     assert report.failed == {}
     assert report.removed == {"node:Doc": removed, "edge:Cites": removed}
     assert report.added == {"node:Doc": 1, "edge:Cites": 1}
@@ -336,30 +336,30 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     assert answers(graph, branch) == before
     assert read_back(graph, branch) == content
     assert graph.snapshot(branch=other).tables == untouched
-    assert jobs.compact_on(engine, graph.space, branch).commit is None
+    assert maintenance_jobs.compact_on(engine, graph.space, branch).commit is None
 
 
 def test_executors_leave_a_branch_without_fragments_of_its_own_alone(spark, graph):
     graph.branches.create("dev")
     graph.ensure_indices(branch="dev", engine="spark")
     head = graph.snapshot(branch="dev")
-    assert jobs.compact_on("spark", graph.space, "dev").commit is None
+    assert maintenance_jobs.compact_on("spark", graph.space, "dev").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
 def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_file):
     before, ids = graph.snapshot().tables, row_ids(table_of(graph, "edge:Cites"))
-    report = jobs.compact_on("spark", graph.space, "main")
+    report = maintenance_jobs.compact_on("spark", graph.space, "main")
     assert report.failed.keys() == {"node:Doc"}
     assert report.added == {"edge:Cites": 1}
     assert row_ids(table_of(graph, "edge:Cites")) == ids
     head = graph.snapshot()
-    assert jobs.compact_on("spark", graph.space, "main").commit is None
+    assert maintenance_jobs.compact_on("spark", graph.space, "main").commit is None
     assert graph.snapshot() == head
     assert head.tables["node:Doc"] == before["node:Doc"]
     assert graph.store.list("__recovery") == []
     hidden_file()
-    assert jobs.compact_on("spark", graph.space, "main").removed == {"node:Doc": PARTS}
+    assert maintenance_jobs.compact_on("spark", graph.space, "main").removed == {"node:Doc": PARTS}
 
 
 # ------------------------------------------------------------------ tasks
@@ -367,24 +367,24 @@ def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_fi
 
 def test_outcomes_come_in_the_order_of_their_items(spark, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_MAINTENANCE_CONCURRENCY", "3")
-    outcomes = jobs.run_tasks(spark, str, range(10), weight=lambda item: item % 4)
+    outcomes = maintenance_jobs.run_tasks(spark, str, range(10), weight=lambda item: item % 4)
     assert [outcome.get() for outcome in outcomes] == [str(item) for item in range(10)]
-    assert jobs.run_tasks(spark, str, []) == []
+    assert maintenance_jobs.run_tasks(spark, str, []) == []
 
 
 def test_a_task_that_dies_is_an_error_of_ours_and_the_session_goes_on(spark):
     with pytest.raises(StorageError):
-        jobs.run_tasks(spark, os._exit, [3])
-    assert [outcome.get() for outcome in jobs.run_tasks(spark, str, [1])] == ["1"]
+        maintenance_jobs.run_tasks(spark, os._exit, [3])
+    assert [outcome.get() for outcome in maintenance_jobs.run_tasks(spark, str, [1])] == ["1"]
 
 
 def test_groups_are_neighbours_with_about_as_many_rows(monkeypatch):
     fragments = [(0, 5), (1, 90), (4, 40), (7, 50), (8, 0)]
-    assert jobs._groups(fragments, 1) == [((0, 1, 4, 7, 8), 185)]
-    assert jobs._groups(fragments, 2) == [((0, 1), 95), ((4, 7, 8), 90)]
-    assert jobs._groups([(4, 7)], 8) == [((4,), 7)]
-    monkeypatch.setattr(jobs, "ROWS_PER_PART", 100)
-    assert len(jobs._groups(fragments, 2)) == 1
+    assert maintenance_jobs._groups(fragments, 1) == [((0, 1, 4, 7, 8), 185)]
+    assert maintenance_jobs._groups(fragments, 2) == [((0, 1), 95), ((4, 7, 8), 90)]
+    assert maintenance_jobs._groups([(4, 7)], 8) == [((4,), 7)]
+    monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", 100)
+    assert len(maintenance_jobs._groups(fragments, 2)) == 1
 
 
 # ------------------------------------------------------------------ a real cluster
@@ -392,12 +392,12 @@ def test_groups_are_neighbours_with_about_as_many_rows(monkeypatch):
 ON_THE_CLUSTER = """
 import json, sys
 import omnigraph as og
-from omnigraph.pipeline import jobs
+from omnigraph.pipeline import maintenance_jobs
 
-jobs.ROWS_PER_PART = 1
+maintenance_jobs.ROWS_PER_PART = 1
 with og.open(sys.argv[1]) as graph:
     report = graph.ensure_indices(engine="spark")
-    compacted = jobs.compact_on("spark", graph.space, "main")
+    compacted = maintenance_jobs.compact_on("spark", graph.space, "main")
     print(json.dumps([report.to_json(), compacted.removed]))
 """
 

@@ -101,10 +101,10 @@ def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark
 @pytest.mark.parametrize("is_local", [True, False], ids=["one machine", "a cluster"])
 def test_a_frame_of_this_process_reaches_executors_in_parts(graph, load, monkeypatch, is_local):
     """Spark's driver never holds it whole: parts lie in files, or on the disks of executors."""
-    monkeypatch.setattr("omnigraph.pipeline.spark_engine.SENT_BYTES", 1)
-    monkeypatch.setattr("omnigraph.pipeline.frames.BATCH_ROWS", 16)
+    monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.SENT_BYTES", 1)
+    monkeypatch.setattr("omnigraph.pipeline.formats.frames.BATCH_ROWS", 16)
     if not is_local:
-        monkeypatch.setattr("omnigraph.pipeline.spark_engine.local_cores", lambda _: None)
+        monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.local_cores", lambda _: None)
     people = pa.table({"name": [f"p{n}" for n in range(100)], "age": range(100)})
     chunks = pa.Table.from_batches(people.to_batches(max_chunksize=16))
     ends = pa.table({"from": ["p1"] * 40, "to": [f"p{n}" for n in range(40)]})
@@ -136,8 +136,8 @@ def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark
 
 def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, load, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr("omnigraph.pipeline.spark_rows.FETCHED", -1)
-    monkeypatch.setattr("omnigraph.pipeline.spark_rows.LOOKED_UP", -1)
+    monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.FETCHED", -1)
+    monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.LOOKED_UP", -1)
     graph.load([person(f"p{n}", age=n, bio=f"early number{n}") for n in range(50)], engine="local")
     graph.load([person("alone", bio="early")], engine="local")
     before, pin = places(graph), graph.snapshot().tables["node:Person"]
@@ -200,7 +200,8 @@ class TestChoice:
     @pytest.mark.parametrize(("megabytes", "engine"), [(4096, "local"), (4097, "asked for Spark")])
     def test_from_4096_mb_on_auto_asks_for_spark(self, graph, monkeypatch, megabytes, engine):
         monkeypatch.setattr(
-            "omnigraph.pipeline.inputs.LoadInput.size", property(lambda _: megabytes * 1_000_000)
+            "omnigraph.pipeline.load_input.LoadInput.size",
+            property(lambda _: megabytes * 1_000_000),
         )
         result = self.load(graph)
         assert ("local" if result.note is None else "asked for Spark") == engine

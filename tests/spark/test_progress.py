@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import StorageError
-from omnigraph.pipeline.spark_progress import Tally, count
+from omnigraph.pipeline.spark.tally import Tally, count
 from tests.cli.test_load_terminal import at_terminal
 
 SCHEMA = """

@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError
-from omnigraph.pipeline import jobs
-from omnigraph.pipeline.locations import s3_store
+from omnigraph.pipeline.sources.locations import s3_store
+from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, fill_branch, table_of
@@ -108,7 +108,7 @@ def test_files_in_s3_are_loaded_into_a_graph_in_s3(spark, elsewhere):
 
 
 def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch):
-    monkeypatch.setattr(jobs, "ROWS_PER_PART", 1)
+    monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", 1)
     with og.init(f"{elsewhere}/g", DOCUMENTS) as graph:
         fill(graph, random.Random(6), parts=2)
         before = answers(graph)
@@ -118,12 +118,12 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         check_whole(table_of(graph, "edge:Cites"), CITES)
         assert answers(graph) == before
         graph.load([{"type": "Doc", "data": {"ref": "late"}}])
-        compacted = jobs.compact_on("spark", graph.space, "main")
+        compacted = maintenance_jobs.compact_on("spark", graph.space, "main")
         assert compacted.failed == {}
         assert answers(graph) == before
         fill_branch(graph, random.Random(8), parts=2)
         before = answers(graph, "dev")
-        compacted = jobs.compact_on("spark", graph.space, "dev")
+        compacted = maintenance_jobs.compact_on("spark", graph.space, "dev")
         assert (compacted.failed, compacted.removed["node:Doc"]) == ({}, 2)
         check_whole(table_of(graph, branch="dev"), DOCS)
         assert answers(graph, "dev") == before

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.embeddings.provider import Embedder
-    from omnigraph.pipeline.inputs import LoadInput
+    from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.progress import ProgressCallback
     from omnigraph.pipeline.request import EngineName, LoadMode, LoadResult
-    from omnigraph.pipeline.sources import Given
+    from omnigraph.pipeline.sources.sources import Given
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
@@ -268,10 +268,10 @@ class Graph:
     ) -> LoadResult:
         """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
         from omnigraph.commit.heal import heal
-        from omnigraph.pipeline.inputs import LoadInput
         from omnigraph.pipeline.load import load
+        from omnigraph.pipeline.load_input import LoadInput
         from omnigraph.pipeline.request import EngineChoice, LoadRequest
-        from omnigraph.pipeline.spool import scratch
+        from omnigraph.pipeline.sources.scratch import scratch
 
         self.ensure_writable()
         unknown = sorted(set(options) - set(LoadOptions.__annotations__))
@@ -350,7 +350,7 @@ class Graph:
         On ``engine="spark"`` executors build the parts; ``auto`` does so for large tables when a
         session is running or a master is configured.
         """
-        from omnigraph.pipeline.jobs import ensure_indices_on
+        from omnigraph.pipeline.spark.maintenance_jobs import ensure_indices_on
 
         self.ensure_writable()
         who, catalog = self._who(actor), self.schema.catalog

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.incoming import Incoming
+from omnigraph.pipeline.engine import Incoming
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.validate import rules

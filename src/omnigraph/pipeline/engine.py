@@ -1,83 +1,200 @@
-"""Which engine runs a load: this process, or Spark."""
+"""Incoming rows on their way to a table, wherever an engine keeps them.
+
+They have an `id`, the ends of an edge, every property in the form of a typed batch, and the order
+column. They are read more than once: for the rules, for writing, and perhaps again on a fork.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from omnigraph import settings
-from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.pipeline.incoming import Engine
-from omnigraph.pipeline.reading import LocalEngine
-from omnigraph.pipeline.request import ENGINES, EngineChoice, LoadRequest
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.pipeline.formats.typed_batch import OFFSET, SOURCE, Entity
+from omnigraph.pipeline.progress import ProgressReport, Told
+from omnigraph.pipeline.request import LoadMode, LoadRequest
+from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.storage.blobs import blob_array
+from omnigraph.storage.staging import Staged
+from omnigraph.storage.table import Table
+from omnigraph.validate.change_set import ORDER
+from omnigraph.write.ensure_indices import Builds
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
 
-BYTES_PER_MB = 1_000_000
+    from omnigraph.pipeline.rows.row_rules import RowRules
+
+SOURCE_SHIFT = 48
+"""A record's order is its source index above its byte offset, in one 64-bit number."""
 
 
-def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
-    """The engine of a load, and a sentence on why it is that one where nobody asked for it.
+class Incoming(Protocol):
+    """The incoming rows of one table."""
 
-    ``auto`` is Spark when a session or a master was given, when a frame is Spark's, and when the
-    input is large. Where Spark cannot start it is local, whatever the input; only ``spark`` fails
-    then. A session that was given and cannot be used is refused in any case.
-    """
-    from omnigraph.runner.session import spark_problem
+    @property
+    def entity(self) -> Entity:
+        """The type they are of."""
+        ...
 
-    choice = request.engine
-    if choice.engine not in ENGINES:
-        raise BadRequest(f"engine is {choice.engine!r}; give one of {', '.join(ENGINES)}")
-    configured = choice.spark is not None or choice.master is not None or bool(choice.conf)
-    if choice.engine == "local":
-        if configured:
-            raise BadRequest(
-                "a Spark session, master or setting was given for a load on the local engine; "
-                "leave it out, or load with engine `spark`"
-            )
-        return LocalEngine(), None
-    given = choice.spark if choice.spark is not None else request.inputs.spark_session()
-    if given is not None and (choice.master is not None or choice.conf):
-        raise BadRequest(
-            "a master or settings of Spark were given beside a session, which has its own; leave "
-            "them out, or the session"
-        )
-    is_asked = choice.engine == "spark" or configured or given is not None
-    reason = None if is_asked else _calls_for_spark(request)
-    if not is_asked and reason is None:
-        return LocalEngine(), None
-    problem = None if given is not None else spark_problem()
-    if problem is not None and choice.engine == "spark":
-        raise BadRequest(f"{problem}; `engine=local` works without")
-    if problem is None:
-        try:
-            engine = _spark_engine(choice, given)
-        except OmniGraphError as failure:
-            if choice.engine == "spark" or given is not None:
-                raise
-            problem = failure.message.partition("\n")[0]
+    @property
+    def rows(self) -> int:
+        """How many there are, those that lose to a later record included."""
+        ...
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an id may be that of another row, there or incoming; made ids never are."""
+        ...
+
+    @property
+    def any_made(self) -> bool:
+        """Whether an id was made for some row, because its record has none."""
+        ...
+
+    def stopper(self) -> Callable[[], object] | None:
+        """What makes the ``stage`` that comes next give up in another thread.
+
+        None where tables are staged one by one.
+        """
+        ...
+
+    def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
+        """Some columns of all rows; ``as_read``, with the ids that they had before any was taken."""
+        ...
+
+    def take_ids(self, runner: Runner, taken: Frame) -> bool:
+        """Give the records of this frame, by their order, its ids, and all others those as read.
+
+        All of them are to be written again, and it says whether any has another id than before.
+        """
+        ...
+
+    def leave_out(self, runner: Runner, losers: Frame) -> int:
+        """Write no record whose order is in this frame; says how many those are."""
+        ...
+
+    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
+        """Write the rows for a table, in one transaction that is not committed.
+
+        ``told`` hears of the rows that were written, while others are.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """All records of a load, read and judged: none of them is bad."""
+
+    incoming: dict[str, Incoming]
+    embeddings_pending: int = 0
+
+
+class Engine(Protocol):
+    """What runs the stages of one load. The rules of loading are not its business."""
+
+    @property
+    def name(self) -> str:
+        """`local` or `spark`."""
+        ...
+
+    def runner(self) -> Runner:
+        """A runner for the set rules of one attempt."""
+        ...
+
+    def read(
+        self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
+    ) -> ReadRecords:
+        """Stages 1 and 2; any bad record ends the load. ``directory`` is for files of the load."""
+        ...
+
+    def builds(self, rows: int) -> Builds:
+        """How the indexes of a table of so many rows are built."""
+        ...
+
+    def close(self) -> None:
+        """Free what the incoming rows hold."""
+        ...
+
+
+def record_order(batch: pa.RecordBatch) -> pa.Array:
+    """One number per record: the greatest is the last record of the input."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    shifted = pc.shift_left(batch.column(SOURCE).cast(pa.int64()), SOURCE_SHIFT)
+    return pc.bit_wise_or(shifted, batch.column(OFFSET))
+
+
+def place_of(order: int) -> tuple[int, int]:
+    """The source index and offset behind a record's order."""
+    return order >> SOURCE_SHIFT, order & ((1 << SOURCE_SHIFT) - 1)
+
+
+Spellings = Mapping[str, Mapping[str, str]]
+"""By column: texts as the input has them, and what shall stand there instead."""
+
+
+def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Spellings:
+    """How the ends of an edge are to be led to the ids that their nodes really have."""
+    if not isinstance(entity, EdgeType):
+        return {}
+    ends = (("src", entity.from_type), ("dst", entity.to_type))
+    return {side: aliases[name] for side, name in ends if aliases.get(name)}
+
+
+def respelled(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
+    """The batch with texts of some columns replaced."""
+    import pyarrow as pa
+
+    for column, wanted in spellings.items():
+        at = batch.schema.get_field_index(column)
+        if at >= 0:
+            values = [wanted.get(value, value) for value in batch.column(at).to_pylist()]
+            batch = batch.set_column(at, batch.schema.field(at), pa.array(values, pa.utf8()))
+    return batch
+
+
+def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows as their table stores them."""
+    import pyarrow as pa
+
+    blobs = set(entity.blob_properties)
+    columns = [
+        _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
+        for field in schema
+    ]
+    stored = [
+        column.cast(field.type) if column.type != field.type else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(stored, schema=schema)
+
+
+def stored_rows(
+    entity: Entity,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    losers: pa.Array | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows as their table stores them, leaving out the records named by their order."""
+    return (stored_batch(entity, schema, batch) for batch in without(batches, losers))
+
+
+def without(batches: Iterable[pa.RecordBatch], losers: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    """The rows, leaving out the records named by their order."""
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        if losers is not None and len(losers):
+            yield batch.filter(pc.invert(pc.is_in(batch.column(ORDER), losers)))
         else:
-            return engine, None if reason is None else f"this load ran on Spark: {reason}"
-    return LocalEngine(), f"this load ran on the local engine: {problem}"
+            yield batch
 
 
-def _calls_for_spark(request: LoadRequest) -> str | None:
-    """What speaks for Spark, of which the call itself says nothing; None when nothing does."""
-    if settings.SPARK_MASTER.get() is not None:
-        return f"{settings.SPARK_MASTER.variable} is set"
-    size, threshold = request.inputs.size, settings.SPARK_THRESHOLD_MB.get()
-    if size <= threshold * BYTES_PER_MB:
-        return None
-    return (
-        f"the input has {size / BYTES_PER_MB:,.1f} MB, more than the {threshold} of "
-        f"{settings.SPARK_THRESHOLD_MB.variable}"
-    )
+def _blob(column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
 
-
-def _spark_engine(choice: EngineChoice, given: SparkSession | None) -> Engine:
-    from omnigraph.pipeline.spark_engine import SparkEngine
-    from omnigraph.runner.session import spark_session, usable_session
-
-    if given is not None:
-        return SparkEngine(usable_session(given))
-    return SparkEngine(spark_session(choice.master, choice.conf))
+    return blob_array(pc.struct_field(column, "data"), pc.struct_field(column, "uri"))

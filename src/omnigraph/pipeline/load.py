@@ -32,14 +32,14 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.edge_ids import assign_edge_ids
-from omnigraph.pipeline.engine import choose_engine
-from omnigraph.pipeline.incoming import Engine, Incoming, place_of
-from omnigraph.pipeline.judging import RowRules
+from omnigraph.pipeline.engine import Engine, Incoming, place_of
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.report import Bad, placed, prepare_rejects, told, write_rejects
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
-from omnigraph.pipeline.spool import scratch
+from omnigraph.pipeline.rows.bad_records import Bad, placed, prepare_rejects, told, write_rejects
+from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.table import Table, open_table

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph.embeddings.provider import Embedder
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.pipeline.batches import Entity
-from omnigraph.pipeline.inputs import LoadInput
+from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.progress import ProgressCallback
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.inputs import LoadInput
+    from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.request import LoadResult
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from omnigraph.pipeline.locations import open_plain
-from omnigraph.pipeline.sources import Source
+from omnigraph.pipeline.sources.locations import open_plain
+from omnigraph.pipeline.sources.sources import Source
 
 SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 8 << 20

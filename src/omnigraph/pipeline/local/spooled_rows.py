@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import StorageError
-from omnigraph.pipeline.batches import Entity
 from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.images import Images, KeptFragments, matched_again
-from omnigraph.pipeline.incoming import Spellings, respelled, stored_rows, without
+from omnigraph.pipeline.engine import Spellings, respelled, stored_rows, without
+from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
+from omnigraph.pipeline.rows.images import Images, KeptFragments, matched_again
 from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.staging import (

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.locations import (
+from omnigraph.pipeline.sources.locations import (
     Compression,
     InMemory,
     LocalFile,
@@ -27,7 +27,7 @@ from omnigraph.pipeline.locations import (
     readable,
     s3_store,
 )
-from omnigraph.pipeline.spool import spool_records
+from omnigraph.pipeline.sources.scratch import spool_records
 from omnigraph.storage.uris import Root
 
 Unit = Literal["line", "row"]

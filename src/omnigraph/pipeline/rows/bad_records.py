@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from omnigraph.errors import BadRequest, ConstraintError, InputError, OmniGraphError
-from omnigraph.pipeline.locations import LocalFile
-from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import number_lines
+from omnigraph.pipeline.sources.locations import LocalFile
+from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.splits import number_lines
 from omnigraph.storage.uris import Root
 
 SHOWN = 20

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.batches import stored_column
-from omnigraph.pipeline.casts import Cast
+from omnigraph.pipeline.formats.casts import Cast
+from omnigraph.pipeline.formats.typed_batch import stored_column
 from omnigraph.types import PropType, Unfit, from_json, shown
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.batches import Entity, Parsed
-from omnigraph.pipeline.judging import Judged, RowRules
-from omnigraph.pipeline.report import Bad
+from omnigraph.pipeline.formats.typed_batch import Entity, Parsed
+from omnigraph.pipeline.rows.bad_records import Bad
+from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 
 if TYPE_CHECKING:

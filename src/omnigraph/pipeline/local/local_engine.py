@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.batches import Parsed, Piece, no_rows
-from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
-from omnigraph.pipeline.judging import Aliases, Judged, RowRules
-from omnigraph.pipeline.parallel import in_order
+from omnigraph.pipeline.engine import Incoming, ReadRecords, spellings_of
+from omnigraph.pipeline.formats.typed_batch import Parsed, Piece, no_rows
+from omnigraph.pipeline.local.parallel import in_order
+from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.report import BadRecords
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.spooled import SpooledRows
+from omnigraph.pipeline.rows.bad_records import BadRecords
+from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.runner.local import LocalRunner
 from omnigraph.write.ensure_indices import Builds, build_here
 

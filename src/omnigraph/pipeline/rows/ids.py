@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.pipeline.batches import ID, OFFSET, SOURCE, BadRecord, Entity, bad_batch
+from omnigraph.pipeline.formats.typed_batch import ID, OFFSET, SOURCE, BadRecord, Entity, bad_batch
 from omnigraph.types import (
     PropType,
     Scalar,

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.batches import Parsed, Piece
-from omnigraph.pipeline.frames import (
+from omnigraph.pipeline.formats.frames import (
     RowGroups,
     file_pieces,
     frame_pieces,
     plan_row_groups,
     read_frame_file,
 )
-from omnigraph.pipeline.records import read_split, split_pieces
-from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import Split
+from omnigraph.pipeline.formats.json_lines import read_split, split_pieces
+from omnigraph.pipeline.formats.typed_batch import Parsed, Piece
+from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.splits import Split
 
 PIECE_BYTES = 2 << 20
 """Blocks for threads of one process: small, so that the last ones keep all of them busy."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from omnigraph.pipeline.batches import Entity
-from omnigraph.pipeline.frames import read_batches
-from omnigraph.pipeline.incoming import Spellings, respelled, stored_batch, stored_rows
-from omnigraph.pipeline.judging import RowRules
-from omnigraph.pipeline.payloads import (
+from omnigraph.pipeline.engine import Spellings, respelled, stored_batch, stored_rows
+from omnigraph.pipeline.formats.frames import read_batches
+from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.pipeline.read_tasks import ReadTask
+from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
+from omnigraph.pipeline.spark.payloads import (
     BAD,
     COUNT,
     ROWS,
@@ -21,9 +23,7 @@ from omnigraph.pipeline.payloads import (
     values_of,
     whole_batches,
 )
-from omnigraph.pipeline.sources import PART_SHIFT, Source
-from omnigraph.pipeline.spark_progress import count
-from omnigraph.pipeline.tasks import ReadTask
+from omnigraph.pipeline.spark.tally import count
 from omnigraph.runner.executors import Batches, carrying, portable
 from omnigraph.storage.staging import (
     MAX_BYTES_PER_FILE,

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import BadRequest, InputError, did_you_mean
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.batches import (
+from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
+from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
+from omnigraph.pipeline.formats.json_line import missing
+from omnigraph.pipeline.formats.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
+from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     Entity,
     Parsed,
@@ -27,12 +31,8 @@ from omnigraph.pipeline.batches import (
     required_embeds,
     required_names,
 )
-from omnigraph.pipeline.casts import Cast, cast_column, plain
-from omnigraph.pipeline.csv_rows import BadRow, open_csv
-from omnigraph.pipeline.lines import missing
-from omnigraph.pipeline.locations import LocalFile, Location, compression_of, readable
-from omnigraph.pipeline.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
-from omnigraph.pipeline.sources import Source, files_named
+from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
+from omnigraph.pipeline.sources.sources import Source, files_named
 from omnigraph.types import PropType, Scalar, Unfit, shown
 
 if TYPE_CHECKING:

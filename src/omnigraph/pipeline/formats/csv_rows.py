@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import InputError
-from omnigraph.pipeline.locations import open_plain
-from omnigraph.pipeline.sources import Source
+from omnigraph.pipeline.sources.locations import open_plain
+from omnigraph.pipeline.sources.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa

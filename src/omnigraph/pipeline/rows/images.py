@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.batches import Entity
-from omnigraph.pipeline.incoming import stored_rows
+from omnigraph.pipeline.engine import stored_rows
+from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.loose_files import data_files, read_data_file
 from omnigraph.storage.pushdown import Condition, filter_expression

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.pipeline.batches import Piece
 from omnigraph.pipeline.ends import check_ends
-from omnigraph.pipeline.frames import frame_sources
-from omnigraph.pipeline.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources import Given, Source, json_sources
-from omnigraph.pipeline.splits import plan_splits
-from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
+from omnigraph.pipeline.formats.frames import frame_sources
+from omnigraph.pipeline.formats.typed_batch import Piece
+from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
+from omnigraph.pipeline.sources.locations import InMemory, LocalFile
+from omnigraph.pipeline.sources.sources import Given, Source, json_sources
+from omnigraph.pipeline.sources.splits import plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

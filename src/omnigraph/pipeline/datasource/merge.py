@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.batches import Entity
-from omnigraph.pipeline.images import Images
-from omnigraph.pipeline.payloads import narrow_columns
+from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.pipeline.rows.images import Images
+from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.loose_files import LooseFile, data_files, read_data_file
 from omnigraph.storage.table import Table, TableRef

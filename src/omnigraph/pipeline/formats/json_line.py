@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, EntityType, NodeType, Property
-from omnigraph.pipeline.batches import (
+from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     Entity,
     batch_schema,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.batches import (
+from omnigraph.pipeline.formats.typed_batch import (
     Entity,
     column_type,
     required_embeds,

@@ -16,13 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.embeddings.provider import Embedder, resolve_embedder
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.frames import Layout
-from omnigraph.pipeline.incoming import Incoming, ReadRecords, spellings_of
-from omnigraph.pipeline.inputs import is_spark_frame
-from omnigraph.pipeline.jobs import LARGE_TABLE_ROWS, build_on_spark
-from omnigraph.pipeline.judging import Aliases, RowRules
-from omnigraph.pipeline.locations import InMemory, LocalFile
-from omnigraph.pipeline.payloads import (
+from omnigraph.pipeline.engine import Incoming, ReadRecords, spellings_of
+from omnigraph.pipeline.formats.frames import Layout
+from omnigraph.pipeline.load_input import is_spark_frame
+from omnigraph.pipeline.progress import ProgressReport
+from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
+from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.rows.bad_records import SHOWN, BadRecords
+from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
+from omnigraph.pipeline.sources.locations import InMemory, LocalFile
+from omnigraph.pipeline.spark.executor_tasks import (
+    counted_records,
+    read_payloads,
+    read_spark_frame,
+    read_tasks,
+)
+from omnigraph.pipeline.spark.maintenance_jobs import LARGE_TABLE_ROWS, build_on_spark
+from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
     COLUMNS,
@@ -34,18 +44,8 @@ from omnigraph.pipeline.payloads import (
     failure_of,
     packed,
 )
-from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.report import SHOWN, BadRecords
-from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.spark_progress import Tally
-from omnigraph.pipeline.spark_rows import SparkRows
-from omnigraph.pipeline.spark_tasks import (
-    counted_records,
-    read_payloads,
-    read_spark_frame,
-    read_tasks,
-)
-from omnigraph.pipeline.tasks import FileTask, FrameTask, LinesTask, ReadTask
+from omnigraph.pipeline.spark.spark_rows import SparkRows
+from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.spark import SparkRunner, working_session

@@ -15,7 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.batches import (
+from omnigraph.pipeline.formats.json_columns import Doubt, read_columns
+from omnigraph.pipeline.formats.json_line import Line, read_lines
+from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
     BadRecord,
     Entity,
@@ -25,10 +27,8 @@ from omnigraph.pipeline.batches import (
     bad_batch,
     batch_schema,
 )
-from omnigraph.pipeline.columns import Doubt, read_columns
-from omnigraph.pipeline.lines import Line, read_lines
-from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.splits import BLOCK_BYTES, Block, Split, read_blocks
+from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.splits import BLOCK_BYTES, Block, Split, read_blocks
 from omnigraph.types import PropType
 
 if TYPE_CHECKING:

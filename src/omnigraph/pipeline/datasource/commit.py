@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.datasource_merge import TAKEN, image_rows
-from omnigraph.pipeline.datasource_write import WritePlan, Written, discard_rows
+from omnigraph.pipeline.datasource.merge import TAKEN, image_rows
+from omnigraph.pipeline.datasource.write import WritePlan, Written, discard_rows
 from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.images import matched_again, same_lineage
-from omnigraph.pipeline.incoming import SOURCE_SHIFT, ReadRecords, stored_rows
-from omnigraph.pipeline.inputs import LoadInput
-from omnigraph.pipeline.judging import RowRules
+from omnigraph.pipeline.engine import SOURCE_SHIFT, ReadRecords, stored_rows
 from omnigraph.pipeline.load import load
-from omnigraph.pipeline.locations import InMemory
+from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.progress import ProgressReport, Told
-from omnigraph.pipeline.report import BadRecords
 from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
-from omnigraph.pipeline.sources import Source
-from omnigraph.pipeline.spool import scratch
+from omnigraph.pipeline.rows.bad_records import BadRecords
+from omnigraph.pipeline.rows.images import matched_again, same_lineage
+from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.sources.locations import InMemory
+from omnigraph.pipeline.sources.scratch import scratch
+from omnigraph.pipeline.sources.sources import Source
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.loose_files import data_files, read_data_file

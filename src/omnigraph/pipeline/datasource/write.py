@@ -20,14 +20,14 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
-from omnigraph.pipeline.datasource import Entity, WriteOptions, find_type
-from omnigraph.pipeline.datasource_merge import TaskImages
-from omnigraph.pipeline.frames import typed_batches
-from omnigraph.pipeline.incoming import SOURCE_SHIFT, stored_rows
-from omnigraph.pipeline.judging import RowRules
-from omnigraph.pipeline.payloads import narrow_columns
-from omnigraph.pipeline.report import Bad, BadRecords
+from omnigraph.pipeline.datasource.merge import TaskImages
+from omnigraph.pipeline.datasource.options import Entity, WriteOptions, find_type
+from omnigraph.pipeline.engine import SOURCE_SHIFT, stored_rows
+from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.pipeline.request import LoadMode
+from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.storage import layout
 from omnigraph.storage.branch_refs import read_branch
 from omnigraph.storage.loose_files import (

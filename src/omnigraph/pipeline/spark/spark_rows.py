@@ -8,14 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph import settings
-from omnigraph.pipeline.batches import Entity, batch_schema
-from omnigraph.pipeline.images import KeptFragments, matched_again
-from omnigraph.pipeline.incoming import Spellings
-from omnigraph.pipeline.payloads import narrow_columns
+from omnigraph.pipeline.engine import Spellings
+from omnigraph.pipeline.formats.typed_batch import Entity, batch_schema
 from omnigraph.pipeline.progress import Told
 from omnigraph.pipeline.request import LoadMode
-from omnigraph.pipeline.spark_progress import Tally
-from omnigraph.pipeline.spark_tasks import (
+from omnigraph.pipeline.rows.images import KeptFragments, matched_again
+from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
     TASK,
@@ -24,6 +22,8 @@ from omnigraph.pipeline.spark_tasks import (
     narrow_rows,
     write_payloads,
 )
+from omnigraph.pipeline.spark.payloads import narrow_columns
+from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.executors import portable_schema, signed_places, spark_errors
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner

@@ -16,7 +16,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.datasource import Ends, Entity, ReadOptions, end_columns
+from omnigraph.pipeline.datasource.options import Ends, Entity, ReadOptions, end_columns
 from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import Pinned

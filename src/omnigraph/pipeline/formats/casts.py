@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omnigraph.pipeline.batches import blob_column, column_type, stored_column
-from omnigraph.pipeline.columns import Doubt, stored_form
+from omnigraph.pipeline.formats.json_columns import Doubt, stored_form
+from omnigraph.pipeline.formats.typed_batch import blob_column, column_type, stored_column
 from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
 from omnigraph.types.temporal import MAX_DAYS, MAX_MS, MIN_DAYS, MIN_MS, MS_PER_DAY
 

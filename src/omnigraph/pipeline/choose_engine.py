@@ -1,0 +1,83 @@
+"""Which engine runs a load: this process, or Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph import settings
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.pipeline.engine import Engine
+from omnigraph.pipeline.local.local_engine import LocalEngine
+from omnigraph.pipeline.request import ENGINES, EngineChoice, LoadRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BYTES_PER_MB = 1_000_000
+
+
+def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
+    """The engine of a load, and a sentence on why it is that one where nobody asked for it.
+
+    ``auto`` is Spark when a session or a master was given, when a frame is Spark's, and when the
+    input is large. Where Spark cannot start it is local, whatever the input; only ``spark`` fails
+    then. A session that was given and cannot be used is refused in any case.
+    """
+    from omnigraph.runner.session import spark_problem
+
+    choice = request.engine
+    if choice.engine not in ENGINES:
+        raise BadRequest(f"engine is {choice.engine!r}; give one of {', '.join(ENGINES)}")
+    configured = choice.spark is not None or choice.master is not None or bool(choice.conf)
+    if choice.engine == "local":
+        if configured:
+            raise BadRequest(
+                "a Spark session, master or setting was given for a load on the local engine; "
+                "leave it out, or load with engine `spark`"
+            )
+        return LocalEngine(), None
+    given = choice.spark if choice.spark is not None else request.inputs.spark_session()
+    if given is not None and (choice.master is not None or choice.conf):
+        raise BadRequest(
+            "a master or settings of Spark were given beside a session, which has its own; leave "
+            "them out, or the session"
+        )
+    is_asked = choice.engine == "spark" or configured or given is not None
+    reason = None if is_asked else _calls_for_spark(request)
+    if not is_asked and reason is None:
+        return LocalEngine(), None
+    problem = None if given is not None else spark_problem()
+    if problem is not None and choice.engine == "spark":
+        raise BadRequest(f"{problem}; `engine=local` works without")
+    if problem is None:
+        try:
+            engine = _spark_engine(choice, given)
+        except OmniGraphError as failure:
+            if choice.engine == "spark" or given is not None:
+                raise
+            problem = failure.message.partition("\n")[0]
+        else:
+            return engine, None if reason is None else f"this load ran on Spark: {reason}"
+    return LocalEngine(), f"this load ran on the local engine: {problem}"
+
+
+def _calls_for_spark(request: LoadRequest) -> str | None:
+    """What speaks for Spark, of which the call itself says nothing; None when nothing does."""
+    if settings.SPARK_MASTER.get() is not None:
+        return f"{settings.SPARK_MASTER.variable} is set"
+    size, threshold = request.inputs.size, settings.SPARK_THRESHOLD_MB.get()
+    if size <= threshold * BYTES_PER_MB:
+        return None
+    return (
+        f"the input has {size / BYTES_PER_MB:,.1f} MB, more than the {threshold} of "
+        f"{settings.SPARK_THRESHOLD_MB.variable}"
+    )
+
+
+def _spark_engine(choice: EngineChoice, given: SparkSession | None) -> Engine:
+    from omnigraph.pipeline.spark.spark_engine import SparkEngine
+    from omnigraph.runner.session import spark_session, usable_session
+
+    if given is not None:
+        return SparkEngine(usable_session(given))
+    return SparkEngine(spark_session(choice.master, choice.conf))
