@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import loops
+from omnigraph.read.kernels import dispatch
 
 
 @dataclass(frozen=True)
@@ -58,4 +58,4 @@ def only(world, patch):
     if world == "numba":
         pytest.importorskip("numba")
     for cost in ("IMPORT_COST", "LOOP_COST", "CALL_COST"):
-        patch.setattr(loops, cost, 0 if world == "numba" else float("inf"))
+        patch.setattr(dispatch, cost, 0 if world == "numba" else float("inf"))

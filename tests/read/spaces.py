@@ -13,7 +13,7 @@ from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, to_arrow
 
 if TYPE_CHECKING:
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
 
 
 class ArrowSpace:

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import loops, loops_numpy
+from omnigraph.read.kernels import dispatch, frontier_numpy
+from omnigraph.read.kernels import frontier as dispatched
 from tests.read.adjacency import adjacency, codes, edges, only
 
 
 @pytest.fixture(scope="module", params=["numpy", "numba"])
-def loops(request):
+def frontier(request):
     with pytest.MonkeyPatch.context() as patch:
         only(request.param, patch)
-        yield loops
+        yield dispatched
 
 
 few = settings(deadline=None, max_examples=40)
@@ -40,12 +41,12 @@ def same(actual, expected, dtype):
 
 @few
 @given(edges(), st.data())
-def test_pull_sums_over_targets_and_wraps(loops, drawn, data):
+def test_pull_sums_over_targets_and_wraps(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, int64, np.int64)
     expected = [wrapped(sum(x[w].item() for w in csr.row(v))) for v in range(rows)]
-    same(loops.pull(csr, x), expected, np.int64)
+    same(frontier.pull(csr, x), expected, np.int64)
 
 
 @few
@@ -54,53 +55,53 @@ def test_pull_as_a_product_of_matrix_and_vector_wraps_alike(drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, int64, np.int64)
-    expected = loops_numpy.pull(csr, x)
+    expected = frontier_numpy.pull(csr, x)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops_numpy, "_SPARSE", 1)
-        same(loops_numpy.pull(csr, x), expected.tolist(), np.int64)
+        patch.setattr(frontier_numpy, "_SPARSE", 1)
+        same(frontier_numpy.pull(csr, x), expected.tolist(), np.int64)
 
 
 @few
 @given(edges(), st.data())
-def test_pull_sums_floats(loops, drawn, data):
+def test_pull_sums_floats(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     # Quarters add up exactly, whatever the order.
     x = values(data, columns, st.integers(-1000, 1000).map(lambda n: n / 4), np.float64)
-    same(loops.pull(csr, x), [sum(x[csr.row(v)].tolist()) for v in range(rows)], np.float64)
+    same(frontier.pull(csr, x), [sum(x[csr.row(v)].tolist()) for v in range(rows)], np.float64)
 
 
-def test_pull_keeps_nan_and_infinity_in_their_rows(loops):
+def test_pull_keeps_nan_and_infinity_in_their_rows(frontier):
     csr = adjacency([(0, 0), (1, 1), (3, 2)], 4, 3)
-    sums = loops.pull(csr, np.array([np.nan, np.inf, 1.5]))
+    sums = frontier.pull(csr, np.array([np.nan, np.inf, 1.5]))
     assert np.isnan(sums[0])
     assert sums[1:].tolist() == [np.inf, 0.0, 1.5]
 
 
 @few
 @given(edges(), st.data())
-def test_pull_any(loops, drawn, data):
+def test_pull_any(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     mask = values(data, columns, st.booleans(), np.bool_)
     expected = [any(mask[w] for w in csr.row(v)) for v in range(rows)]
-    same(loops.pull_any(csr, mask), expected, np.bool_)
+    same(frontier.pull_any(csr, mask), expected, np.bool_)
 
 
 @few
 @given(edges(), st.data())
-def test_pull_min_and_max_pass_over_none(loops, drawn, data):
+def test_pull_min_and_max_pass_over_none(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, st.integers(-1, 2**31 - 1), np.int32)
     present = [[x[w].item() for w in csr.row(v) if x[w] >= 0] for v in range(rows)]
-    same(loops.pull_min(csr, x), [min(found, default=-1) for found in present], np.int32)
-    same(loops.pull_max(csr, x), [max(found, default=-1) for found in present], np.int32)
+    same(frontier.pull_min(csr, x), [min(found, default=-1) for found in present], np.int32)
+    same(frontier.pull_max(csr, x), [max(found, default=-1) for found in present], np.int32)
 
 
 @few
 @given(edges(), st.data())
-def test_push_sums_by_distinct_target(loops, drawn, data):
+def test_push_sums_by_distinct_target(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     chosen = data.draw(codes(rows))
@@ -109,15 +110,15 @@ def test_push_sums_by_distinct_target(loops, drawn, data):
     for v, number in zip(chosen, x.tolist(), strict=True):
         for w in csr.row(v):
             sums[w] += number
-    targets, summed = loops.push(csr, chosen, x)
+    targets, summed = frontier.push(csr, chosen, x)
     same(targets, sorted(sums), np.int32)
     same(summed, [wrapped(sums[w]) for w in sorted(sums)], np.int64)
-    same(loops.push_any(csr, chosen), sorted(sums), np.int32)
+    same(frontier.push_any(csr, chosen), sorted(sums), np.int32)
 
 
 @few
 @given(edges(), st.data())
-def test_push_sums_floats(loops, drawn, data):
+def test_push_sums_floats(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     chosen = data.draw(codes(rows))
@@ -126,35 +127,35 @@ def test_push_sums_floats(loops, drawn, data):
     for v, number in zip(chosen, x.tolist(), strict=True):
         for w in csr.row(v):
             sums[w] += number
-    targets, summed = loops.push(csr, chosen, x)
+    targets, summed = frontier.push(csr, chosen, x)
     same(targets, sorted(sums), np.int32)
     same(summed, [float(sums[w]) for w in sorted(sums)], np.float64)
 
 
 @pytest.mark.parametrize("wide", [10, 100_000])
-def test_push_among_few_and_among_many_possible_targets(loops, wide):
+def test_push_among_few_and_among_many_possible_targets(frontier, wide):
     csr = adjacency([(0, 9), (0, 3), (1, 3), (2, 5)], 3, wide)
-    targets, sums = loops.push(csr, np.array([1, 0], np.int32), np.array([10, 1]))
+    targets, sums = frontier.push(csr, np.array([1, 0], np.int32), np.array([10, 1]))
     same(targets, [3, 9], np.int32)
     same(sums, [11, 1], np.int64)
-    same(loops.push_any(csr, np.array([1, 0], np.int32)), [3, 9], np.int32)
+    same(frontier.push_any(csr, np.array([1, 0], np.int32)), [3, 9], np.int32)
 
 
 @few
 @given(edges(), st.data())
-def test_expand(loops, drawn, data):
+def test_expand(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     chosen = data.draw(codes(rows))
     expected = [(i, w) for i, v in enumerate(chosen) for w in csr.row(v)]
-    index, targets = loops.expand(csr, chosen)
+    index, targets = frontier.expand(csr, chosen)
     same(index, [i for i, _ in expected], np.int64)
     same(targets, [w for _, w in expected], np.int32)
 
 
 @few
 @given(edges(), st.data())
-def test_expand_multi_gives_every_stored_edge(loops, drawn, data):
+def test_expand_multi_gives_every_stored_edge(frontier, drawn, data):
     rows, columns, pairs = drawn
     multi = adjacency(pairs, rows, columns, distinct=False)
     chosen = data.draw(codes(rows))
@@ -164,26 +165,28 @@ def test_expand_multi_gives_every_stored_edge(loops, drawn, data):
         for place in range(len(pairs))
         if pairs[place][0] == v
     )
-    index, targets, positions = loops.expand_multi(multi, chosen)
+    index, targets, positions = frontier.expand_multi(multi, chosen)
     assert (index.dtype, targets.dtype, positions.dtype) == (np.int64, np.int32, np.int32)
     assert list(zip(index, targets, positions, strict=True)) == expected
 
 
 @few
 @given(edges(), st.data())
-def test_contains(loops, drawn, data):
+def test_contains(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     if not rows or not columns:
         return
     a = data.draw(codes(rows))
     b = values(data, len(a), st.integers(0, columns - 1), np.int32)
-    same(loops.contains(csr, a, b), [y in csr.row(x) for x, y in zip(a, b, strict=True)], np.bool_)
+    same(
+        frontier.contains(csr, a, b), [y in csr.row(x) for x, y in zip(a, b, strict=True)], np.bool_
+    )
 
 
 @few
 @given(edges(), edges(), st.data())
-def test_common_targets(loops, one, other, data):
+def test_common_targets(frontier, one, other, data):
     width = max(one[1], other[1])
     left = adjacency(one[2], one[0], width)
     right = adjacency(other[2], other[0], width)
@@ -203,8 +206,8 @@ def test_common_targets(loops, one, other, data):
     ]  # fmt: skip
     worth = [1] * width if weights is None else weights.tolist()
     expected = [wrapped(sum(worth[w] for w in found)) for found in shared]
-    same(loops.common_count(left, a, right, b, weights, mask), expected, np.int64)
-    index, targets = loops.common_expand(left, a, right, b, mask)
+    same(frontier.common_count(left, a, right, b, weights, mask), expected, np.int64)
+    index, targets = frontier.common_expand(left, a, right, b, mask)
     same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
     same(targets, [w for found in shared for w in found], np.int32)
 
@@ -216,29 +219,29 @@ def uneven(rng, rows, columns, count):
     return adjacency(list(zip(a, b, strict=True)), rows, columns)
 
 
-def test_common_targets_of_rows_of_very_different_lengths(loops, monkeypatch):
-    monkeypatch.setattr(loops_numpy, "CHUNK", 100)
+def test_common_targets_of_rows_of_very_different_lengths(frontier, monkeypatch):
+    monkeypatch.setattr(frontier_numpy, "CHUNK", 100)
     rng = np.random.default_rng(5)
     left, right = uneven(rng, 50, 300, 3000), uneven(rng, 40, 300, 500)
     a = rng.integers(0, 50, 700).astype(np.int32)
     b = rng.integers(0, 40, 700).astype(np.int32)
     shared = [sorted(set(left.row(x)) & set(right.row(y))) for x, y in zip(a, b, strict=True)]
     assert max(map(len, shared)) > 20
-    same(loops.common_count(left, a, right, b), list(map(len, shared)), np.int64)
-    index, targets = loops.common_expand(left, a, right, b)
+    same(frontier.common_count(left, a, right, b), list(map(len, shared)), np.int64)
+    index, targets = frontier.common_expand(left, a, right, b)
     same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
     same(targets, [w for found in shared for w in found], np.int32)
 
 
-def test_arrays_may_be_read_only(loops):
+def test_arrays_may_be_read_only(frontier):
     csr = adjacency([(0, 1), (1, 1)], 2, 2)
     x, rows = np.array([1, 2]), np.array([0, 1], np.int32)
     for array in (csr.indptr, csr.indices, csr.positions, x, rows):
         array.setflags(write=False)
-    same(loops.pull(csr, x), [2, 2], np.int64)
-    same(loops.push(csr, rows, x)[1], [3], np.int64)
-    same(loops.expand(csr, rows)[1], [1, 1], np.int32)
-    same(loops.common_count(csr, rows, csr, rows), [1, 1], np.int64)
+    same(frontier.pull(csr, x), [2, 2], np.int64)
+    same(frontier.push(csr, rows, x)[1], [3], np.int64)
+    same(frontier.expand(csr, rows)[1], [1, 1], np.int32)
+    same(frontier.common_count(csr, rows, csr, rows), [1, 1], np.int64)
 
 
 def random_adjacency(rng, rows, columns, count):
@@ -248,7 +251,7 @@ def random_adjacency(rng, rows, columns, count):
 
 def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
-    from omnigraph.read.kernels import loops_numba
+    from omnigraph.read.kernels import frontier_numba
 
     monkeypatch.setattr(compiled, "PIECE", 50)
     monkeypatch.setattr(compiled, "_threads", lambda: 3)
@@ -257,19 +260,19 @@ def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     x = rng.integers(-(2**62), 2**62, 60)
     a, b = rng.integers(0, 60, (2, 400)).astype(np.int32)
 
-    def answers(loops):
+    def answers(frontier):
         return [
-            loops.pull(csr, x),
-            *loops.push(csr, a, x[a]),
-            *loops.expand(csr, a),
-            loops.contains(csr, a, b),
-            loops.common_count(csr, a, csr, b, x, x > 0),
-            *loops.common_expand(csr, a, csr, b),
+            frontier.pull(csr, x),
+            *frontier.push(csr, a, x[a]),
+            *frontier.expand(csr, a),
+            frontier.contains(csr, a, b),
+            frontier.common_count(csr, a, csr, b, x, x > 0),
+            *frontier.common_expand(csr, a, csr, b),
         ]
 
-    expected = answers(loops_numpy)
+    expected = answers(frontier_numpy)
     with ThreadPoolExecutor(6) as pool:
-        for answer in pool.map(answers, [loops_numba] * 20):
+        for answer in pool.map(answers, [frontier_numba] * 20):
             for actual, wanted in zip(answer, expected, strict=True):
                 np.testing.assert_array_equal(actual, wanted)
 
@@ -278,16 +281,16 @@ SCRIPT = """
 import sys
 import numpy as np
 {before}
-from omnigraph.read import hops, loops
+from omnigraph.read.kernels import hops, frontier
 from tests.read.adjacency import adjacency
 csr = adjacency([(0, 1), (1, 2), (2, 0)], 3, 3)
 rows = np.arange(3, dtype=np.int32)
 for _ in range({times}):
-    assert loops.pull(csr, np.array([1, 2, 4])).tolist() == [2, 4, 1]
+    assert frontier.pull(csr, np.array([1, 2, 4])).tolist() == [2, 4, 1]
     assert hops.reach_count(csr, rows, 1, 2).tolist() == [2, 2, 2]
 print("numba.core" in sys.modules)
 """
-EAGER = "from omnigraph.read import kernels as k; k.IMPORT_COST = k.LOOP_COST = k.CALL_COST = 0"
+EAGER = "from omnigraph.read.kernels import dispatch as k; k.IMPORT_COST = k.LOOP_COST = k.CALL_COST = 0"
 
 
 @pytest.mark.parametrize(
@@ -312,19 +315,19 @@ def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, mo
 
 def test_work_adds_up_until_it_pays_for_the_import(monkeypatch):
     pytest.importorskip("numba")
-    monkeypatch.setattr(loops.Twins, "total", 0.0)
-    monkeypatch.setattr(loops, "IMPORT_COST", 1000)
-    monkeypatch.setattr(loops, "LOOP_COST", 100)
-    monkeypatch.setattr(loops, "CALL_COST", 10)
-    from omnigraph.read.kernels import loops_numba
+    monkeypatch.setattr(dispatch.Dispatch, "total", 0.0)
+    monkeypatch.setattr(dispatch, "IMPORT_COST", 1000)
+    monkeypatch.setattr(dispatch, "LOOP_COST", 100)
+    monkeypatch.setattr(dispatch, "CALL_COST", 10)
+    from omnigraph.read.kernels import frontier_numba
 
-    twins = loops.Twins("omnigraph.read.kernels.loops_numba")
-    calls = [twins.choose(loops_numpy.pull, 250) for _ in range(5)]
-    assert calls == [loops_numpy.pull] * 3 + [loops_numba.pull] * 2
+    choice = dispatch.Dispatch("omnigraph.read.kernels.frontier_numba")
+    calls = [choice.choose(frontier_numpy.pull, 250) for _ in range(5)]
+    assert calls == [frontier_numpy.pull] * 3 + [frontier_numba.pull] * 2
     # Imported now, another loop has only itself to pay for; a tiny call never does.
-    assert twins.choose(loops_numpy.push, 50) is loops_numpy.push
-    assert twins.choose(loops_numpy.push, 50) is loops_numba.push
-    assert twins.choose(loops_numpy.push, 5) is loops_numpy.push
+    assert choice.choose(frontier_numpy.push, 50) is frontier_numpy.push
+    assert choice.choose(frontier_numpy.push, 50) is frontier_numba.push
+    assert choice.choose(frontier_numpy.push, 5) is frontier_numpy.push
 
 
 def test_a_loop_that_cannot_be_kept_on_disk_is_compiled_all_the_same():

@@ -360,7 +360,7 @@ def test_own_directories_end_with_the_process(graph, tmp_path):
         "with omnigraph.open(sys.argv[1], mode='r') as graph:\n"
         "    text = 'query q() { match { $a: Doc } return { $a }"
         ' order { bm25($a.body, "run") } }\'\n'
-        "    print(len(graph.query(terms).rows))\n"
+        "    print(len(graph.query(text).rows))\n"
     )
     (tmp_path / "file").write_text("")
     (tmp_path / "here").mkdir()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read.kernels import csr
+from omnigraph.read.kernels import csr as csr_module
 from omnigraph.read.view import edges
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.view import Reader
@@ -113,7 +113,7 @@ EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=30)
 
 @pytest.mark.parametrize("key_bits", [64, 0])
 def test_adjacency_of_any_edges(key_bits, monkeypatch):
-    monkeypatch.setattr(csr, "_KEY_BITS", key_bits)
+    monkeypatch.setattr(csr_module, "_KEY_BITS", key_bits)
     settings(deadline=None)(given(EDGES)(check_adjacency))()
 
 

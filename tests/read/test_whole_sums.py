@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import compile_query
-from omnigraph.read.kernels import loops
+from omnigraph.read.kernels import dispatch
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge
 from tests.stored import read_back
@@ -63,7 +63,7 @@ def way(request, monkeypatch):
     if request.param == "numba":
         pytest.importorskip("numba", reason="Numba is not installed")
         for name in ("IMPORT_COST", "LOOP_COST", "CALL_COST"):
-            monkeypatch.setattr(loops, name, -1)
+            monkeypatch.setattr(dispatch, name, -1)
     return request.param
 
 

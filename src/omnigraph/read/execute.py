@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.embeddings.provider import Embedder
-    from omnigraph.read.match.bindings import Bindings, Codes, Space
+    from omnigraph.read.kernels.arrays import Codes
+    from omnigraph.read.match.bindings import Bindings
+    from omnigraph.read.values.space import Space
     from omnigraph.read.view.view import View
 
 _FIRST_BATCH = 1024

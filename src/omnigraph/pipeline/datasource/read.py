@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.values.column import Column
 
 _TEXT = PropType(Scalar.STRING)

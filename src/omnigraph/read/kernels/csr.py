@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from omnigraph.read.match.bindings import Codes, Counts
+    from omnigraph.read.kernels.arrays import Codes, Counts
 
     Keys = npt.NDArray[np.uint64]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omnigraph.read.kernels import hops_numpy, loops
+from omnigraph.read.kernels import hops_numpy
+from omnigraph.read.kernels.dispatch import Dispatch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from omnigraph.read.kernels.loops import Adjacency
-    from omnigraph.read.match.bindings import Codes, Counts, Mask
+    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 
     Index = npt.NDArray[np.int64]
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 _SAMPLE = 4096
 
-_twins = loops.Twins("omnigraph.read.kernels.hops_numba")
+_dispatch = Dispatch("omnigraph.read.kernels.hops_numba")
 
 
 def reach(
@@ -51,7 +51,7 @@ def reach(
     done = 0
     while done < len(starts):
         some = starts[done:]
-        search = _twins.choose(hops_numpy.emitted, _cost(csr, some, most))
+        search = _dispatch.choose(hops_numpy.emitted, _cost(csr, some, most))
         counts, nodes = search(csr, some, min, most, loops, inverse, CHUNK)
         yield np.repeat(np.arange(done, done + len(counts)), counts), nodes
         done += len(counts)
@@ -71,7 +71,7 @@ def reach_count(
     if min > most:
         return np.zeros(len(starts), np.int64)
     loops = _loops(csr) if loops is None else loops
-    search = _twins.choose(hops_numpy.counted, _cost(csr, starts, most))
+    search = _dispatch.choose(hops_numpy.counted, _cost(csr, starts, most))
     return search(csr, starts, min, most, loops, inverse, weights)
 
 

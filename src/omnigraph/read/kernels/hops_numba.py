@@ -11,8 +11,7 @@ from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from omnigraph.read.kernels.loops import Adjacency
-    from omnigraph.read.match.bindings import Codes, Counts, Mask
+    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 
     Index = npt.NDArray[np.int64]
     Targets = npt.NDArray[np.uint32]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from omnigraph.read.kernels import frontier
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from omnigraph.read.kernels.loops import Adjacency
-    from omnigraph.read.match.bindings import Codes, Counts, Mask
+    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 
     Index = npt.NDArray[np.int64]
 
@@ -42,7 +43,7 @@ def emitted(
             looped = loops[starts[search] if inverse else node]
             marked[keys[looped]] = True
         if distance < most:
-            place, targets = loops.expand(csr, node)
+            place, targets = frontier.expand(csr, node)
             following = search[place] * size + targets
             following = np.unique(following[~visited[following]])
             search, node = _split(following, size)

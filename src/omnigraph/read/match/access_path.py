@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph import settings
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
-from omnigraph.read.match.match_data import World, key_of
+from omnigraph.read.match.match_data import World
 from omnigraph.read.match.neighbourhood import TooWide, fetch
-from omnigraph.read.match.pattern import Pattern, pattern_of
+from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
 
 if TYPE_CHECKING:
     from omnigraph.read.view.view import View

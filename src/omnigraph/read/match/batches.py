@@ -12,7 +12,7 @@ from omnigraph.read.match.candidates import Support, Totals
 if TYPE_CHECKING:
     import numpy as np
 
-    from omnigraph.read.match.bindings import Codes, Counts
+    from omnigraph.read.kernels.arrays import Codes, Counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from omnigraph.read.output.grouping import too_many
+from omnigraph.read.values.numbers import too_many
 
 if TYPE_CHECKING:
-    from omnigraph.read.match.bindings import Codes, Counts, Floats, Mask, Sums
+    from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask, Sums
     from omnigraph.read.values.column import Column
 
     Aligned = TypeVar("Aligned", Codes, Counts, Floats)

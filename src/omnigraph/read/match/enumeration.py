@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.query import ir
-from omnigraph.read.kernels import loops
+from omnigraph.read.kernels import frontier
 from omnigraph.read.match.batches import Batch
 from omnigraph.read.match.candidates import Support, positions, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
@@ -22,8 +22,9 @@ from omnigraph.read.values.predicates import Rows, holds
 if TYPE_CHECKING:
     import numpy as np
 
-    from omnigraph.read.match.bindings import Codes, Counts, Mask, Space
+    from omnigraph.read.kernels.arrays import Codes, Counts, Mask
     from omnigraph.read.match.match_data import World
+    from omnigraph.read.values.space import Space
 
 MAX_ROWS = 1 << 21
 
@@ -245,7 +246,7 @@ class Enumeration:
 
             sizes = np.minimum(first.degrees[a], second.degrees[b])
             for part in pieces(sizes, limit):
-                index, targets = loops.common_expand(first, a[part], second, b[part])
+                index, targets = frontier.common_expand(first, a[part], second, b[part])
                 keep, where = self._living(name, targets)
                 if keep is not None:
                     index, targets = index[keep], targets[keep]
@@ -265,7 +266,7 @@ class Enumeration:
             a, b = rows.codes[left], rows.codes[right]
 
             def count(weights: Counts | None) -> Counts:
-                return loops.common_count(first, a, second, b, weights)
+                return frontier.common_count(first, a, second, b, weights)
 
             refuse_wrap(support, lambda part: count(support.spread_out(part)))
             weights = None if support.is_full else support.spread_out(support.multiplicities())

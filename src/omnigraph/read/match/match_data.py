@@ -6,26 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.match.candidates import Support
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
+from omnigraph.read.match.pattern import Traversal, key_of
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.values.predicates import Rows, holds, mask_of
 from omnigraph.read.view.view import View
-from omnigraph.types import Scalar, key_text
 
 if TYPE_CHECKING:
-    from omnigraph.read.match.bindings import Codes, Space
+    from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.match.neighbourhood import Neighbourhood
-    from omnigraph.read.match.pattern import Traversal
+    from omnigraph.read.values.space import Space
     from omnigraph.read.view.nodes import NodeSpace
     from omnigraph.read.view.topology import Topology
 
 # Below this part of all codes, tests look at the listed codes only.
 FEW = 16
-
-_KEYS = (Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE)
 
 
 class World:
@@ -100,24 +97,3 @@ class World:
 def _rows_of(test: ir.Compare, space: Space, codes: Codes, params: Mapping[str, Any]) -> Rows:
     names = [one.var for one in (test.left, test.right) if isinstance(one, ir.PropertyOf)]
     return Rows(dict.fromkeys(names, space), dict.fromkeys(names, codes), params, len(codes))
-
-
-def key_of(node: NodeType, test: ir.Predicate, params: Mapping[str, Any]) -> str | None:
-    """The id a test asks for: equality of the whole key with a value of the key's own type."""
-    if not isinstance(test, ir.Compare) or test.op != "=" or node.key is None:
-        return None
-    left, right = test.left, test.right
-    if isinstance(right, ir.PropertyOf):
-        left, right = right, left
-    if not isinstance(left, ir.PropertyOf) or (left.property,) != node.key:
-        return None
-    if isinstance(right, ir.Const):
-        value = right.value
-    elif isinstance(right, ir.ParamRef):
-        value = params[right.name]
-    else:
-        return None
-    kind = left.type
-    if kind.scalar not in _KEYS or value is None or isinstance(value, float | bool):
-        return None
-    return key_text(kind, value)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.read.match.match_data import key_of
-from omnigraph.read.match.pattern import Pattern, Traversal
+from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
@@ -27,7 +26,7 @@ from omnigraph.storage.tables import Condition, Coverage, IndexKind, coverage, f
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.view.view import View
 
 MAX_FRONTIER = 1024

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.types import Scalar, key_text
 
 FLIPPED = {
     ir.Direction.OUT: ir.Direction.IN,
     ir.Direction.IN: ir.Direction.OUT,
     ir.Direction.BOTH: ir.Direction.BOTH,
 }
+_KEYS = (Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +234,24 @@ def operand_variables(operand: ir.Output) -> Iterator[str]:
             yield operand.var
         case ir.Aggregate():
             yield from operand_variables(operand.arg)
+
+
+def key_of(node: NodeType, test: ir.Predicate, params: Mapping[str, Any]) -> str | None:
+    """The id a test asks for: equality of the whole key with a value of the key's own type."""
+    if not isinstance(test, ir.Compare) or test.op != "=" or node.key is None:
+        return None
+    left, right = test.left, test.right
+    if isinstance(right, ir.PropertyOf):
+        left, right = right, left
+    if not isinstance(left, ir.PropertyOf) or (left.property,) != node.key:
+        return None
+    if isinstance(right, ir.Const):
+        value = right.value
+    elif isinstance(right, ir.ParamRef):
+        value = params[right.name]
+    else:
+        return None
+    kind = left.type
+    if kind.scalar not in _KEYS or value is None or isinstance(value, float | bool):
+        return None
+    return key_text(kind, value)

@@ -20,14 +20,14 @@ from omnigraph.read.match.enumeration import Enumeration
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
 from omnigraph.read.match.links.value_link import joins_by_value, value_link
-from omnigraph.read.match.match_data import FEW, key_of
-from omnigraph.read.match.pattern import Negation, Pattern, Traversal, variables_of
+from omnigraph.read.match.match_data import FEW
+from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
 from omnigraph.read.values.predicates import Rows, holds
 
 if TYPE_CHECKING:
-    from omnigraph.read.kernels.loops import Index
-    from omnigraph.read.match.bindings import Codes, Mask, Space
+    from omnigraph.read.kernels.arrays import Codes, Index, Mask
     from omnigraph.read.match.match_data import World
+    from omnigraph.read.values.space import Space
 
 SEED = "#seed"
 

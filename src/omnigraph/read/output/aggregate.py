@@ -15,18 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.match.bindings import Bindings, Carried, joined
-from omnigraph.read.output.grouping import (
-    MAX_COUNT,
-    Lines,
-    Measure,
-    Slot,
-    given,
-    merged,
-    neutral,
-    reduced,
-)
+from omnigraph.read.output.grouping import Lines, Measure, Slot, given, merged, neutral, reduced
 from omnigraph.read.output.selection import best, in_order, nulls_first
-from omnigraph.read.values.numbers import sortable, unsortable
+from omnigraph.read.values.numbers import MAX_COUNT, sortable, unsortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.wide_sums import narrowed, products
 
@@ -34,10 +25,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Counts, Mask, Space
+    from omnigraph.read.kernels.arrays import Codes, Counts, Mask
     from omnigraph.read.output.grouping import Amounts
     from omnigraph.read.output.selection import Integers, Key
     from omnigraph.read.values.column import Column
+    from omnigraph.read.values.space import Space
 
 _FEW_ROWS = 1 << 16
 

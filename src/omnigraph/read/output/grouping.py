@@ -11,20 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.errors import ResourceLimit
 from omnigraph.read.output.selection import permutation
+from omnigraph.read.values.numbers import MAX_COUNT, too_many
 from omnigraph.read.values.wide_sums import settled
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from omnigraph.read.match.bindings import Codes, Counts, Floats
+    from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 
     Amounts = npt.NDArray[Any] | None
     Integers = npt.NDArray[np.integer]
 
-MAX_COUNT = 2**63 - 1
 # Slots beyond the lines there are that may stay empty: clearing them costs less than sorting.
 _EMPTY_SLOTS = 1 << 16
 _EXACT = 2.0**53
@@ -304,13 +303,3 @@ def _mixed(keys: Sequence[Codes], bases: Sequence[tuple[int, int]]) -> Integers:
 def neutral(function: str) -> int:
     """The integer that changes no minimum, or no maximum."""
     return MAX_COUNT if function == "min" else -MAX_COUNT - 1
-
-
-def too_many() -> ResourceLimit:
-    """The refusal of a count that an I64 cannot hold."""
-    return ResourceLimit(
-        f"a count of this query passes {MAX_COUNT}, the largest I64; narrow the match",
-        resource="count",
-        limit=MAX_COUNT,
-        actual=None,
-    )

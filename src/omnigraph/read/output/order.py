@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Counts, Space
+    from omnigraph.read.kernels.arrays import Codes, Counts
     from omnigraph.read.output.selection import Integers, Key
     from omnigraph.read.search.ranking import Ranked
     from omnigraph.read.values.column import Column
+    from omnigraph.read.values.space import Space
 
 MAX_ROWS = 2**32
 # Rows beyond twice the limit that are kept before the worst are dropped.

@@ -11,7 +11,8 @@ from omnigraph.read.values.predicates import is_worth_all
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Floats, Space
+    from omnigraph.read.kernels.arrays import Codes, Floats
+    from omnigraph.read.values.space import Space
 
 # Rows fetched at a time, so that the text of a chunk seldom passes what 32-bit offsets reach.
 _CHUNK = 1 << 22

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from omnigraph.read.match.bindings import Counts, Mask
+    from omnigraph.read.kernels.arrays import Counts, Mask
 
     Integers = npt.NDArray[np.integer]
     At = Counts | slice

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Floats
+    from omnigraph.read.kernels.arrays import Codes, Floats
     from omnigraph.read.view.nodes import NodeSpace
     from omnigraph.read.view.view import View
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Mask
+    from omnigraph.read.kernels.arrays import Mask
     from omnigraph.read.view.nodes import NodeSpace
     from omnigraph.read.view.view import View
 

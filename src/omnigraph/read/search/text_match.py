@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.view.nodes import NodeSpace
     from omnigraph.read.view.view import View
 

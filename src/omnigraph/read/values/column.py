@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Mask
+    from omnigraph.read.kernels.arrays import Codes, Mask
 
 _MAX_TEXT_BYTES = 2**31 - 1
 # A comparison of a few rows takes as long as if it were of so many more.

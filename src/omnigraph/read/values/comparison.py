@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Mask
+    from omnigraph.read.kernels.arrays import Mask
     from omnigraph.read.values.column import Column
 
 # Equality and order of Arrow text are those of its bytes.

@@ -6,13 +6,14 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import ResourceLimit
 from omnigraph.storage.pushdown import ComparisonOp
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from omnigraph.read.match.bindings import Counts, Mask
+    from omnigraph.read.kernels.arrays import Counts, Mask
 
     Numbers = npt.NDArray[Any]
 
@@ -32,6 +33,7 @@ MIRRORED: dict[ComparisonOp, ComparisonOp] = {
     ">": "<",
     ">=": "<=",
 }
+MAX_COUNT = 2**63 - 1
 _WHOLE = 2.0**53
 _LOW_63 = 2**63 - 1
 
@@ -93,3 +95,13 @@ def unsortable(integers: Counts, dtype: np.dtype[Any]) -> Numbers:
     if dtype == np.uint64:
         return integers.view(np.uint64) ^ np.uint64(2**63)
     return integers.astype(dtype)
+
+
+def too_many() -> ResourceLimit:
+    """The refusal of a count that an I64 cannot hold."""
+    return ResourceLimit(
+        f"a count of this query passes {MAX_COUNT}, the largest I64; narrow the match",
+        resource="count",
+        limit=MAX_COUNT,
+        actual=None,
+    )

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Mask, Space
+    from omnigraph.read.kernels.arrays import Codes, Mask
     from omnigraph.read.values.column import Column
+    from omnigraph.read.values.space import Space
 
     Numbers = npt.NDArray[Any]
 

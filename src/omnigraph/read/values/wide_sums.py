@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from omnigraph.read.match.bindings import Counts, Mask
+    from omnigraph.read.kernels.arrays import Counts, Mask
 
 _LOW = 0xFFFFFFFF
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes, Mask
+    from omnigraph.read.kernels.arrays import Codes, Mask
 
 T = TypeVar("T")
 

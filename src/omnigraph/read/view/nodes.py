@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
 
 _DENSE = 8
 _FEW = 256

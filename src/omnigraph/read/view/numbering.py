@@ -11,7 +11,7 @@ from omnigraph.read.view.pinned_table import Identity, Pinned
 from omnigraph.read.view.row_changes import base_of, changes_since
 
 if TYPE_CHECKING:
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
 
 
 class NodesKey(NamedTuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from omnigraph.read.match.bindings import Codes
+    from omnigraph.read.kernels.arrays import Codes
 
 WHOLE_COLUMN_ROWS = 2_000_000
 """Up to so many rows a column is read whole and kept when a few of its values are asked for."""

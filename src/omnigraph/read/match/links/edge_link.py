@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.query import ir
-from omnigraph.read.kernels import loops
+from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.match.candidates import Support, Totals, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
 from omnigraph.read.match.pattern import FLIPPED
 
 if TYPE_CHECKING:
-    from omnigraph.read.kernels.loops import Index
-    from omnigraph.read.match.bindings import Codes, Counts, Mask, Sums
+    from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask, Sums
     from omnigraph.read.match.pattern import Traversal
     from omnigraph.read.view.topology import Topology
 
@@ -67,15 +66,15 @@ class EdgeLink:
         rows = self.rows(origin)
         for part in pieces(rows.degrees[codes], limit):
             if isinstance(rows, MultiCsr):
-                index, targets, edges = loops.expand_multi(rows, codes[part])
+                index, targets, edges = frontier.expand_multi(rows, codes[part])
                 yield Expansion(index + part.start, targets, edges)
             else:
-                index, targets = loops.expand(rows, codes[part])
+                index, targets = frontier.expand(rows, codes[part])
                 yield Expansion(index + part.start, targets)
 
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs are joined."""
-        return loops.contains(self.csr(self.traversal.left), left, right)
+        return frontier.contains(self.csr(self.traversal.left), left, right)
 
     def message(self, parent: str, at: Support, child: Support) -> Message:
         """The child summed over the neighbours of every code of the parent."""
@@ -84,7 +83,7 @@ class EdgeLink:
             degrees = rows.degrees if at.codes is None else rows.degrees[at.codes]
             return Message(None, degrees, {}, len(rows.indices))
         back = self.rows(self.span.other(parent))
-        refuse_wrap(child, lambda part: loops.pull(rows, child.spread_out(part)))
+        refuse_wrap(child, lambda part: frontier.pull(rows, child.spread_out(part)))
         sweep = len(rows.indices)
         push = _cost(_PUSH_COST, back, child, sweep)
         # Where every code of the parent costs more on its own, their degrees need no look.
@@ -107,13 +106,13 @@ class EdgeLink:
         if alive.codes is not None:
             spread = int(back.degrees[alive.codes].sum())
             if _PUSH_COST * spread <= len(rows.indices):
-                return at.among(loops.push_any(back, alive.codes))
+                return at.among(frontier.push_any(back, alive.codes))
         if at.codes is not None:
             wanted = int(rows.degrees[at.codes].sum())
             if _GATHER_COST * wanted < len(rows.indices):
-                index, targets = loops.expand(rows, at.codes)
+                index, targets = frontier.expand(rows, at.codes)
                 return at.only_listed(_present(index[child.mask()[targets]], at.count))
-        return at.only(loops.pull_any(rows, child.mask()))
+        return at.only(frontier.pull_any(rows, child.mask()))
 
 
 def _cost(each: int, rows: Csr | MultiCsr, support: Support, most: int) -> int:
@@ -143,17 +142,17 @@ def _present(index: Index, count: int) -> Mask:
 def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
     """One sweep over all edges, for every code of the parent."""
     chosen = slice(None) if at.codes is None else at.codes
-    weights = loops.pull(rows, child.spread_out(child.multiplicities()))[chosen]
+    weights = frontier.pull(rows, child.spread_out(child.multiplicities()))[chosen]
     totals = {}
     for key, entry in child.totals.items():
-        counts = loops.pull(rows, child.spread_out(entry.counts))[chosen]
+        counts = frontier.pull(rows, child.spread_out(entry.counts))[chosen]
         sums = entry.sums
         if sums is not None:
             spread: Sums = child.spread_out(sums)
-            sums = loops.pull(rows, spread)[chosen]
+            sums = frontier.pull(rows, spread)[chosen]
         best = entry.best
         if best is not None:
-            pull = loops.pull_min if entry.want == "min" else loops.pull_max
+            pull = frontier.pull_min if entry.want == "min" else frontier.pull_max
             best = pull(rows, child.spread_out(best, -1))[chosen]
         totals[key] = Totals(counts, entry.column, sums, best, entry.want)
     return Message(None, weights, totals)
@@ -161,7 +160,7 @@ def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
 
 def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Support) -> Message:
     """Only the edges of the listed codes of the parent."""
-    index, targets = loops.expand(rows, codes)
+    index, targets = frontier.expand(rows, codes)
     return summed(index, targets, len(codes), child, None)
 
 
@@ -169,14 +168,14 @@ def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Support) -> Messa
     """Only the edges of the listed codes of the child."""
     assert child.codes is not None
     if any(entry.best is not None for entry in child.totals.values()):
-        targets = loops.push_any(back, child.codes)
+        targets = frontier.push_any(back, child.codes)
         message = _gathered(rows, targets, child)
         return Message(targets, message.weights, message.totals)
-    codes, weights = loops.push(back, child.codes, child.multiplicities())
+    codes, weights = frontier.push(back, child.codes, child.multiplicities())
     totals = {}
     for key, entry in child.totals.items():
-        counts = loops.push(back, child.codes, entry.counts)[1]
-        sums = None if entry.sums is None else loops.push(back, child.codes, entry.sums)[1]
+        counts = frontier.push(back, child.codes, entry.counts)[1]
+        sums = None if entry.sums is None else frontier.push(back, child.codes, entry.sums)[1]
         totals[key] = Totals(counts, entry.column, sums)
     return Message(codes, weights, totals)
 
@@ -187,7 +186,7 @@ def both(one: EdgeLink, two: EdgeLink, parent: str, at: Support, child: Support)
     first, second = one.csr(parent), two.csr(parent)
 
     def count(weights: Counts | None) -> Counts:
-        return loops.common_count(first, listed, second, listed, weights)
+        return frontier.common_count(first, listed, second, listed, weights)
 
     refuse_wrap(child, lambda part: count(child.spread_out(part)))
     counts = count(None if child.is_full else child.spread_out(child.multiplicities()))

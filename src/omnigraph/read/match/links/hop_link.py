@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from omnigraph.read.kernels import hops
+from omnigraph.read.kernels import frontier, hops
 from omnigraph.read.match.candidates import Support, positions, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, Message, Span, added, summed
 from omnigraph.read.match.pattern import FLIPPED
 
 if TYPE_CHECKING:
+    from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
     from omnigraph.read.kernels.csr import Csr
-    from omnigraph.read.kernels.loops import Index
-    from omnigraph.read.match.bindings import Codes, Counts, Mask
     from omnigraph.read.match.pattern import Traversal
     from omnigraph.read.view.topology import Topology
 
@@ -59,7 +58,7 @@ class HopLink:
             return
         csr, loops, inverse = self._search(origin)
         if self.traversal.left_type != self.traversal.right_type:
-            yield loops.expand(csr, codes)
+            yield frontier.expand(csr, codes)
             return
         low, high = self.traversal.min_hops, self.traversal.max_hops
         yield from hops.reach(csr, codes, low, high, loops, inverse)
@@ -110,7 +109,7 @@ class HopLink:
         # Between different types the second step would leave the matrix.
         same_type = self.traversal.left_type == self.traversal.right_type
         if not same_type and weights is not None:
-            return loops.pull(csr, weights)[at.listed()]
+            return frontier.pull(csr, weights)[at.listed()]
         low, high = self.traversal.min_hops, self.traversal.max_hops
         return hops.reach_count(csr, at.listed(), low, high, loops, inverse, weights)
 

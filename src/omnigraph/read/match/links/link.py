@@ -17,8 +17,7 @@ from omnigraph.read.match.candidates import Support, Totals, positions
 if TYPE_CHECKING:
     import numpy as np
 
-    from omnigraph.read.kernels.loops import Index
-    from omnigraph.read.match.bindings import Codes, Counts, Mask
+    from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.query import ir
-from omnigraph.read.kernels import loops
+from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.csr import Csr, csr_of
 from omnigraph.read.match.candidates import Support, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
 
 if TYPE_CHECKING:
-    from omnigraph.read.match.bindings import Codes, Mask, Space
+    from omnigraph.read.kernels.arrays import Codes, Mask
     from omnigraph.read.values.column import Column
+    from omnigraph.read.values.space import Space
 
 
 def joins_by_value(join: ir.Compare) -> bool:
@@ -79,7 +80,7 @@ class ValueLink:
         members = self._members_of(self.span.other(origin))
         keys = self._key(origin, codes)
         for part in pieces(members.degrees[keys], limit):
-            index, targets = loops.expand(members, keys[part])
+            index, targets = frontier.expand(members, keys[part])
             yield Expansion(index + part.start, targets)
 
     def contains(self, left: Codes, right: Codes) -> Mask:

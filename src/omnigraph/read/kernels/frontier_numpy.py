@@ -10,8 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from omnigraph.read.kernels.loops import Adjacency, MultiAdjacency
-    from omnigraph.read.match.bindings import Codes, Counts, Floats, Mask
+    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
 
     Index = npt.NDArray[np.int64]
     Summed = TypeVar("Summed", Counts, Floats)

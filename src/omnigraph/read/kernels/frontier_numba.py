@@ -1,4 +1,4 @@
-"""The loops over adjacency compiled by Numba: the same functions as in `kernels_numpy`.
+"""The loops over adjacency compiled by Numba: the same functions as in `frontier_numpy`.
 
 The compiled loops hold no lock, so large ones run in pieces on several threads. Numba's own threads
 are not used: its fallback scheduler ends the process when two threads enter it at once.
@@ -15,8 +15,7 @@ from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from omnigraph.read.kernels.loops import Adjacency, MultiAdjacency
-    from omnigraph.read.match.bindings import Codes, Counts, Floats, Mask
+    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
 
     Index = npt.NDArray[np.int64]
     Targets = npt.NDArray[np.uint32]

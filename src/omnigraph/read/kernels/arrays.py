@@ -1,0 +1,46 @@
+"""The array types of the engine, and the two forms of adjacency that kernels take."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.int32]
+"""Entities by number: ordinals of nodes, or positions of stored edges."""
+Counts = npt.NDArray[np.int64]
+Index = npt.NDArray[np.int64]
+"""Positions in another array."""
+Floats = npt.NDArray[np.float64]
+Sums = npt.NDArray[Any]
+"""Floats, or integers that wrap."""
+Mask = npt.NDArray[np.bool_]
+
+
+class Adjacency(Protocol):
+    """Targets by row: those of row ``v`` are ``indices[indptr[v]:indptr[v + 1]]``, ascending."""
+
+    @property
+    def indptr(self) -> Index:
+        """Where each row begins, and the end of the last."""
+        ...
+
+    @property
+    def indices(self) -> Codes:
+        """The targets."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and how many targets there may be."""
+        ...
+
+
+class MultiAdjacency(Adjacency, Protocol):
+    """Adjacency with an entry for every stored edge, parallel ones included."""
+
+    @property
+    def positions(self) -> Codes:
+        """The position of the edge of each entry in the edge list."""
+        ...

@@ -1,0 +1,55 @@
+"""Choosing between a NumPy function and its compiled twin.
+
+Importing Numba takes most of a second, and loading one compiled function some milliseconds. Both happen
+only after NumPy has worked about as long, so a small question never pays for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from omnigraph import settings
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+# Nanoseconds of work in NumPy: what justifies importing Numba, what loading one more loop, and
+# what a call into compiled code takes anyway.
+IMPORT_COST, LOOP_COST, CALL_COST = 800_000_000, 30_000_000, 50_000
+
+
+class Dispatch:
+    """Which of two loops of the same name to call: NumPy's or the compiled one."""
+
+    # Work of all loops so far. Threads may lose an addition to each other; it is an estimate.
+    total = 0.0
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._spent: dict[str, float] = {}
+
+    def choose(self, loop: Loop, cost: float) -> Loop:
+        """The loop for work that costs NumPy about ``cost`` nanoseconds."""
+        if cost < CALL_COST:
+            return loop
+        name = loop.__name__
+        Dispatch.total += cost
+        self._spent[name] = self._spent.get(name, 0.0) + cost
+        if (
+            Dispatch.total < IMPORT_COST
+            or self._spent[name] < LOOP_COST
+            or not settings.NUMBA.get()
+        ):
+            return loop
+        return cast("Loop", getattr(_imported(self._module), name, loop))
+
+
+@cache
+def _imported(module: str) -> ModuleType | None:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
