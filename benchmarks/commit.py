@@ -145,7 +145,7 @@ def rows_for(table: Table, start: int) -> pa.Table:
 
 def commit_once(graph: Graph, keys: list[str], start: int) -> None:
     """What a writer does: heal, pin, stage, phases A to D."""
-    heal(graph.space)
+    heal(graph.workspace)
     state = graph.manifest.state("main")
     pins = state.head.tables
     changes = tuple(
@@ -153,7 +153,8 @@ def commit_once(graph: Graph, keys: list[str], start: int) -> None:
         for key in keys
     )
     commit(
-        graph.space, Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes)
+        graph.workspace,
+        Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes),
     )
 
 
@@ -163,7 +164,7 @@ class Raw:
     def __init__(self, directory: Path, graph: Graph, keys: list[str]) -> None:
         self.head = graph.manifest.state("main").head
         self.keys = keys
-        schema = open_table(graph.space.pinned(self.head.tables[keys[0]])).schema
+        schema = open_table(graph.workspace.pinned(self.head.tables[keys[0]])).schema
         self.tables = [create_table(TableRef(str(directory / key[5:])), schema) for key in keys]
         state = graph.manifest.state("main")
         rows_now = state.table.read()

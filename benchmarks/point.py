@@ -77,8 +77,8 @@ class Raw:
     def __init__(self, graph: omnigraph.Graph) -> None:
         tables = graph.snapshot().tables
         self.manifest = graph.manifest.state("main").table
-        self.nodes = open_table(graph.space.pinned(tables["node:Person"])).dataset
-        self.edges = open_table(graph.space.pinned(tables["edge:Knows"])).dataset
+        self.nodes = open_table(graph.workspace.pinned(tables["node:Person"])).dataset
+        self.edges = open_table(graph.workspace.pinned(tables["edge:Knows"])).dataset
 
     def probe(self) -> None:
         """Whether somebody published meanwhile."""

@@ -91,7 +91,7 @@ class Raw:
         self._fresh_manifest()
 
     def _copy(self, name: str, graph: omnigraph.Graph, pin: rows.TableState) -> Table:
-        source = open_table(graph.space.pinned(pin))
+        source = open_table(graph.workspace.pinned(pin))
         copy = create_table(TableRef(str(self.directory / name)), source.schema, source.read())
         return commit_staged(stage_create_index(copy, "id", IndexKind.BTREE))
 
@@ -158,7 +158,8 @@ def filled(place: Path, nodes: int, edges: int) -> omnigraph.Graph:
     pins = state.head.tables
     changes = tuple(TableChange(pins[key], tuple(each)) for key, each in steps.items() if each)
     commit(
-        graph.space, Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes)
+        graph.workspace,
+        Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes),
     )
     return graph
 

@@ -28,7 +28,7 @@ def fill(graph: Graph, plain: PlainGraph) -> None:
         if rows:
             changes.append(TableChange(pins[kind.table_key], (_appending(rows),)))
     intent = Intent(new_commit_id(), "load", now_us())
-    commit(graph.space, Write("load", graph.manifest.state("main").pin, intent, tuple(changes)))
+    commit(graph.workspace, Write("load", graph.manifest.state("main").pin, intent, tuple(changes)))
 
 
 def _rows(plain: PlainGraph, nodes: Any, edges: Any) -> Any:
@@ -60,7 +60,7 @@ def read_back(graph: Graph, branch: str = "main") -> PlainGraph:
 
     def rows(kind: NodeType | EdgeType) -> list[dict[str, Any]]:
         pin = tables[kind.table_key]
-        table = open_table(graph.space.pinned(pin))
+        table = open_table(graph.workspace.pinned(pin))
         found = read_plain(table, None)
         assert found.num_rows == pin.row_count
         columns = {name: found.column(name).to_pylist() for name in kind.implicit_columns}

@@ -114,7 +114,7 @@ class OmniGraphSource(DataSource):
             asked = write_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
                 accepted, columns = graph.schema.pinned(), _arrow_schema(schema)
-                plan = plan_write(graph.space, accepted, asked, columns, overwrite=overwrite)
+                plan = plan_write(graph.workspace, accepted, asked, columns, overwrite=overwrite)
             return _Writer(plan)
 
     def _source(self) -> PinnedSource:
@@ -129,7 +129,7 @@ class OmniGraphSource(DataSource):
             with open_graph(asked.graph, mode="r") as graph:
                 snapshot, catalog = resolve(graph, asked.target)
                 entity = find_type(catalog, asked.type)
-                self._pinned = pin_source(graph.space, snapshot, catalog, entity, asked)
+                self._pinned = pin_source(graph.workspace, snapshot, catalog, entity, asked)
         return self._pinned
 
     def __getstate__(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class _Writer(DataSourceArrowWriter):
 
         asked = self._plan.options
         with _plainly(), open_graph(asked.graph) as graph:
-            commit_rows(graph.space, self._plan, _told(messages))
+            commit_rows(graph.workspace, self._plan, _told(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.pipeline.datasource.write import discard_rows

@@ -58,7 +58,7 @@ def appending(pin: TableState, ids: Iterable[str]) -> TableChange:
 
 
 def prepare(
-    space: Workspace,
+    workspace: Workspace,
     rows: dict[str, Iterable[str]],
     *,
     branch: str = "main",
@@ -67,7 +67,7 @@ def prepare(
     relying_on: Iterable[str] = (),
 ) -> Write:
     """A write of these ids into these tables, prepared on the newest snapshot."""
-    state = space.manifest.state(branch)
+    state = workspace.manifest.state(branch)
     pins = state.head.tables
     return Write(
         writer=writer,
@@ -78,16 +78,16 @@ def prepare(
     )
 
 
-def write(space: Workspace, rows: dict[str, Iterable[str]], **options) -> GraphCommit:
+def write(workspace: Workspace, rows: dict[str, Iterable[str]], **options) -> GraphCommit:
     """What every real writer does: heal, prepare, commit."""
-    heal(space)
-    return commit(space, prepare(space, rows, **options))
+    heal(workspace)
+    return commit(workspace, prepare(workspace, rows, **options))
 
 
 def foreign_append(graph: Graph, table_key: str, ids: Iterable[str], branch: str = "main") -> Table:
     """What another program does that knows Lance and not this product."""
     pin = graph.snapshot(branch=branch).tables[table_key]
-    head = open_table(graph.space.ref(pin.location).on(pin.table_branch))
+    head = open_table(graph.workspace.ref(pin.location).on(pin.table_branch))
     return commit_staged(stage_append(head, rows_of(table_key, ids, head.schema)))
 
 
@@ -95,7 +95,7 @@ def contents(graph: Graph, branch: str = "main") -> dict[str, list[str]]:
     """The ids in every table of a branch as a reader sees them."""
     found = {}
     for key, pin in graph.snapshot(branch=branch).tables.items():
-        table = open_table(graph.space.pinned(pin))
+        table = open_table(graph.workspace.pinned(pin))
         assert table.count_rows() == pin.row_count
         found[key] = sorted(table.read(["id"]).column("id").to_pylist())
     return found
@@ -106,6 +106,6 @@ def drifted(graph: Graph, branch: str = "main") -> list[str]:
     return [
         key
         for key, pin in graph.snapshot(branch=branch).tables.items()
-        if not open_table(graph.space.pinned(pin)).is_head()
+        if not open_table(graph.workspace.pinned(pin)).is_head()
         and pin.table_branch == (None if branch == "main" else branch)
     ]

@@ -76,7 +76,9 @@ def test_the_guard_sees_comparisons(text):
     assert not compares_numbers(ast.parse("a.identity == b.identity"))
 
 
-@pytest.mark.parametrize("text", ["ref.on(branch)", "ref.on(branch, 3)", "space.ref(x).on('b')"])
+@pytest.mark.parametrize(
+    "text", ["ref.on(branch)", "ref.on(branch, 3)", "workspace.ref(x).on('b')"]
+)
 def test_the_guard_sees_branches_without_identifiers(text):
     assert names_a_branch(ast.parse(text))
     for fine in ("ref.on(None, 3)", "ref.on(b, 3, i)", "ref.on(b, branch_id=i)", "ref.at(3)"):

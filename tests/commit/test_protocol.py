@@ -39,7 +39,7 @@ def graph(tmp_path):
 
 def test_many_tables_become_visible_together(graph):
     before = graph.snapshot()
-    made = write(graph.space, {key: ["a", "b"] for key in ALL}, actor="ada")
+    made = write(graph.workspace, {key: ["a", "b"] for key in ALL}, actor="ada")
     assert contents(graph) == {key: ["a", "b"] for key in sorted(ALL)}
     assert graph.snapshot().commit == made
     assert made.actor_id == "ada"
@@ -50,10 +50,10 @@ def test_many_tables_become_visible_together(graph):
 
 
 def test_a_write_prepared_on_an_old_state_is_refused(graph):
-    stale = prepare(graph.space, {PERSON: ["a"]}, relying_on=[TEAM])
-    write(graph.space, {TEAM: ["t"]})
+    stale = prepare(graph.workspace, {PERSON: ["a"]}, relying_on=[TEAM])
+    write(graph.workspace, {TEAM: ["t"]})
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        commit(graph.space, stale)
+        commit(graph.workspace, stale)
     assert caught.value.details == {"table_key": TEAM, "expected": 1, "actual": 2}
     assert contents(graph)[PERSON] == []
     assert drifted(graph) == []
@@ -61,20 +61,20 @@ def test_a_write_prepared_on_an_old_state_is_refused(graph):
 
 
 def test_the_first_write_on_a_branch_forks_only_its_tables(graph):
-    write(graph.space, {PERSON: ["a"], TEAM: ["t"]})
+    write(graph.workspace, {PERSON: ["a"], TEAM: ["t"]})
     graph.branches.create("x")
-    write(graph.space, {PERSON: ["b"]}, branch="x")
+    write(graph.workspace, {PERSON: ["b"]}, branch="x")
     tables = graph.snapshot(branch="x").tables
     assert tables[PERSON].table_branch == "x"
     assert tables[TEAM].table_branch is None
     assert contents(graph, "x")[PERSON] == ["a", "b"]
     assert contents(graph)[PERSON] == ["a"]
-    write(graph.space, {PERSON: ["c"]}, branch="x")
-    write(graph.space, {PERSON: ["d"]})
+    write(graph.workspace, {PERSON: ["c"]}, branch="x")
+    write(graph.workspace, {PERSON: ["d"]})
     assert contents(graph, "x")[PERSON] == ["a", "b", "c"]
     assert contents(graph)[PERSON] == ["a", "d"]
     graph.branches.create("y", from_="x")
-    write(graph.space, {PERSON: ["e"]}, branch="y")
+    write(graph.workspace, {PERSON: ["e"]}, branch="y")
     assert contents(graph, "y")[PERSON] == ["a", "b", "c", "e"]
     assert contents(graph, "x")[PERSON] == ["a", "b", "c"]
 
@@ -82,46 +82,46 @@ def test_the_first_write_on_a_branch_forks_only_its_tables(graph):
 def test_a_leftover_fork_nobody_claims_is_reclaimed(graph):
     graph.branches.create("x")
     with failpoints.arm("load.after_fork", StorageError("stop")), pytest.raises(StorageError):
-        write(graph.space, {PERSON: ["a"]}, branch="x")
+        write(graph.workspace, {PERSON: ["a"]}, branch="x")
     assert graph.store.list("__recovery") == []
-    write(graph.space, {PERSON: ["b"]}, branch="x")
+    write(graph.workspace, {PERSON: ["b"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["b"]
 
 
 @pytest.mark.parametrize("moment", ["before_phase_a", "before_phase_b", "before_table_commit"])
 def test_a_failure_before_any_table_moved_leaves_nothing(graph, moment):
     with failpoints.arm(f"load.{moment}"), pytest.raises(StorageError, match="failpoint"):
-        write(graph.space, {key: ["a"] for key in ALL})
+        write(graph.workspace, {key: ["a"] for key in ALL})
     assert graph.store.list("__recovery") == []
     assert drifted(graph) == []
-    write(graph.space, {PERSON: ["b"]})
+    write(graph.workspace, {PERSON: ["b"]})
     assert contents(graph) == {PERSON: ["b"], TEAM: [], MEMBER_OF: []}
-    assert read_audit(graph.space) == []
+    assert read_audit(graph.workspace) == []
 
 
 def test_a_phase_a_that_cannot_write_leaves_nothing(graph):
     with failpoints.arm("recovery.sidecar_write"), pytest.raises(StorageError):
-        write(graph.space, {PERSON: ["a"]})
+        write(graph.workspace, {PERSON: ["a"]})
     assert drifted(graph) == []
-    write(graph.space, {PERSON: ["b"]})
+    write(graph.workspace, {PERSON: ["b"]})
     assert contents(graph)[PERSON] == ["b"]
 
 
 def test_a_failure_after_every_table_moved_is_finished_by_the_next_write(graph):
-    wanted = prepare(graph.space, {PERSON: ["a"], TEAM: ["t"]}, actor="ada")
+    wanted = prepare(graph.workspace, {PERSON: ["a"], TEAM: ["t"]}, actor="ada")
     with (
         failpoints.arm("publish.before_write", times=1),
         pytest.raises(RecoveryRequired) as caught,
     ):
-        commit(graph.space, wanted)
+        commit(graph.workspace, wanted)
     assert caught.value.details == {"operation_id": wanted.operation_id}
     assert contents(graph) == {PERSON: [], TEAM: [], MEMBER_OF: []}
-    write(graph.space, {PERSON: ["b"]})
+    write(graph.workspace, {PERSON: ["b"]})
     assert contents(graph) == {PERSON: ["a", "b"], TEAM: ["t"], MEMBER_OF: []}
     recovered = graph.commits.show(wanted.intent.graph_commit_id)
     assert recovered.actor_id == "omnigraph:recovery"
     assert recovered.facts["recovery"]["recovery_for_actor"] == "ada"
-    (audit,) = read_audit(graph.space)
+    (audit,) = read_audit(graph.workspace)
     assert audit.operation_id == wanted.operation_id
     assert audit.recovery_kind == "RolledForward"
     assert audit.graph_commit_id == wanted.intent.graph_commit_id
@@ -133,29 +133,29 @@ def test_a_failure_between_two_tables_waits_for_a_read_write_open(graph):
         failpoints.arm("load.after_table_commit", times=1),
         pytest.raises(RecoveryRequired) as caught,
     ):
-        write(graph.space, {PERSON: ["a"], TEAM: ["t"]})
+        write(graph.workspace, {PERSON: ["a"], TEAM: ["t"]})
     operation_id = caught.value.details["operation_id"]
     with pytest.raises(RecoveryRequired, match="reopen the graph read-write") as blocked:
-        write(graph.space, {PERSON: ["b"]})
+        write(graph.workspace, {PERSON: ["b"]})
     assert blocked.value.details["operation_id"] == operation_id
-    write(graph.space, {MEMBER_OF: ["m"]})
+    write(graph.workspace, {MEMBER_OF: ["m"]})
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: [], TEAM: [], MEMBER_OF: ["m"]}
         assert drifted(reopened) == []
-        (audit,) = read_audit(reopened.space)
+        (audit,) = read_audit(reopened.workspace)
         assert (audit.operation_id, audit.recovery_kind) == (operation_id, "RolledBack")
-        write(reopened.space, {PERSON: ["c"]})
+        write(reopened.workspace, {PERSON: ["c"]})
         assert contents(reopened)[PERSON] == ["c"]
 
 
 def test_a_sidecar_that_cannot_be_deleted_does_not_fail_the_write(graph):
     with failpoints.arm("recovery.sidecar_delete", times=1):
-        made = write(graph.space, {PERSON: ["a"]})
+        made = write(graph.workspace, {PERSON: ["a"]})
     assert len(graph.store.list("__recovery")) == 1
-    write(graph.space, {PERSON: ["b"]})
+    write(graph.workspace, {PERSON: ["b"]})
     assert graph.store.list("__recovery") == []
     assert contents(graph)[PERSON] == ["a", "b"]
-    (audit,) = read_audit(graph.space)
+    (audit,) = read_audit(graph.workspace)
     assert audit.graph_commit_id == made.graph_commit_id
     assert len(graph.commits.list()) == 3
 
@@ -163,7 +163,7 @@ def test_a_sidecar_that_cannot_be_deleted_does_not_fail_the_write(graph):
 def test_recoveries_that_cannot_be_listed_fail_the_write_and_the_open(graph):
     with failpoints.arm("recovery.sidecar_list"):
         with pytest.raises(StorageError):
-            write(graph.space, {PERSON: ["a"]})
+            write(graph.workspace, {PERSON: ["a"]})
         with pytest.raises(StorageError):
             open_graph(graph.uri)
         with open_graph(graph.uri, mode="r") as reader:
@@ -172,23 +172,23 @@ def test_recoveries_that_cannot_be_listed_fail_the_write_and_the_open(graph):
 
 def test_a_foreign_commit_is_neither_published_nor_undone(graph):
     pin = graph.snapshot().tables[PERSON]
-    table = open_table(graph.space.pinned(pin))
+    table = open_table(graph.workspace.pinned(pin))
     foreign = commit_staged(stage_append(table, rows_of(PERSON, ["alien"], table.schema)))
     with pytest.raises(Drift, match="omnigraph repair"):
-        write(graph.space, {PERSON: ["a"]})
+        write(graph.workspace, {PERSON: ["a"]})
     assert contents(graph)[PERSON] == []
     open_graph(graph.uri).close()
     assert open_table(foreign.ref.at(None)).version == foreign.version
-    write(graph.space, {TEAM: ["t"]})
+    write(graph.workspace, {TEAM: ["t"]})
 
 
 def test_drift_with_unlistable_recoveries_names_both_ways(graph):
     pin = graph.snapshot().tables[PERSON]
-    table = open_table(graph.space.pinned(pin))
+    table = open_table(graph.workspace.pinned(pin))
     commit_staged(stage_append(table, rows_of(PERSON, ["alien"], table.schema)))
-    wanted = prepare(graph.space, {PERSON: ["a"]})
+    wanted = prepare(graph.workspace, {PERSON: ["a"]})
     with (
         failpoints.arm("recovery.sidecar_list"),
         pytest.raises(Drift, match=r"failpoint.*reopen.*omnigraph repair"),
     ):
-        commit(graph.space, wanted)
+        commit(graph.workspace, wanted)

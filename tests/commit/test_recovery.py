@@ -64,7 +64,7 @@ def sidecars(graph) -> list[str]:
 
 
 def kinds(graph) -> list[str]:
-    return [audit.recovery_kind for audit in read_audit(graph.space)]
+    return [audit.recovery_kind for audit in read_audit(graph.workspace)]
 
 
 # ------------------------------------------------------------------ expectations
@@ -73,12 +73,12 @@ def kinds(graph) -> list[str]:
 def test_a_finished_write_is_undone_when_what_it_relied_on_has_moved(graph):
     # "Insert an edge" and "delete its endpoint": the second one was validated before the first
     # one's rows can be seen, so the first must not appear after it.
-    edge = prepare(graph.space, {MEMBER_OF: ["m"]}, relying_on=[PERSON])
-    node = prepare(graph.space, {PERSON: ["p"]}, relying_on=[MEMBER_OF])
+    edge = prepare(graph.workspace, {MEMBER_OF: ["m"]}, relying_on=[PERSON])
+    node = prepare(graph.workspace, {PERSON: ["p"]}, relying_on=[MEMBER_OF])
     with dying_at(FINISHED):
-        commit(graph.space, edge)
-    commit(graph.space, node)
-    assert [one.operation_id for one in heal(graph.space).deferred] == [edge.operation_id]
+        commit(graph.workspace, edge)
+    commit(graph.workspace, node)
+    assert [one.operation_id for one in heal(graph.workspace).deferred] == [edge.operation_id]
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: ["p"], TEAM: [], MEMBER_OF: []}
         assert drifted(reopened) == []
@@ -86,10 +86,10 @@ def test_a_finished_write_is_undone_when_what_it_relied_on_has_moved(graph):
 
 
 def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(graph):
-    wanted = replace(prepare(graph.space, {PERSON: ["p"]}), exact_head=True)
+    wanted = replace(prepare(graph.workspace, {PERSON: ["p"]}), exact_head=True)
     with dying_at(FINISHED):
-        commit(graph.space, wanted)
-    commit(graph.space, prepare(graph.space, {TEAM: ["t"]}))
+        commit(graph.workspace, wanted)
+    commit(graph.workspace, prepare(graph.workspace, {TEAM: ["t"]}))
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: [], TEAM: ["t"], MEMBER_OF: []}
         assert drifted(reopened) == []
@@ -100,7 +100,7 @@ def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(
 
 def test_a_foreign_commit_just_before_a_restore_is_not_restored_over(graph):
     with dying_at("load.after_table_commit"):
-        write(graph.space, {PERSON: ["a"], TEAM: ["t"]})
+        write(graph.workspace, {PERSON: ["a"], TEAM: ["t"]})
     arrived = []
 
     def arrive(_: str) -> None:
@@ -109,13 +109,13 @@ def test_a_foreign_commit_just_before_a_restore_is_not_restored_over(graph):
     with failpoints.arm("recovery.before_restore", arrive, times=1):
         open_graph(graph.uri).close()
     pin = graph.snapshot().tables[PERSON]
-    head = open_table(graph.space.ref(pin.location))
+    head = open_table(graph.workspace.ref(pin.location))
     assert [head.version] == arrived
     assert sorted(head.read(["id"]).column("id").to_pylist()) == ["a", "alien"]
     assert contents(graph)[PERSON] == []
     assert kinds(graph) == ["RolledBack"]
     with pytest.raises(Drift, match="omnigraph repair"):
-        write(graph.space, {PERSON: ["b"]})
+        write(graph.workspace, {PERSON: ["b"]})
 
 
 def test_a_foreign_commit_during_a_best_effort_step_is_not_published(graph):
@@ -128,7 +128,7 @@ def test_a_foreign_commit_during_a_best_effort_step_is_not_published(graph):
     steps = (*appending(pin, ["a"]).steps, StagedStep(disturbed, best_effort=True))
     with pytest.raises(RecoveryRequired):
         commit(
-            graph.space,
+            graph.workspace,
             Write("load", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)),
         )
     assert contents(graph)[PERSON] == []
@@ -145,7 +145,7 @@ def test_a_best_effort_step_that_fails_is_left_out(graph):
 
     steps = (*appending(pin, ["a"]).steps, StagedStep(failing, best_effort=True))
     commit(
-        graph.space,
+        graph.workspace,
         Write("load", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)),
     )
     assert contents(graph)[PERSON] == ["a"]
@@ -162,8 +162,8 @@ def test_a_write_that_dies_at_its_best_effort_step_keeps_its_rows(graph, point):
         "load", graph.manifest.state("main").pin, intent(), (TableChange(pin, (data, extra)),)
     )
     with dying_at(point, skip=1):
-        commit(graph.space, wanted)
-    write(graph.space, {TEAM: ["t"]})
+        commit(graph.workspace, wanted)
+    write(graph.workspace, {TEAM: ["t"]})
     landed = ["a", "x"] if point.endswith("after_table_commit") else ["a"]
     assert contents(graph)[PERSON] == landed
     assert graph.snapshot(snapshot=wanted.intent.graph_commit_id).graph_commit_id
@@ -178,7 +178,7 @@ def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
     change = TableChange(pin, (InlineStep("annotate", disturbed),))
     with pytest.raises(RecoveryRequired, match="another program"):
         commit(
-            graph.space,
+            graph.workspace,
             Write("schema_apply", graph.manifest.state("main").pin, intent(), (change,)),
         )
     with open_graph(graph.uri) as reopened:
@@ -217,8 +217,8 @@ def add(*names: str):
 def test_a_schema_apply_that_finished_its_tables_is_rolled_forward(graph):
     wanted = schema_apply(graph, add("height"), add("weight"))
     with dying_at("schema_apply.after_phase_b_before_phase_c"):
-        commit(graph.space, wanted)
-    assert [one.recovery_kind for one in heal(graph.space).recovered] == ["RolledForward"]
+        commit(graph.workspace, wanted)
+    assert [one.recovery_kind for one in heal(graph.workspace).recovered] == ["RolledForward"]
     assert graph.schema.row() == wanted.schema
     assert drifted(graph) == []
 
@@ -226,22 +226,22 @@ def test_a_schema_apply_that_finished_its_tables_is_rolled_forward(graph):
 def test_a_schema_apply_that_stopped_between_two_columns_is_rolled_back(graph):
     before = graph.schema.row()
     with dying_at("schema_apply.after_table_commit"):
-        commit(graph.space, schema_apply(graph, add("height"), add("weight")))
+        commit(graph.workspace, schema_apply(graph, add("height"), add("weight")))
     with open_graph(graph.uri) as reopened:
         assert drifted(reopened) == []
         assert kinds(reopened) == ["RolledBack"]
         assert reopened.schema.row() == before
         pin = reopened.snapshot().tables[PERSON]
-        assert "height" not in open_table(reopened.space.pinned(pin)).schema.names
-        commit(reopened.space, schema_apply(reopened, add("height"), add("weight")))
+        assert "height" not in open_table(reopened.workspace.pinned(pin)).schema.names
+        commit(reopened.workspace, schema_apply(reopened, add("height"), add("weight")))
 
 
 def test_a_foreign_column_is_not_taken_for_the_one_a_schema_apply_was_to_add(graph):
     before = graph.schema.row()
     with dying_at("schema_apply.before_table_commit"):
-        commit(graph.space, schema_apply(graph, add("height", "weight")))
+        commit(graph.workspace, schema_apply(graph, add("height", "weight")))
     pin = graph.snapshot().tables[PERSON]
-    foreign = add("alien")(open_table(graph.space.pinned(pin)))
+    foreign = add("alien")(open_table(graph.workspace.pinned(pin)))
     with open_graph(graph.uri) as reopened:
         assert reopened.schema.row() == before
         assert drifted(reopened) == [PERSON]
@@ -256,37 +256,37 @@ def orphan_fork(graph, branch: str, table_key: str) -> None:
     with dying_at("branch.after_delete"):
         graph.branches.delete(branch)
     location = graph.snapshot().tables[table_key].location
-    assert branch in list_branches(graph.space.ref(location))
+    assert branch in list_branches(graph.workspace.ref(location))
     graph.manifest.forget()
 
 
 def test_an_old_fork_does_not_condemn_a_write_that_died_before_forking(graph):
     graph.branches.create("x")
-    write(graph.space, {PERSON: ["old"]}, branch="x")
+    write(graph.workspace, {PERSON: ["old"]}, branch="x")
     orphan_fork(graph, "x", PERSON)
     for name in "abc":
-        write(graph.space, {PERSON: [name]})
+        write(graph.workspace, {PERSON: [name]})
     graph.branches.create("x")
     with dying_at("load.before_phase_b"):
-        write(graph.space, {PERSON: ["d"]}, branch="x")
+        write(graph.workspace, {PERSON: ["d"]}, branch="x")
     with open_graph(graph.uri) as reopened:
         assert contents(reopened, "x")[PERSON] == ["a", "b", "c"]
-        write(reopened.space, {PERSON: ["e"]}, branch="x")
+        write(reopened.workspace, {PERSON: ["e"]}, branch="x")
         assert contents(reopened, "x")[PERSON] == ["a", "b", "c", "e"]
 
 
 def test_a_leftover_fork_that_another_leftover_was_made_from_is_reclaimed(graph):
     graph.branches.create("x")
-    write(graph.space, {PERSON: ["on x"]}, branch="x")
+    write(graph.workspace, {PERSON: ["on x"]}, branch="x")
     graph.branches.create("y", from_="x")
-    write(graph.space, {PERSON: ["on y"]}, branch="y")
+    write(graph.workspace, {PERSON: ["on y"]}, branch="y")
     orphan_fork(graph, "y", PERSON)
     orphan_fork(graph, "x", PERSON)
     graph.branches.create("x")
-    write(graph.space, {PERSON: ["new"]}, branch="x")
+    write(graph.workspace, {PERSON: ["new"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["new"]
     graph.branches.create("y")
-    write(graph.space, {PERSON: ["new y"]}, branch="y")
+    write(graph.workspace, {PERSON: ["new y"]}, branch="y")
     assert contents(graph, "y")[PERSON] == ["new y"]
 
 
@@ -294,58 +294,59 @@ def test_leftover_forks_of_nested_names_do_not_get_in_each_others_way(graph):
     """Lance keeps `a/b` inside the directory of `a`."""
     for name in ("a", "a/b", "a", "a/b"):
         graph.branches.create(name)
-        write(graph.space, {PERSON: [f"on {name}"]}, branch=name)
+        write(graph.workspace, {PERSON: [f"on {name}"]}, branch=name)
         assert contents(graph, name)[PERSON] == [f"on {name}"]
         orphan_fork(graph, name, PERSON)
     graph.branches.create("a/c")
-    write(graph.space, {PERSON: ["c"]}, branch="a/c")
+    write(graph.workspace, {PERSON: ["c"]}, branch="a/c")
     assert contents(graph, "a/c")[PERSON] == ["c"]
 
 
 def test_a_fork_the_manifest_pins_is_never_reclaimed(graph):
     """A fork without a commit has the version number of its parent: the number alone says little."""
     graph.branches.create("x")
-    stale = prepare(graph.space, {PERSON: ["late"]}, branch="x")
+    stale = prepare(graph.workspace, {PERSON: ["late"]}, branch="x")
     pin = graph.snapshot(branch="x").tables[PERSON]
     nothing = TableChange(pin, (StagedStep(lambda table: None),))
     commit(
-        graph.space, Write("ensure_indices", graph.manifest.state("x").pin, intent(), (nothing,))
+        graph.workspace,
+        Write("ensure_indices", graph.manifest.state("x").pin, intent(), (nothing,)),
     )
     forked = graph.snapshot(branch="x").tables[PERSON]
     assert (forked.table_branch, forked.table_version) == ("x", pin.table_version)
-    identifier = list_branches(graph.space.ref(pin.location))["x"].identifier
+    identifier = list_branches(graph.workspace.ref(pin.location))["x"].identifier
     with pytest.raises(ExpectedVersionMismatch):
-        commit(graph.space, stale)
-    assert list_branches(graph.space.ref(pin.location))["x"].identifier == identifier
+        commit(graph.workspace, stale)
+    assert list_branches(graph.workspace.ref(pin.location))["x"].identifier == identifier
 
 
 def test_a_fork_a_pending_write_made_is_not_reclaimed(graph):
     graph.branches.create("x")
     with dying_at("load.after_fork"):
-        write(graph.space, {PERSON: ["a"]}, branch="x")
+        write(graph.workspace, {PERSON: ["a"]}, branch="x")
     with pytest.raises(RecoveryRequired, match="reopen the graph read-write"):
-        write(graph.space, {PERSON: ["b"]}, branch="x")
-    write(graph.space, {PERSON: ["main goes on"]})
+        write(graph.workspace, {PERSON: ["b"]}, branch="x")
+    write(graph.workspace, {PERSON: ["main goes on"]})
     with open_graph(graph.uri) as reopened:
         location = reopened.snapshot().tables[PERSON].location
-        assert list_branches(reopened.space.ref(location)) == {}
-        write(reopened.space, {PERSON: ["c"]}, branch="x")
+        assert list_branches(reopened.workspace.ref(location)) == {}
+        write(reopened.workspace, {PERSON: ["c"]}, branch="x")
         assert contents(reopened, "x")[PERSON] == ["c"]
 
 
 def test_a_dropped_table_does_not_keep_its_pending_write_from_being_settled(graph):
     with dying_at("load.before_table_commit"):
-        write(graph.space, {TEAM: ["t"], PERSON: ["a"]})
+        write(graph.workspace, {TEAM: ["t"], PERSON: ["a"]})
     team = graph.snapshot().tables[TEAM]
     commit(
-        graph.space,
+        graph.workspace,
         Write("schema_apply", graph.manifest.state("main").pin, intent(), dropped=(team,)),
     )
     with open_graph(graph.uri) as reopened:
         assert sidecars(reopened) == []
         assert kinds(reopened) == ["RolledBack"]
         assert TEAM not in reopened.snapshot().tables
-        write(reopened.space, {PERSON: ["b"]})
+        write(reopened.workspace, {PERSON: ["b"]})
 
 
 # ------------------------------------------------------------------ new tables
@@ -355,7 +356,7 @@ def new_table(graph, location: str = "nodes/fresh", incarnation: int = 9001) -> 
     schema = pa.schema([pa.field("id", pa.string(), nullable=False)])
     return NewDataset(
         TableState("node:Fresh", incarnation, location, 1, None, 0),
-        lambda: create_table(graph.space.ref(location), schema),
+        lambda: create_table(graph.workspace.ref(location), schema),
     )
 
 
@@ -369,20 +370,20 @@ def creating(graph) -> Write:
 def test_a_table_being_made_is_registered_or_removed(graph, moment):
     wanted = creating(graph)
     with dying_at(f"schema_apply.{moment}"):
-        commit(graph.space, wanted)
+        commit(graph.workspace, wanted)
     with open_graph(graph.uri) as reopened:
         finished = moment.startswith("after")
         assert ("node:Fresh" in reopened.snapshot().tables) == finished
         assert drifted(reopened) == []
         if not finished:
-            commit(reopened.space, creating(reopened))
-        assert open_table(graph.space.ref("nodes/fresh")).version == 1
+            commit(reopened.workspace, creating(reopened))
+        assert open_table(graph.workspace.ref("nodes/fresh")).version == 1
 
 
 def test_a_table_that_is_there_already_is_neither_used_nor_removed(graph):
     foreign = new_table(graph).create()
     with pytest.raises(Drift, match="nodes/fresh"):
-        commit(graph.space, creating(graph))
+        commit(graph.workspace, creating(graph))
     assert sidecars(graph) == []
     open_graph(graph.uri).close()
     assert open_table(foreign.ref.at(None)).version == 1
@@ -390,17 +391,20 @@ def test_a_table_that_is_there_already_is_neither_used_nor_removed(graph):
 
 def test_a_table_somebody_else_registered_is_not_removed_by_an_older_recovery(graph):
     with dying_at("schema_apply.before_phase_b"):
-        commit(graph.space, creating(graph))
+        commit(graph.workspace, creating(graph))
     with pytest.raises(RecoveryRequired):
-        commit(graph.space, creating(graph))
+        commit(graph.workspace, creating(graph))
     pending = sidecars(graph)
     text = graph.store.read_text(pending[0])
     graph.store.delete(pending[0])
-    commit(graph.space, creating(graph))
+    commit(graph.workspace, creating(graph))
     graph.store.write_text(pending[0], text)
     with open_graph(graph.uri) as reopened:
         assert sidecars(reopened) == []
-        assert open_table(graph.space.pinned(reopened.snapshot().tables["node:Fresh"])).version == 1
+        assert (
+            open_table(graph.workspace.pinned(reopened.snapshot().tables["node:Fresh"])).version
+            == 1
+        )
 
 
 # ------------------------------------------------------------------ sleepers
@@ -411,7 +415,7 @@ def test_a_write_without_tables_needs_no_recovery(graph):
     empty = Write("load", graph.manifest.state("main").pin, intent())
     pause = failpoints.Pause()
     with failpoints.arm("publish.before_write", pause, times=1):
-        writer = threading.Thread(target=commit, args=(graph.space, empty))
+        writer = threading.Thread(target=commit, args=(graph.workspace, empty))
         writer.start()
         pause.wait_until_reached()
         assert sidecars(graph) == []
@@ -433,7 +437,7 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
 
     def sleep_past_the_lock(table):
         lose_locks(graph)
-        (recovery,) = sweep(graph.space).recovered
+        (recovery,) = sweep(graph.workspace).recovered
         assert recovery.recovery_kind == "RolledBack"
         assert sidecars(graph) == []
         return set_field_metadata(table, "id", {"late": "yes"})
@@ -449,7 +453,7 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
     with open_graph(graph.uri) as reopened:
         assert drifted(reopened) == []
         assert kinds(reopened) == ["RolledBack", "RolledBack"]
-        write(reopened.space, {PERSON: ["a"]})
+        write(reopened.workspace, {PERSON: ["a"]})
 
 
 def run_in_thread_that_does_not_hold(graph, wanted: Write) -> None:
@@ -464,15 +468,15 @@ def run_in_thread_that_does_not_hold(graph, wanted: Write) -> None:
                 (threading.get_ident(), len(turns), name), locks._Turn()
             )
         )
-        commit(graph.space, wanted)
+        commit(graph.workspace, wanted)
     finally:
         locks._Turn.of = of
 
 
 def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph):
-    write(graph.space, {PERSON: ["a"]})
+    write(graph.workspace, {PERSON: ["a"]})
     graph.branches.create("x")
-    wanted = prepare(graph.space, {PERSON: ["b"]}, branch="x")
+    wanted = prepare(graph.workspace, {PERSON: ["b"]}, branch="x")
 
     def replace_branch(_: str) -> None:
         # Below the handle, which makes no branch while a writer of its predecessor is at work.
@@ -483,9 +487,9 @@ def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph
         failpoints.arm("load.after_phase_b_before_phase_c", replace_branch),
         pytest.raises(RecoveryRequired),
     ):
-        commit(graph.space, wanted)
+        commit(graph.workspace, wanted)
     assert contents(graph, "x")[PERSON] == ["a"]
-    write(graph.space, {PERSON: ["c"]}, branch="x")
+    write(graph.workspace, {PERSON: ["c"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["a", "c"]
     assert kinds(graph) == ["OrphanedBranchDiscarded"]
 
@@ -495,10 +499,10 @@ def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph
 
 def test_two_pending_writes_on_one_table_are_both_settled(graph):
     with dying_at("load.before_table_commit"):
-        write(graph.space, {PERSON: ["never"], TEAM: ["never"]})
-    finished = prepare(graph.space, {PERSON: ["b"]})
+        write(graph.workspace, {PERSON: ["never"], TEAM: ["never"]})
+    finished = prepare(graph.workspace, {PERSON: ["b"]})
     with dying_at(FINISHED):
-        commit(graph.space, finished)
+        commit(graph.workspace, finished)
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: ["b"], TEAM: [], MEMBER_OF: []}
         assert sorted(kinds(reopened)) == ["RolledBack", "RolledForward"]
@@ -507,7 +511,7 @@ def test_two_pending_writes_on_one_table_are_both_settled(graph):
 
 def test_two_sweeps_at_once_recover_once(graph):
     with dying_at("load.after_table_commit"):
-        write(graph.space, {key: ["a"] for key in ALL})
+        write(graph.workspace, {key: ["a"] for key in ALL})
     pause = failpoints.Pause()
     with failpoints.arm("recovery.after_restore", pause, times=1):
         first = threading.Thread(target=lambda: open_graph(graph.uri).close())
@@ -528,22 +532,22 @@ def test_a_heal_between_the_delete_of_a_sidecar_and_the_release_of_its_locks(gra
     heard = []
     with failpoints.arm("recovery.sidecar_delete", pause, times=1):
         writer = threading.Thread(
-            target=lambda: heard.append(write(graph.space, {PERSON: ["a"], TEAM: ["t"]}))
+            target=lambda: heard.append(write(graph.workspace, {PERSON: ["a"], TEAM: ["t"]}))
         )
         writer.start()
         pause.wait_until_reached()
-        healed = heal(graph.space)
+        healed = heal(graph.workspace)
         assert (healed.recovered, len(healed.in_flight)) == ([], 1)
         pause.resume()
         writer.join()
-    assert read_audit(graph.space) == []
+    assert read_audit(graph.workspace) == []
     assert graph.snapshot().commit == heard[0]
 
 
 def test_a_refused_recovery_keeps_the_sidecar_and_says_so(graph):
-    write(graph.space, {PERSON: ["a"]})
+    write(graph.workspace, {PERSON: ["a"]})
     with dying_at("load.before_table_commit"):
-        write(graph.space, {PERSON: ["b"]})
+        write(graph.workspace, {PERSON: ["b"]})
     (name,) = sidecars(graph)
     pin = graph.snapshot().tables[PERSON]
     versions = Path(graph.root.path, pin.location, "_versions")
@@ -558,6 +562,6 @@ def test_a_refused_recovery_keeps_the_sidecar_and_says_so(graph):
 def test_a_branch_fork_made_by_another_program_is_left_to_the_next_write(graph):
     graph.branches.create("x")
     pin = graph.snapshot().tables[PERSON]
-    create_branch(open_table(graph.space.pinned(pin)), "x")
-    write(graph.space, {PERSON: ["a"]}, branch="x")
+    create_branch(open_table(graph.workspace.pinned(pin)), "x")
+    write(graph.workspace, {PERSON: ["a"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["a"]

@@ -179,7 +179,7 @@ def _check_embeddings(graph: Graph, nodes: Any, expect: Mapping[str, Any]) -> No
 def _check_indexes(graph: Graph, expect: Mapping[str, Any]) -> None:
     report = graph.ensure_indices()
     for key, wanted in (expect.get("index_kinds") or {}).items():
-        table = open_table(graph.space.pinned(graph.snapshot().tables[key]))
+        table = open_table(graph.workspace.pinned(graph.snapshot().tables[key]))
         for name, kind in wanted.items():
             built = {k for k, v in KINDS.items() if coverage(table, name, v) is not Coverage.NONE}
             assert built == (set() if kind == "none" else {kind}), f"{key}.{name}: {built}"

@@ -39,10 +39,10 @@ def write_and_die(
 ) -> None:
     """Write once, and leave the process at the point without any clean-up."""
     with open_graph(uri) as graph:
-        wanted = identified(prepare(graph.space, rows, **options), *ids)
+        wanted = identified(prepare(graph.workspace, rows, **options), *ids)
         failpoints.arm(point, "exit:0", skip=skip)
-        heal(graph.space)
-        commit(graph.space, wanted)
+        heal(graph.workspace)
+        commit(graph.workspace, wanted)
     raise AssertionError(f"{point} was not reached")
 
 
@@ -65,10 +65,10 @@ def write_paused(
     """Write once, stopping at the point until told to go on; report what became of it."""
     os.environ.update(environment)
     with open_graph(uri) as graph:
-        wanted = prepare(graph.space, rows)
+        wanted = prepare(graph.workspace, rows)
         failpoints.arm(point, failpoints.FilePause(Path(pause)), times=1)
         try:
-            made = commit(graph.space, wanted)
+            made = commit(graph.workspace, wanted)
         except OmniGraphError as error:
             pipe.send((error.code, wanted.intent.graph_commit_id))
         else:
@@ -90,9 +90,9 @@ def write_many(uri: str, choices: Sequence[Sequence[str]], times: int, name: str
 def attempt(graph: Graph, keys: list[str], row_id: str) -> str:
     """Commit one id into these tables; what became of it."""
     try:
-        heal(graph.space)
-        wanted = prepare(graph.space, {key: [row_id] for key in keys})
-        commit(graph.space, wanted)
+        heal(graph.workspace)
+        wanted = prepare(graph.workspace, {key: [row_id] for key in keys})
+        commit(graph.workspace, wanted)
     except ExpectedVersionMismatch as lost:
         assert lost.details["table_key"] in keys
         assert lost.details["actual"] > lost.details["expected"]
@@ -114,10 +114,10 @@ def write_until_killed(pipe: Connection, uri: str, branch: str, keys: list[str],
         number = 0
         while True:
             row_id = f"{name}-{number:04}"
-            heal(graph.space)
-            wanted = prepare(graph.space, {key: [row_id] for key in keys}, branch=branch)
+            heal(graph.workspace)
+            wanted = prepare(graph.workspace, {key: [row_id] for key in keys}, branch=branch)
             pipe.send(("begun", row_id, wanted.intent.graph_commit_id))
-            commit(graph.space, wanted)
+            commit(graph.workspace, wanted)
             pipe.send(("acknowledged", row_id, wanted.intent.graph_commit_id))
             number += 1
 
@@ -129,7 +129,9 @@ def watch(pipe: Connection, uri: str, keys: list[str]) -> None:
         while not pipe.poll():
             tables = graph.snapshot().tables
             rows = [
-                sorted(open_table(graph.space.pinned(tables[key])).read(["id"])["id"].to_pylist())
+                sorted(
+                    open_table(graph.workspace.pinned(tables[key])).read(["id"])["id"].to_pylist()
+                )
                 for key in keys
             ]
             if any(other != rows[0] for other in rows):

@@ -47,7 +47,7 @@ def branches_come_and_go(graph: Graph) -> None:
 def every_writer_writes_on_a_branch(graph: Graph) -> None:
     for writer in WRITERS:
         graph.branches.create(writer)
-        write(graph.space, {key: ["a"] for key in ALL}, branch=writer, writer=writer)
+        write(graph.workspace, {key: ["a"] for key in ALL}, branch=writer, writer=writer)
 
 
 def a_mutation_runs(graph: Graph) -> None:
@@ -73,10 +73,10 @@ def die(graph: Graph, point: str, branch: str) -> None:
     from omnigraph.commit.protocol import commit
 
     failpoints._armed.pop(point).disarm()
-    wanted = prepare(graph.space, {PERSON: ["b"], TEAM: ["b"]}, branch=branch)
+    wanted = prepare(graph.workspace, {PERSON: ["b"], TEAM: ["b"]}, branch=branch)
     with failpoints.arm(point, Died()):
         try:
-            commit(graph.space, wanted)
+            commit(graph.workspace, wanted)
         except Died:
             return
     raise AssertionError(point)

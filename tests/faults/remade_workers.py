@@ -114,8 +114,10 @@ def data_source(people: dict[str, int], **options: str) -> Callable[..., Any]:
         ages = pa.array(people.values(), pa.int64())
         batch = pa.record_batch({"name": pa.array(people), "age": ages})
         asked = write_options({"graph": graph.uri, "type": "Person", "branch": branch, **options})
-        plan = plan_write(graph.space, graph.schema.pinned(), asked, batch.schema, overwrite=False)
-        return commit_rows(graph.space, plan, [write_rows(plan, [batch], 0)]).total_rows
+        plan = plan_write(
+            graph.workspace, graph.schema.pinned(), asked, batch.schema, overwrite=False
+        )
+        return commit_rows(graph.workspace, plan, [write_rows(plan, [batch], 0)]).total_rows
 
     return run
 
@@ -127,7 +129,7 @@ def build_indexes(graph: Graph, branch: str) -> list[str]:
 
 
 def compact_tables(graph: Graph, branch: str) -> int:
-    report = compact(graph.space, branch)
+    report = compact(graph.workspace, branch)
     assert report.failed == {}
     return sum(report.removed.values())
 

@@ -264,10 +264,10 @@ def teams(tmp_path):
 def die_one_after_the_other(graph: Graph, second: str) -> None:
     """The first dies between its two tables, the second after it wrote to the other one of them."""
     with dying_at("load.after_table_commit"):
-        commit(graph.space, prepare(graph.space, {PERSON: ["first"], TEAM: ["first"]}))
+        commit(graph.workspace, prepare(graph.workspace, {PERSON: ["first"], TEAM: ["first"]}))
     rows = {TEAM: ["second"], MEMBER_OF: ["second"]}
     with dying_at(second):
-        write(graph.space, rows)
+        write(graph.workspace, rows)
     assert len(graph.store.list("__recovery")) == 2
 
 
@@ -285,21 +285,21 @@ def test_of_two_dead_writers_none_is_taken_for_another_program(teams, caplog, se
         assert reopened.store.list("__recovery") == []
         assert contents(reopened) == {PERSON: [], TEAM: left, MEMBER_OF: left}
         assert drifted(reopened) == []
-        assert len(read_audit(reopened.space)) == 2
+        assert len(read_audit(reopened.workspace)) == 2
     said = " ".join(record.getMessage() for record in caplog.records)
     assert "another program" not in said
     assert "repair" not in said
-    write(teams.space, {key: ["next"] for key in (PERSON, TEAM, MEMBER_OF)})
+    write(teams.workspace, {key: ["next"] for key in (PERSON, TEAM, MEMBER_OF)})
 
 
 def test_a_write_finishes_the_second_and_leaves_the_first_to_an_open(teams):
     die_one_after_the_other(teams, "load.after_phase_b_before_phase_c")
-    write(teams.space, {TEAM: ["third"]})
+    write(teams.workspace, {TEAM: ["third"]})
     assert contents(teams) == {PERSON: [], TEAM: ["second", "third"], MEMBER_OF: ["second"]}
     with pytest.raises(RecoveryRequired) as stuck:
-        write(teams.space, {PERSON: ["third"]})
+        write(teams.workspace, {PERSON: ["third"]})
     assert "reopen" in str(stuck.value)
     assert "another program" not in str(stuck.value)
     open_graph(teams.uri).close()
-    write(teams.space, {PERSON: ["third"]})
+    write(teams.workspace, {PERSON: ["third"]})
     assert drifted(teams) == []

@@ -65,11 +65,13 @@ def check(graph: Graph, told: Told) -> None:
         # Whole or not at all.
         assert {key for key, ids in found.items() if row_id in ids} in (set(), set(keys))
     chain = graph.commits.list()
-    recoveries = [audit for audit in read_audit(graph.space) if audit.recovery_kind == "RolledBack"]
+    recoveries = [
+        audit for audit in read_audit(graph.workspace) if audit.recovery_kind == "RolledBack"
+    ]
     assert len(chain) == 1 + len(visible) + len(recoveries)
     parents = Counter(one.parent_commit_id for one in chain)
     assert set(parents.values()) == {1}
-    write(graph.space, {key: ["afterwards"] for key in ALL})
+    write(graph.workspace, {key: ["afterwards"] for key in ALL})
     assert drifted(graph) == []
 
 
@@ -130,14 +132,15 @@ def test_many_processes_recover_many_operations_at_once(graph):
         with dying_at(point):
             # Without the heal of a write, which would settle the ones before it.
             commit(
-                graph.space, prepare(graph.space, {PERSON: [branch], TEAM: [branch]}, branch=branch)
+                graph.workspace,
+                prepare(graph.workspace, {PERSON: [branch], TEAM: [branch]}, branch=branch),
             )
     assert len(graph.store.list("__recovery")) == 6
     run_processes(open_read_write, [(graph.uri,)] * 4)
     # One that met another at work left that operation to it.
     open_graph(graph.uri).close()
     assert graph.store.list("__recovery") == []
-    operations = [audit.operation_id for audit in read_audit(graph.space)]
+    operations = [audit.operation_id for audit in read_audit(graph.workspace)]
     assert len(operations) == len(set(operations)) == 6
     for number, branch in enumerate(branches):
         finished = [branch] if number % 2 else []
@@ -169,18 +172,18 @@ def test_nobody_disturbs_a_writer_paused_between_its_phases(graph, tmp_path, poi
         (pending,) = graph.store.list("__recovery")
         with open_graph(graph.uri) as other:
             assert other.store.list("__recovery") == [pending]
-            assert len(sweep(other.space).in_flight) == 1
-            assert len(heal(other.space).in_flight) == 1
-            write(other.space, {MEMBER_OF: ["beside"]})
+            assert len(sweep(other.workspace).in_flight) == 1
+            assert len(heal(other.workspace).in_flight) == 1
+            write(other.workspace, {MEMBER_OF: ["beside"]})
             monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "20")
             with pytest.raises(Contention):
-                write(other.space, {PERSON: ["impatient"]})
+                write(other.workspace, {PERSON: ["impatient"]})
         pause.resume()
         outcome, commit_id = pipe.recv()
     assert outcome == "committed"
     assert graph.commits.show(commit_id)
     assert contents(graph) == {PERSON: ["slow"], TEAM: ["slow"], MEMBER_OF: ["beside"]}
-    assert read_audit(graph.space) == []
+    assert read_audit(graph.workspace) == []
     assert graph.store.list("__recovery") == []
     assert drifted(graph) == []
 
@@ -200,12 +203,12 @@ def test_a_writer_stopped_by_a_signal_loses_nothing(graph, tmp_path, monkeypatch
             assert len(other.store.list("__recovery")) == 1
             monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "20")
             with pytest.raises(Contention):
-                write(other.space, {TEAM: ["meanwhile"]})
+                write(other.workspace, {TEAM: ["meanwhile"]})
         os.kill(process.pid, signal.SIGCONT)
         outcome, _ = pipe.recv()
     assert outcome == "committed"
     assert contents(graph) == {PERSON: ["stopped"], TEAM: ["stopped"], MEMBER_OF: []}
-    assert read_audit(graph.space) == []
+    assert read_audit(graph.workspace) == []
 
 
 def test_a_writer_killed_while_paused_is_recovered_from(graph, tmp_path):
@@ -219,7 +222,7 @@ def test_a_writer_killed_while_paused_is_recovered_from(graph, tmp_path):
         with open_graph(graph.uri) as other:
             assert other.store.list("__recovery") == []
             assert contents(other) == {PERSON: [], TEAM: [], MEMBER_OF: []}
-            write(other.space, {PERSON: ["b"]})
+            write(other.workspace, {PERSON: ["b"]})
 
 
 # ------------------------------------------------------------------ readers, sweeps, branches
@@ -234,7 +237,7 @@ def test_sweeps_and_branches_during_writes(graph):
         while any(process.is_alive() for process, _ in processes):
             with open_graph(graph.uri) as other:
                 other.branches.create(f"b{rounds}")
-                write(other.space, {PERSON: ["on branch"]}, branch=f"b{rounds}")
+                write(other.workspace, {PERSON: ["on branch"]}, branch=f"b{rounds}")
                 if rounds % 2:
                     other.branches.delete(f"b{rounds}")
             rounds += 1
@@ -243,7 +246,7 @@ def test_sweeps_and_branches_during_writes(graph):
         assert reader.recv()[0] == "whole"
     assert rounds > 0
     check(graph, told)
-    assert read_audit(graph.space) == []
+    assert read_audit(graph.workspace) == []
 
 
 def run_in_background(worker, calls):

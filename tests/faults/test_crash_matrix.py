@@ -90,11 +90,11 @@ class Case:
         self.death = death
         self.writer = writer
         self.branch = "main" if place == "main" else "x"
-        write(graph.space, {key: ["old"] for key in ALL})
+        write(graph.workspace, {key: ["old"] for key in ALL})
         if place != "main":
             graph.branches.create("x")
         if place == "forked":
-            write(graph.space, {key: ["older"] for key in ALL}, branch="x")
+            write(graph.workspace, {key: ["older"] for key in ALL}, branch="x")
         self.operation_id, self.commit_id = new_commit_id(), new_commit_id()
         self.before = contents(graph, self.branch)
         self.commits = len(graph.commits.list(self.branch))
@@ -111,10 +111,10 @@ class Case:
         if how == "exit":
             die_in_child(write_and_die, self.graph.uri, rows, options, ids, point, self.death.skip)
             return
-        space = self.graph.space
-        wanted = identified(prepare(space, rows, **options), *ids)
+        workspace = self.graph.workspace
+        wanted = identified(prepare(workspace, rows, **options), *ids)
         with failpoints.arm(point, Died(), skip=self.death.skip), pytest.raises(Died):
-            heal_and_commit(space, wanted)
+            heal_and_commit(workspace, wanted)
 
     def check_readers(self) -> None:
         """A read-only open works at once, sees a whole state, and changes nothing."""
@@ -132,11 +132,11 @@ class Case:
         # A fork that a pending operation claims is not made anew.
         if self.death.reached == PARTLY or (self.death.reached == PENDING and forking):
             with pytest.raises(RecoveryRequired, match="reopen the graph read-write") as blocked:
-                write(self.graph.space, rows, branch=self.branch)
+                write(self.graph.workspace, rows, branch=self.branch)
             assert blocked.value.details["operation_id"] == self.operation_id
             assert contents(self.graph, self.branch) == self.before
             return
-        write(self.graph.space, rows, branch=self.branch)
+        write(self.graph.workspace, rows, branch=self.branch)
         survives = self.death.reached in (FINISHED, PUBLISHED)
         expected = self.after if survives else self.before
         assert contents(self.graph, self.branch) == {
@@ -163,9 +163,9 @@ class Case:
                 graph.commits.show(self.commit_id)
         if self.branch != "main":
             assert contents(graph) == self.main
-        assert sweep(graph.space).recovered == []
+        assert sweep(graph.workspace).recovered == []
         assert self._facts() == settled
-        write(graph.space, {key: ["last"] for key in ALL}, branch=self.branch)
+        write(graph.workspace, {key: ["last"] for key in ALL}, branch=self.branch)
         assert drifted(graph, self.branch) == []
 
     def _check_audit(self, audit, *, forward: bool) -> None:
@@ -187,13 +187,13 @@ class Case:
             "drifted": drifted(self.graph, self.branch),
             "pending": self.graph.store.list("__recovery"),
             "commits": len(self.graph.commits.list(self.branch)),
-            "audit": read_audit(self.graph.space),
+            "audit": read_audit(self.graph.workspace),
         }
 
 
-def heal_and_commit(space: Workspace, wanted: Write) -> None:
-    heal(space)
-    commit(space, wanted)
+def heal_and_commit(workspace: Workspace, wanted: Write) -> None:
+    heal(workspace)
+    commit(workspace, wanted)
 
 
 def die_in_child(worker, *arguments) -> None:
@@ -210,7 +210,7 @@ def test_the_same_handle_goes_on(tmp_path, place, death, how):
         case.die(how)
         case.check_readers()
         case.write_again()
-        sweep(graph.space)
+        sweep(graph.workspace)
         case.check_settled()
 
 
@@ -313,6 +313,6 @@ def test_a_heal_that_dies_is_repeated_by_the_next_write(tmp_path, point):
         case = Case(graph, "main", WHOLE)
         case.die("raise")
         with failpoints.arm(point, Died()), pytest.raises(Died):
-            write(graph.space, {ALL[0]: ["blocked"]})
+            write(graph.workspace, {ALL[0]: ["blocked"]})
         case.write_again()
         case.check_settled()

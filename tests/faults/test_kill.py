@@ -54,10 +54,10 @@ def test_kill_and_reopen(tmp_path, branch):
             assert acknowledged <= set(found[PERSON]) <= begun
     print(f"{len(acknowledged)} commits acknowledged")  # noqa: T201 - shown when the test fails
     with open_graph(uri) as graph:
-        operations = [audit.operation_id for audit in read_audit(graph.space)]
+        operations = [audit.operation_id for audit in read_audit(graph.workspace)]
         assert len(operations) == len(set(operations))
         print(f"{len(operations)} operations recovered")  # noqa: T201 - shown when the test fails
-        write(graph.space, {key: ["last"] for key in ALL}, branch=branch)
+        write(graph.workspace, {key: ["last"] for key in ALL}, branch=branch)
 
 
 def said(pipe) -> Iterator[tuple[str, str]]:

@@ -136,7 +136,9 @@ def test_a_read_of_the_data_source_that_was_planned_before(graph, shape):
     asked = read_options({"graph": graph.uri, "type": "Person", "branch": "b"})
     snapshot, catalog = resolve(graph, asked.target)
     entity = find_type(catalog, asked.type)
-    source = pickle.loads(pickle.dumps(pin_source(graph.space, snapshot, catalog, entity, asked)))
+    source = pickle.loads(
+        pickle.dumps(pin_source(graph.workspace, snapshot, catalog, entity, asked))
+    )
     groups = fragment_groups(source, 10**6)
     assert read_groups(source, groups) == OLD
     remake(graph, shape)

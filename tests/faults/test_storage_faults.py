@@ -43,26 +43,26 @@ def graph(tmp_path):
 
 def test_a_sidecar_that_cannot_be_written_aborts_before_anything_moves(graph):
     with failpoints.arm("recovery.sidecar_write"), pytest.raises(StorageError, match="failpoint"):
-        write(graph.space, {key: ["a"] for key in ALL})
+        write(graph.workspace, {key: ["a"] for key in ALL})
     assert graph.store.list("__recovery") == []
     assert drifted(graph) == []
-    write(graph.space, {key: ["b"] for key in ALL})
+    write(graph.workspace, {key: ["b"] for key in ALL})
     assert contents(graph) == {key: ["b"] for key in ALL}
-    assert read_audit(graph.space) == []
+    assert read_audit(graph.workspace) == []
 
 
 @pytest.mark.parametrize("next_one", ["write", "open"])
 def test_a_sidecar_that_cannot_be_deleted_is_a_warning(graph, next_one, caplog):
     with failpoints.arm("recovery.sidecar_delete", times=1), caplog.at_level("WARNING"):
-        made = write(graph.space, {PERSON: ["a"]}, actor="ada")
+        made = write(graph.workspace, {PERSON: ["a"]}, actor="ada")
     assert "the commit is durable" in caplog.text
     assert contents(graph)[PERSON] == ["a"]
     if next_one == "write":
-        write(graph.space, {TEAM: ["t"]})
+        write(graph.workspace, {TEAM: ["t"]})
     else:
         open_graph(graph.uri).close()
     assert graph.store.list("__recovery") == []
-    (audit,) = read_audit(graph.space)
+    (audit,) = read_audit(graph.workspace)
     assert audit.recovery_kind == "RolledForward"
     assert audit.graph_commit_id == made.graph_commit_id
     assert graph.commits.show(made.graph_commit_id).actor_id == "ada"
@@ -71,7 +71,7 @@ def test_a_sidecar_that_cannot_be_deleted_is_a_warning(graph, next_one, caplog):
 def test_a_listing_that_fails_fails_the_write_and_the_open(graph):
     with failpoints.arm("recovery.sidecar_list"):
         with pytest.raises(StorageError, match="failpoint"):
-            write(graph.space, {PERSON: ["a"]})
+            write(graph.workspace, {PERSON: ["a"]})
         with pytest.raises(StorageError, match="failpoint"):
             open_graph(graph.uri)
         with pytest.raises(StorageError, match="failpoint"):
@@ -84,18 +84,18 @@ def test_a_listing_that_fails_fails_the_write_and_the_open(graph):
 @pytest.mark.parametrize("next_one", ["write", "open"])
 def test_an_audit_row_that_cannot_be_appended_keeps_the_sidecar(graph, again, next_one):
     with dying_at("load.after_phase_b_before_phase_c"):
-        write(graph.space, {PERSON: ["a"]})
+        write(graph.workspace, {PERSON: ["a"]})
     pending = graph.store.list("__recovery")
     with failpoints.arm("recovery.record_audit"):
         for _ in range(again):
             with pytest.raises(StorageError, match="failpoint"):
-                write(graph.space, {TEAM: ["t"]})
+                write(graph.workspace, {TEAM: ["t"]})
             assert graph.store.list("__recovery") == pending
     if next_one == "write":
-        write(graph.space, {TEAM: ["t"]})
+        write(graph.workspace, {TEAM: ["t"]})
     else:
         open_graph(graph.uri).close()
-    assert len(read_audit(graph.space)) == 1
+    assert len(read_audit(graph.workspace)) == 1
     assert contents(graph)[PERSON] == ["a"]
     assert graph.store.list("__recovery") == []
 
@@ -106,27 +106,27 @@ def test_a_table_commit_that_fails_after_others_succeeded(graph, committed):
         failpoints.arm("load.before_table_commit", skip=committed),
         pytest.raises(RecoveryRequired) as caught,
     ):
-        write(graph.space, {key: ["a"] for key in ALL})
+        write(graph.workspace, {key: ["a"] for key in ALL})
     assert list(graph.store.list("__recovery")) == [
         f"__recovery/{caught.value.details['operation_id']}.json"
     ]
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == EMPTY
         assert drifted(reopened) == []
-        write(reopened.space, {key: ["b"] for key in ALL})
+        write(reopened.workspace, {key: ["b"] for key in ALL})
 
 
 def test_a_publish_that_fails_after_all_tables_moved(graph):
     with failpoints.arm("publish.before_write"), pytest.raises(RecoveryRequired):
-        write(graph.space, {key: ["a"] for key in ALL})
+        write(graph.workspace, {key: ["a"] for key in ALL})
     assert contents(graph) == EMPTY
-    write(graph.space, {key: ["b"] for key in ALL})
+    write(graph.workspace, {key: ["b"] for key in ALL})
     assert contents(graph) == {key: ["a", "b"] for key in ALL}
 
 
 def test_a_publish_whose_answer_is_lost_is_no_failure(graph):
     with failpoints.arm("publish.after_write", times=1):
-        made = write(graph.space, {key: ["a"] for key in ALL})
+        made = write(graph.workspace, {key: ["a"] for key in ALL})
     assert graph.snapshot().commit == made
     assert graph.store.list("__recovery") == []
     assert len(graph.commits.list()) == 2
@@ -137,7 +137,7 @@ def test_a_publish_whose_answer_is_lost_is_no_failure(graph):
 
 def a_sidecar(graph) -> tuple[str, dict]:
     with dying_at("load.before_table_commit"):
-        write(graph.space, {PERSON: ["a"]})
+        write(graph.workspace, {PERSON: ["a"]})
     (name,) = graph.store.list("__recovery")
     return name, json.loads(graph.store.read_text(name))
 
@@ -146,7 +146,7 @@ def check_refused(graph, name: str, match: str) -> None:
     """Heal, open and refresh refuse and name the file, which stays; reading goes on."""
     before = Path(graph.root.path, name).read_bytes()
     for attempt in (
-        lambda: write(graph.space, {TEAM: ["t"]}),
+        lambda: write(graph.workspace, {TEAM: ["t"]}),
         lambda: open_graph(graph.uri),
         graph.refresh,
     ):
@@ -158,7 +158,7 @@ def check_refused(graph, name: str, match: str) -> None:
         assert contents(reader) == EMPTY
     assert Path(graph.root.path, name).read_bytes() == before
     graph.store.delete(name)
-    write(graph.space, {TEAM: ["t"]})
+    write(graph.workspace, {TEAM: ["t"]})
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_file_that_is_not_named_like_a_sidecar_stops_nobody(graph, stray):
     assert status["pending_recoveries"] == 1
     assert status["stray_files"] == [f"__recovery/{stray}"]
     with open_graph(graph.uri) as reopened:
-        write(reopened.space, {TEAM: ["t"]})
+        write(reopened.workspace, {TEAM: ["t"]})
         assert reopened.store.list("__recovery") == [f"__recovery/{stray}"]
         assert reopened.status()["pending_recoveries"] == 0
     assert name != f"__recovery/{stray}"
@@ -250,7 +250,7 @@ def test_a_damaged_value_anywhere_is_refused_or_harmless(graph):
         for value in ([], {"a": 1}, "text", -1, None, True):
             graph.store.write_text(name, json.dumps(changed(document, path, value)))
             try:
-                heal(graph.space)
+                heal(graph.workspace)
             except CorruptSidecar as error:
                 assert name in str(error)
                 refused += 1
@@ -270,13 +270,13 @@ def test_a_file_in_the_place_of_the_recovery_directory(graph):
     shutil.rmtree(Path(graph.root.path, "__recovery"), ignore_errors=True)
     Path(graph.root.path, "__recovery").write_text("in the way")
     with pytest.raises(StorageError, match="__recovery"):
-        write(graph.space, {PERSON: ["a"]})
+        write(graph.workspace, {PERSON: ["a"]})
     with pytest.raises(StorageError, match="__recovery"):
         open_graph(graph.uri)
     with open_graph(graph.uri, mode="r") as reader:
         assert contents(reader) == EMPTY
     Path(graph.root.path, "__recovery").unlink()
-    write(graph.space, {PERSON: ["a"]})
+    write(graph.workspace, {PERSON: ["a"]})
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def as_nobody(uri: str) -> list[str]:
     with open_graph(uri, mode="r") as reader:
         told.append(contents(reader)[PERSON])
         for attempt in (
-            lambda: write(reader.space, {PERSON: ["b"]}),
+            lambda: write(reader.workspace, {PERSON: ["b"]}),
             lambda: open_graph(uri),
         ):
             try:
@@ -309,7 +309,7 @@ def as_nobody(uri: str) -> list[str]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_recovery_directory_that_may_not_be_listed(open_to_all):
     graph = open_to_all
-    write(graph.space, {PERSON: ["a"]})
+    write(graph.workspace, {PERSON: ["a"]})
     subprocess.run(["chmod", "-R", "a+rwX", graph.root.path], check=True)
     recovery = Path(graph.root.path, "__recovery")
     recovery.chmod(0)
@@ -318,7 +318,7 @@ def test_a_recovery_directory_that_may_not_be_listed(open_to_all):
     assert len(refused) == 2
     assert all("permission denied" in text.lower() for text in refused), refused
     recovery.chmod(0o755)
-    write(graph.space, {PERSON: ["c"]})
+    write(graph.workspace, {PERSON: ["c"]})
     assert contents(graph)[PERSON] == ["a", "c"]
 
 
@@ -367,7 +367,7 @@ def fill(place: Path) -> Path:
 )
 def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
     with new_graph(small_disk) as graph:
-        write(graph.space, {key: ["old"] for key in ALL})
+        write(graph.workspace, {key: ["old"] for key in ALL})
         fillers = []
 
         def fill_up(_: str) -> None:
@@ -376,7 +376,7 @@ def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
         outcome: object = None
         with failpoints.arm(point, fill_up, times=1, skip=skip):
             try:
-                outcome = write(graph.space, {key: ["new"] for key in ALL})
+                outcome = write(graph.workspace, {key: ["new"] for key in ALL})
             except OmniGraphError as error:
                 outcome = error
         assert fillers
@@ -393,5 +393,5 @@ def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
             assert drifted(reopened) == []
             wanted = ["new", "old"] if survives else ["old"]
             assert contents(reopened) == dict.fromkeys(ALL, wanted)
-            write(reopened.space, {key: ["after"] for key in ALL})
+            write(reopened.workspace, {key: ["after"] for key in ALL})
             assert reopened.store.list("__recovery") == []

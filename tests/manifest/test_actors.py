@@ -111,13 +111,13 @@ def test_what_commits_record(graph):
 @pytest.mark.parametrize("actor", [42, "a\ud800b"], ids=shown)
 def test_a_sidecar_that_nobody_could_read_is_never_written(graph, actor):
     """However it comes about: it would stop every writer after the next crash."""
-    space = graph.space
-    write = prepare(space, {PERSON: ["ada"]})
+    workspace = graph.workspace
+    write = prepare(workspace, {PERSON: ["ada"]})
     write = replace(write, intent=replace(write.intent, actor_id=actor))
-    graph_id = space.manifest.state("main").head.graph_id
-    with space.locks.acquire(space.locks.graph_lock()) as held:
+    graph_id = workspace.manifest.state("main").head.graph_id
+    with workspace.locks.acquire(workspace.locks.graph_lock()) as held:
         sidecar = sidecar_of(write, graph_id, set(), held)
         with pytest.raises(StorageError, match="nothing was changed"):
-            write_sidecar(space, sidecar)
-    assert list_sidecars(space, graph_id) == []
+            write_sidecar(workspace, sidecar)
+    assert list_sidecars(workspace, graph_id) == []
     assert graph.load([RECORD]).total_rows == 1

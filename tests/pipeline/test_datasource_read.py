@@ -59,7 +59,7 @@ def pin(graph, **options):
     snapshot, catalog = resolve(graph, asked.target)
     entity = find_type(catalog, asked.type)
     # As it travels to the processes that read.
-    return pickle.loads(pickle.dumps(pin_source(graph.space, snapshot, catalog, entity, asked)))
+    return pickle.loads(pickle.dumps(pin_source(graph.workspace, snapshot, catalog, entity, asked)))
 
 
 def rows(source, names=None, group_rows=10**6):

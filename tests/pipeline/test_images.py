@@ -25,7 +25,7 @@ def test_a_scan_finds_what_look_ups_find(tmp_path, monkeypatch):
     with og.init(tmp_path / "g", "node P { k: String @key }") as graph:
         for start in range(0, 60, 20):
             graph.load_nodes("P", pa.table({"k": [f"p{n}" for n in range(start, start + 20)]}))
-        table = open_table(graph.space.pinned(graph.snapshot().tables["node:P"]))
+        table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:P"]))
     wanted = pa.array(["p3", "p25", "p59", "nobody"])
     found = []
     for far_larger in (0, 10**9):

@@ -99,8 +99,8 @@ def test_an_interrupted_load_that_can_be_finished_keeps_its_branch(graph):
 def test_only_an_untouched_branch_is_discarded(graph):
     made = graph.branches.create("b")
     graph.load([person("a")], branch="b")
-    assert discard_branch(graph.space, "b", made) is False
+    assert discard_branch(graph.workspace, "b", made) is False
     assert names(graph, "b") == ["a"]
     again = graph.branches.create("c")
-    assert discard_branch(graph.space, "c", again) is True
+    assert discard_branch(graph.workspace, "c", again) is True
     assert refs.list_refs(graph.manifest) == ["main", "b"]

@@ -112,7 +112,7 @@ def test_records_read_by_another_schema_are_not_written(graph, tmp_path):
     inputs = LoadInput(tmp_path).json([person("a")])
     before = graph.snapshot()
     with pytest.raises(SchemaConflict):
-        load(graph.space, catalog, LoadRequest(inputs, ir_hash="sha256:another"))
+        load(graph.workspace, catalog, LoadRequest(inputs, ir_hash="sha256:another"))
     assert graph.snapshot() == before
 
 

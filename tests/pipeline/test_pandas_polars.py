@@ -293,7 +293,7 @@ def graph(tmp_path):
 
 
 def stored(graph, key):
-    table = open_table(graph.space.pinned(graph.snapshot().tables[key]))
+    table = open_table(graph.workspace.pinned(graph.snapshot().tables[key]))
     return table.read().sort_by("id").to_pylist()
 
 

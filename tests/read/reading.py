@@ -39,7 +39,7 @@ def edge(kind: str, src: str, dst: str, **values: Any) -> dict[str, Any]:
 
 
 def view_of(graph: Graph, reader: Reader | None = None, branch: str = "main") -> View:
-    reader = Reader(graph.space) if reader is None else reader
+    reader = Reader(graph.workspace) if reader is None else reader
     return reader.view(graph.snapshot(branch=branch), graph.schema.catalog)
 
 

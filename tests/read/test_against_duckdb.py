@@ -122,7 +122,7 @@ def test_counts_and_rows_are_those_of_sql(tmp_path, seed):
     compared = 0
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
         fill(graph, plain)
-        view = Reader(graph.space).view(graph.snapshot(), CATALOG)
+        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
         for text, grouped, listed in matches(rng, 60):
             names = [column.name for column in listed.columns]
             pattern = pattern_of(grouped.steps)

@@ -267,7 +267,7 @@ def test_counts_are_those_of_cypher(tmp_path, seed):
         omnigraph.init(tmp_path / "graph", SCHEMA) as graph,
     ):
         fill(graph, plain)
-        view = Reader(graph.space).view(graph.snapshot(), CATALOG)
+        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
         for text, grouped, _ in matches(rng, 60):
             try:
                 match = cypher_of(pattern_of(grouped.steps))
@@ -397,7 +397,7 @@ def test_hops_and_aggregates_are_those_of_cypher(tmp_path, seed):
         omnigraph.init(tmp_path / "graph", SCHEMA) as graph,
     ):
         fill(graph, plain)
-        view = Reader(graph.space).view(graph.snapshot(), CATALOG)
+        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
         for _ in range(60):
             mine, theirs = Chain(rng).texts()
             try:

@@ -43,7 +43,7 @@ def queries(rng: random.Random, count: int) -> Iterator[tuple[str, ReadPlan]]:
 
 def answer_of(graph: Graph, plan: ReadPlan) -> list[dict[str, Any]]:
     """The engine's answer as stored values."""
-    reader = Reader(graph.space)
+    reader = Reader(graph.workspace)
     table = run_read(reader.view(graph.snapshot(), graph.schema.catalog), plan, {NOW_PARAM: 0})
     assert table.column_names == [column.name for column in plan.columns]
     columns = [from_arrow(column.type, table.column(at)) for at, column in enumerate(plan.columns)]

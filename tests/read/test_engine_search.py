@@ -29,7 +29,7 @@ def compare_many(tmp_path: Any, seed: int, *, indexed: bool = False) -> None:
         fill(graph, plain)
         if indexed:
             graph.ensure_indices()
-        reader = Reader(graph.space)
+        reader = Reader(graph.workspace)
         for query, plan, params in queries(rng, QUERIES):
             view = reader.view(graph.snapshot(), CATALOG)
             check(view, plain, plan, params, f"seed {seed}: {query.arranged(query.clauses)}")

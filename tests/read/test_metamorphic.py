@@ -65,7 +65,7 @@ def maintain_all(graph: Graph, branch: str = "main") -> None:
         TableChange(pin, (InlineStep("maintain", compact),)) for pin in pins if pin.row_count
     )
     intent = Intent(new_commit_id(), "load", now_us())
-    commit(graph.space, Write("optimize", graph.manifest.state(branch).pin, intent, changes))
+    commit(graph.workspace, Write("optimize", graph.manifest.state(branch).pin, intent, changes))
 
 
 # -- ways to the same rows; each says on which branch they are then
@@ -180,7 +180,7 @@ def test_how_rows_got_there_changes_nothing(tmp_path, monkeypatch, way, seed):
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         branch = way(graph, plain, rng)
         assert sorted(read_back(graph, branch).nodes["Doc"]) == sorted(plain.nodes["Doc"])
-        view = Reader(graph.space).view(graph.snapshot(branch=branch), CATALOG)
+        view = Reader(graph.workspace).view(graph.snapshot(branch=branch), CATALOG)
         for query, plan, params in queries(rng, QUERIES):
             note = f"seed {seed}: {query.arranged(query.clauses)}"
             for mode in ("csr", "indexed"):
@@ -195,7 +195,7 @@ def test_the_order_of_clauses_changes_nothing(tmp_path, seed):
     shuffled = 0
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         fill(graph, plain)
-        view = Reader(graph.space).view(graph.snapshot(), CATALOG)
+        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
         for query, plan, params in queries(rng, 60):
             clauses = rng.sample(query.clauses, len(query.clauses))
             other = compiled(query.arranged(clauses))

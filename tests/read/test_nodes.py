@@ -115,7 +115,7 @@ def _with_property(catalog, name, prop):
 def test_a_property_the_table_lacks_is_null(graph):
     added = Property("height", PropType(Scalar.F64, nullable=True), 999)
     catalog = _with_property(graph.schema.catalog, "", added)
-    space = Reader(graph.space).view(graph.snapshot(), catalog).nodes("Person")
+    space = Reader(graph.workspace).view(graph.snapshot(), catalog).nodes("Person")
     assert space.column("height").array.equals(pa.nulls(7, pa.float64()))
     assert space.values("height", codes(3, 3)).equals(pa.nulls(2, pa.float64()))
 
@@ -124,7 +124,7 @@ def test_a_renamed_property_is_found_and_a_reused_name_is_not_taken_for_it(graph
     age = graph.schema.catalog.nodes["Person"].properties["age"]
     renamed = _with_property(graph.schema.catalog, "age", replace(age, name="years"))
     reused = _with_property(renamed, "", replace(age, property_id=999))
-    reader = Reader(graph.space)
+    reader = Reader(graph.workspace)
     space = reader.view(graph.snapshot(), reused).nodes("Person")
     assert space.column("years").array.to_pylist() == [1, None, 3, 4, 5, 6, 7]
     assert space.column("age").array.null_count == 7

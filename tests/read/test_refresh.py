@@ -73,7 +73,7 @@ class Writer:
 
     def people(self, branch):
         pin = self.graph.snapshot(branch=branch).tables["node:Person"]
-        return sorted(open_table(self.graph.space.pinned(pin)).read(["id"])["id"].to_pylist())
+        return sorted(open_table(self.graph.workspace.pinned(pin)).read(["id"])["id"].to_pylist())
 
     def anyone(self, branch):
         return self.random.choice(self.people(branch))
@@ -131,7 +131,7 @@ class Writer:
 @pytest.mark.parametrize("seed", range(3))
 def test_random_commits(graph, seed, monkeypatch):
     reads, rereads = 0, counted(monkeypatch, EdgeList, "read")
-    warm, writer, derived = Reader(graph.space), Writer(graph, seed), 0
+    warm, writer, derived = Reader(graph.workspace), Writer(graph, seed), 0
     for _ in range(16):
         writer.step()
         if writer.random.random() < 0.3:
@@ -151,10 +151,11 @@ class Tables:
 
     def __init__(self, graph):
         self.graph = graph
-        self.reader = Reader(graph.space)
+        self.reader = Reader(graph.workspace)
         self.snapshot = graph.snapshot()
         self.tables = {
-            key: open_table(graph.space.pinned(pin)) for key, pin in self.snapshot.tables.items()
+            key: open_table(graph.workspace.pinned(pin))
+            for key, pin in self.snapshot.tables.items()
         }
         self.count = 0
 
@@ -175,7 +176,7 @@ class Tables:
 
     def check(self):
         view = self.view()
-        check_same(view, self.view(Reader(self.graph.space)))
+        check_same(view, self.view(Reader(self.graph.workspace)))
         return view
 
 
@@ -369,7 +370,7 @@ def test_history_that_is_gone_is_no_obstacle(tables):
 
 
 def test_a_branch_is_derived_from_an_older_main(graph, monkeypatch):
-    warm = Reader(graph.space)
+    warm = Reader(graph.workspace)
     check_against_rows(graph, view_of(graph, warm))
     run(graph, 'insert Person { name: "x" } insert Knows { from: "x", to: "p00" }')
     graph.branches.create("b")

@@ -58,7 +58,7 @@ def _mistyped(rng: random.Random, word: str) -> str:
 
 
 def view_of(graph: Graph, branch: str = "main") -> View:
-    return Reader(graph.space).view(graph.snapshot(branch=branch), graph.schema.catalog)
+    return Reader(graph.workspace).view(graph.snapshot(branch=branch), graph.schema.catalog)
 
 
 def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") -> None:
@@ -66,7 +66,7 @@ def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") 
     pin = graph.snapshot(branch=branch).tables["node:Doc"]
     change = TableChange(pin, (InlineStep("maintain", run),))
     commit(
-        graph.space,
+        graph.workspace,
         Write(
             "optimize",
             graph.manifest.state(branch).pin,

@@ -25,7 +25,7 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(s3_
         before = table_of(graph, "dev")
         fork = before.versions()[0]
         ids, changes = row_ids(before), changes_since(before, fork)
-        report = compact(graph.space, "dev")
+        report = compact(graph.workspace, "dev")
         assert (report.failed, report.removed, report.added) == ({}, {DOC: 4}, {DOC: 1})
     with og.open(graph.uri) as graph:
         after = table_of(graph, "dev")
@@ -42,5 +42,5 @@ def test_a_fresh_branch_has_nothing_to_compact(s3_root):
     with graph:
         graph.branches.create("fresh")
         files = graph.store.list()
-        assert compact(graph.space, "fresh").commit is None
+        assert compact(graph.workspace, "fresh").commit is None
         assert graph.store.list() == files

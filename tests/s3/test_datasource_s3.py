@@ -32,11 +32,11 @@ def notes(*names):
 def write(graph, *batches, **options):
     asked = write_options({"graph": graph.uri, "type": "Note", **options})
     accepted = graph.schema.pinned()
-    plan = plan_write(graph.space, accepted, asked, batches[0].schema, overwrite=False)
+    plan = plan_write(graph.workspace, accepted, asked, batches[0].schema, overwrite=False)
     plan = pickle.loads(pickle.dumps(plan))
     written = [write_rows(plan, [batch], number) for number, batch in enumerate(batches)]
     try:
-        commit_rows(graph.space, plan, written)
+        commit_rows(graph.workspace, plan, written)
     except KeyConflict:
         discard_rows(plan, written)
         raise
@@ -45,7 +45,7 @@ def write(graph, *batches, **options):
 def read(graph, **options):
     asked = read_options({"graph": graph.uri, "type": "Note", **options})
     snapshot, catalog = resolve(graph, asked.target)
-    source = pin_source(graph.space, snapshot, catalog, find_type(catalog, "Note"), asked)
+    source = pin_source(graph.workspace, snapshot, catalog, find_type(catalog, "Note"), asked)
     schema = pa.schema([("name", pa.utf8()), ("body", pa.binary())])
     return {
         row["name"]: row["body"]

@@ -96,7 +96,7 @@ def graph(tmp_path):
 
 
 def table_of(graph, table_key="node:Doc", branch="main"):
-    return open_table(graph.space.pinned(graph.snapshot(branch=branch).tables[table_key]))
+    return open_table(graph.workspace.pinned(graph.snapshot(branch=branch).tables[table_key]))
 
 
 def answers(graph, branch="main"):
@@ -322,7 +322,7 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     before, content = answers(graph, branch), read_back(graph, branch)
     ids = row_ids(table_of(graph, branch=branch))
     untouched = graph.snapshot(branch=other).tables
-    report = maintenance_jobs.compact_on(engine, graph.space, branch, "omnigraph:maintenance")
+    report = maintenance_jobs.compact_on(engine, graph.workspace, branch, "omnigraph:maintenance")
     assert report.failed == {}
     assert report.removed == {"node:Doc": removed, "edge:Cites": removed}
     assert report.added == {"node:Doc": 1, "edge:Cites": 1}
@@ -336,30 +336,32 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     assert answers(graph, branch) == before
     assert read_back(graph, branch) == content
     assert graph.snapshot(branch=other).tables == untouched
-    assert maintenance_jobs.compact_on(engine, graph.space, branch).commit is None
+    assert maintenance_jobs.compact_on(engine, graph.workspace, branch).commit is None
 
 
 def test_executors_leave_a_branch_without_fragments_of_its_own_alone(spark, graph):
     graph.branches.create("dev")
     graph.ensure_indices(branch="dev", engine="spark")
     head = graph.snapshot(branch="dev")
-    assert maintenance_jobs.compact_on("spark", graph.space, "dev").commit is None
+    assert maintenance_jobs.compact_on("spark", graph.workspace, "dev").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
 def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_file):
     before, ids = graph.snapshot().tables, row_ids(table_of(graph, "edge:Cites"))
-    report = maintenance_jobs.compact_on("spark", graph.space, "main")
+    report = maintenance_jobs.compact_on("spark", graph.workspace, "main")
     assert report.failed.keys() == {"node:Doc"}
     assert report.added == {"edge:Cites": 1}
     assert row_ids(table_of(graph, "edge:Cites")) == ids
     head = graph.snapshot()
-    assert maintenance_jobs.compact_on("spark", graph.space, "main").commit is None
+    assert maintenance_jobs.compact_on("spark", graph.workspace, "main").commit is None
     assert graph.snapshot() == head
     assert head.tables["node:Doc"] == before["node:Doc"]
     assert graph.store.list("__recovery") == []
     hidden_file()
-    assert maintenance_jobs.compact_on("spark", graph.space, "main").removed == {"node:Doc": PARTS}
+    assert maintenance_jobs.compact_on("spark", graph.workspace, "main").removed == {
+        "node:Doc": PARTS
+    }
 
 
 # ------------------------------------------------------------------ tasks
@@ -397,7 +399,7 @@ from omnigraph.pipeline import maintenance_jobs
 maintenance_jobs.ROWS_PER_PART = 1
 with og.open(sys.argv[1]) as graph:
     report = graph.ensure_indices(engine="spark")
-    compacted = maintenance_jobs.compact_on("spark", graph.space, "main")
+    compacted = maintenance_jobs.compact_on("spark", graph.workspace, "main")
     print(json.dumps([report.to_json(), compacted.removed]))
 """
 

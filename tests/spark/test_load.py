@@ -51,7 +51,7 @@ def places(graph):
     """Row id and version of creation of every person."""
     pin = graph.snapshot().tables["node:Person"]
     columns = ["id", "_row_created_at_version"]
-    rows = open_table(graph.space.pinned(pin)).read(columns, with_row_id=True)
+    rows = open_table(graph.workspace.pinned(pin)).read(columns, with_row_id=True)
     return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
 
 

@@ -118,12 +118,12 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         check_whole(table_of(graph, "edge:Cites"), CITES)
         assert answers(graph) == before
         graph.load([{"type": "Doc", "data": {"ref": "late"}}])
-        compacted = maintenance_jobs.compact_on("spark", graph.space, "main")
+        compacted = maintenance_jobs.compact_on("spark", graph.workspace, "main")
         assert compacted.failed == {}
         assert answers(graph) == before
         fill_branch(graph, random.Random(8), parts=2)
         before = answers(graph, "dev")
-        compacted = maintenance_jobs.compact_on("spark", graph.space, "dev")
+        compacted = maintenance_jobs.compact_on("spark", graph.workspace, "dev")
         assert (compacted.failed, compacted.removed["node:Doc"]) == ({}, 2)
         check_whole(table_of(graph, branch="dev"), DOCS)
         assert answers(graph, "dev") == before

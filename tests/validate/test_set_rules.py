@@ -99,7 +99,7 @@ def judge(request, graph, monkeypatch):
                 None if removed is None else frame(pa.table({"id": pa.array(removed, pa.utf8())}))
             )
             deltas[entity.table_key] = TableDelta(entity, pending, gone, **options)
-        relied = Committed(runner, graph.snapshot().tables, graph.space.pinned)
+        relied = Committed(runner, graph.snapshot().tables, graph.workspace.pinned)
         return first_set_violations(ChangeSet(catalog, deltas), relied), relied.relied_on
 
     yield run
@@ -421,7 +421,7 @@ def test_every_type_and_name_a_unique_member_can_have(tmp_path, kind, name):
             changes = ChangeSet(
                 graph.schema.catalog, {"node:N": TableDelta(entity, runner.frame(data))}
             )
-            relied = Committed(runner, graph.snapshot().tables, graph.space.pinned)
+            relied = Committed(runner, graph.snapshot().tables, graph.workspace.pinned)
             found = first_set_violations(changes, relied)
             runner.close()
             met = [(v.row_id, v.detail["other_id"]) for v in found]

@@ -73,7 +73,7 @@ def branched(uri: Any, rows: int) -> tuple[Graph, Model, Model]:
 
 def table_of(graph: Graph, branch: str = "main") -> Table:
     """The documents as the branch pins them."""
-    return open_table(graph.space.pinned(graph.snapshot(branch=branch).tables[DOC]))
+    return open_table(graph.workspace.pinned(graph.snapshot(branch=branch).tables[DOC]))
 
 
 def inherited(table: Table) -> dict[int, list[str]]:

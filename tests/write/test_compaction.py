@@ -51,7 +51,7 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(tmp
     before = table_of(graph, "dev")
     fork = before.versions()[0]
     ids, changes = row_ids(before), changes_since(before, fork)
-    report = compact(graph.space, "dev", "omnigraph:maintenance")
+    report = compact(graph.workspace, "dev", "omnigraph:maintenance")
     assert (report.failed, report.removed, report.added) == ({}, {DOC: 4}, {DOC: 1})
     assert (report.commit.operation, report.commit.actor_id) == (
         "optimize",
@@ -75,13 +75,13 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(tmp
 def test_a_branch_of_a_compacted_branch_has_whole_indexes_too(tmp_path):
     graph, _, dev = branched(tmp_path / "g", MANY_ROWS)
     with graph:
-        compact(graph.space, "dev")
+        compact(graph.workspace, "dev")
         graph.branches.create("child", from_="dev")
         child = check_upsert(graph, dev, "child")
-        assert compact(graph.space, "child").commit is None  # one fragment of its own
+        assert compact(graph.workspace, "child").commit is None  # one fragment of its own
         graph.mutate('query q() { insert Doc { ref: "x", year: 2, body: "about year2" } }',
                      branch="child")  # fmt: skip
-        assert compact(graph.space, "child").removed == {DOC: 2}
+        assert compact(graph.workspace, "child").removed == {DOC: 2}
         check_answers(graph, child | {"x": 2}, "child")
         check_explained(graph, "child")
         check_answers(graph, dev)
@@ -92,7 +92,7 @@ def test_a_fresh_branch_has_nothing_to_compact(tmp_path):
     with graph:
         graph.branches.create("fresh")
         files = sorted(Path(tmp_path).rglob("*"))
-        report = compact(graph.space, "fresh")
+        report = compact(graph.workspace, "fresh")
         assert (report.commit, report.removed, report.failed) == (None, {}, {})
         assert sorted(Path(tmp_path).rglob("*")) == files
 
@@ -103,22 +103,22 @@ def test_a_branch_that_only_deleted_has_nothing_to_compact(tmp_path):
         graph.branches.create("cut")
         graph.mutate("query q() { delete Doc where year < 400 }", branch="cut")
         head = graph.snapshot(branch="cut")
-        assert compact(graph.space, "cut").commit is None
+        assert compact(graph.workspace, "cut").commit is None
         assert graph.snapshot(branch="cut") == head
 
 
 def test_a_second_run_has_nothing_to_do(small):
     graph, _ = small
-    assert compact(graph.space, "dev").commit is not None
+    assert compact(graph.workspace, "dev").commit is not None
     head = graph.snapshot(branch="dev")
-    assert compact(graph.space, "dev").commit is None
+    assert compact(graph.workspace, "dev").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
 def test_a_branch_is_rewritten_in_one_version_and_then_its_indexes_are_folded(small):
     graph, _ = small
     before = table_of(graph, "dev")
-    compact(graph.space, "dev")
+    compact(graph.workspace, "dev")
     after = table_of(graph, "dev")
     made = transactions_after(after, before.version, after.version)
     # The BTREEs together, then full text.
@@ -155,7 +155,7 @@ def test_a_compaction_that_stops_is_finished_or_undone(small, moment, skip, left
         failpoints.arm(POINTS["optimize", moment], Died(moment), skip=skip),
         pytest.raises(Died),
     ):
-        compact(graph.space, "dev")
+        compact(graph.workspace, "dev")
     if healed_by == "open":
         graph.close()
         graph = og.open(graph.uri)
@@ -169,7 +169,7 @@ def test_a_compaction_that_stops_is_finished_or_undone(small, moment, skip, left
     assert len(own(table_of(graph, "dev"))) == left + 1
     with og.open(graph.uri) as graph:
         assert graph.store.list("__recovery") == []
-        compact(graph.space, "dev")
+        compact(graph.workspace, "dev")
         # Fragments are merged that the same parts of the indexes cover.
         assert len(own(table_of(graph, "dev"))) <= 2
         check_answers(graph, dev)
@@ -186,7 +186,7 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
         failpoints.arm(POINTS["optimize", "before_table_commit"], Died("second"), skip=2),
         pytest.raises(Died),
     ):
-        compact(graph.space, "dev")
+        compact(graph.workspace, "dev")
     graph.close()
     with og.open(graph.uri) as graph:
         assert graph.store.list("__recovery") == []
@@ -195,7 +195,7 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
         assert (len(own(table)), row_ids(table)) == (AS_BEFORE, ids)
         assert changes_since(table, fork) == changes
         check_answers(graph, dev)
-        assert compact(graph.space, "dev").removed == {DOC: 4, "node:Note": 3}
+        assert compact(graph.workspace, "dev").removed == {DOC: 4, "node:Note": 3}
         assert changes_since(table_of(graph, "dev"), fork) == changes
         check_answers(graph, dev)
         check_explained(graph)
@@ -203,7 +203,7 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
 
 def compact_elsewhere(uri, branch):
     with og.open(uri) as graph:
-        report = compact(graph.space, branch)
+        report = compact(graph.workspace, branch)
         return report.removed, report.failed
 
 
@@ -244,9 +244,9 @@ def test_a_branch_that_goes_while_its_fragments_are_rewritten(small, made_again)
         return rewrite_here(table, tasks)
 
     if made_again:
-        report = compact(graph.space, "dev", rewrite_for=lambda _pin: rewrite)
+        report = compact(graph.workspace, "dev", rewrite_for=lambda _pin: rewrite)
         assert (report.failed, report.commit) == ({}, None)
     else:
         with pytest.raises(og.errors.BranchNotFound):
-            compact(graph.space, "dev", rewrite_for=lambda _pin: rewrite)
+            compact(graph.workspace, "dev", rewrite_for=lambda _pin: rewrite)
     assert len(calls) == 1

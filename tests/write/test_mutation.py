@@ -204,7 +204,7 @@ class TestHandles:
             plan = compile_query(catalog, f'query q() {{ insert {name} {{ {key}: "u" }} }}')
             before = state(graph)
             with pytest.raises(SchemaConflict, match=name):
-                mutate(graph.space, checked(catalog, graph.schema.row().ir_hash, plan))
+                mutate(graph.workspace, checked(catalog, graph.schema.row().ir_hash, plan))
             assert state(graph) == before
 
     def test_a_plan_checked_against_another_schema_is_refused(self, graph):
@@ -213,7 +213,7 @@ class TestHandles:
         plan = compile_query(catalog, 'query q() { insert Team { code: "u" } }')
         before = state(graph)
         with pytest.raises(SchemaConflict, match="run it again"):
-            mutate(graph.space, checked(catalog, "another", plan))
+            mutate(graph.workspace, checked(catalog, "another", plan))
         assert state(graph) == before
 
 
@@ -338,7 +338,7 @@ class TestLostRaces:
         team = graph.snapshot().tables["node:Team"].location
 
         def looking(mutation):
-            held = graph.locks.is_mine(graph.space.lock_name(team, "main"))
+            held = graph.locks.is_mine(graph.workspace.lock_name(team, "main"))
             seen.append(held)
             return look(mutation)
 

@@ -44,7 +44,7 @@ PAUSE_SECONDS = 0.02
 class Attempt:
     """One attempt: the branch as it stands, and the way to commit what was prepared on it."""
 
-    space: Workspace
+    workspace: Workspace
     state: BranchState
     patience: Patience
     held: HeldLocks | None = None
@@ -56,14 +56,16 @@ class Attempt:
         """Carry the write through the phases; a lost race ends the attempt, and keeps its locks."""
         if self.if_commit is not None:
             write = on_exact_head(write, self.state)
-        self.wanted = Wanted(frozenset(lock_names(self.space, write)), purpose_of(write))
+        self.wanted = Wanted(frozenset(lock_names(self.workspace, write)), purpose_of(write))
         if self.held is not None:
             if not self.wanted.names <= set(self.held.names):
                 raise MoreLocks
-            return commit_held(self.space, write, stage_early(self.space, write), self.held)
-        staged = stage(self.space, write)
-        self.held = self.space.locks.acquire(self.wanted.names, self.patience, self.wanted.purpose)
-        return commit_held(self.space, write, staged, self.held)
+            return commit_held(self.workspace, write, stage_early(self.workspace, write), self.held)
+        staged = stage(self.workspace, write)
+        self.held = self.workspace.locks.acquire(
+            self.wanted.names, self.patience, self.wanted.purpose
+        )
+        return commit_held(self.workspace, write, staged, self.held)
 
     def end(self) -> None:
         """Give the locks back."""
@@ -90,7 +92,7 @@ class Attempts:
     be read again under another.
     """
 
-    space: Workspace
+    workspace: Workspace
     branch: str
     retries: int | None = None
     if_commit: str | None = None
@@ -132,25 +134,25 @@ class Attempts:
         """Give the locks back, finish what dead writers left, and take all that are needed."""
         before = set() if attempt.held is None else set(attempt.held.names)
         attempt.end()
-        heal(self.space)
+        heal(self.workspace)
         if attempt.wanted is None:
             return None
         names = attempt.wanted.names | before
-        return self.space.locks.acquire(names, attempt.patience, attempt.wanted.purpose)
+        return self.workspace.locks.acquire(names, attempt.patience, attempt.wanted.purpose)
 
     def _begin(self, patience: Patience, held: HeldLocks | None) -> Attempt:
         try:
-            return Attempt(self.space, self._pinned(), patience, held, self.if_commit)
+            return Attempt(self.workspace, self._pinned(), patience, held, self.if_commit)
         except BaseException:
             if held is not None:
                 held.release()
             raise
 
     def _pinned(self) -> BranchState:
-        state = self.space.manifest.state(self.branch)
+        state = self.workspace.manifest.state(self.branch)
         if self.branch_id is not None and state.identifier != self.branch_id:
             raise branch_remade(self.branch)
-        check_precondition(self.space, state, self.if_commit)
+        check_precondition(self.workspace, state, self.if_commit)
         return state
 
     def _worked(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
@@ -164,7 +166,7 @@ class Attempts:
 
     def _is_remade(self, pin: BranchPin) -> bool:
         """Whether the branch is another one by now; ``BranchNotFound`` when it is gone."""
-        return self.space.manifest.state(self.branch).identifier != pin.identifier
+        return self.workspace.manifest.state(self.branch).identifier != pin.identifier
 
     def _left_after(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:
         """How many more attempts there are after a lost one; raises what its caller gets when none."""
@@ -179,21 +181,21 @@ class Attempts:
 
     def _only_maintenance(self, attempt: Attempt) -> bool:
         """Whether nothing but maintenance came between: what was read and validated still stands."""
-        now = self.space.manifest.state(self.branch)
+        now = self.workspace.manifest.state(self.branch)
         before = attempt.state
         if now.identifier != before.identifier or now.head.ir_hash != before.head.ir_hash:
             return False
         then = before.head.commit.graph_commit_id
         return now.head.commit.graph_commit_id != then and is_same_content(
-            self.space.manifest, now, then
+            self.workspace.manifest, now, then
         )
 
     def _refuse_precondition(self, attempt: Attempt) -> None:
         """A head that moved is the caller's precondition, and so is a branch that was made again."""
-        now = self.space.manifest.state(self.branch)
+        now = self.workspace.manifest.state(self.branch)
         if self.if_commit is not None and now.identifier != attempt.state.identifier:
             raise _precondition_failed(now, self.if_commit)
-        check_precondition(self.space, now, self.if_commit)
+        check_precondition(self.workspace, now, self.if_commit)
 
 
 def on_exact_head(write: Write, state: BranchState) -> Write:
@@ -203,12 +205,12 @@ def on_exact_head(write: Write, state: BranchState) -> Write:
     return replace(write, relied_on=(*write.relied_on, *others), exact_head=True)
 
 
-def check_precondition(space: Workspace, state: BranchState, if_commit: str | None) -> None:
+def check_precondition(workspace: Workspace, state: BranchState, if_commit: str | None) -> None:
     """Refuse when the branch is not at the commit the caller knows.
 
     Maintenance commits count as their first parent: they change no content.
     """
-    if if_commit is not None and not is_same_content(space.manifest, state, if_commit):
+    if if_commit is not None and not is_same_content(workspace.manifest, state, if_commit):
         raise _precondition_failed(state, if_commit)
 
 

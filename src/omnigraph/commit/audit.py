@@ -68,27 +68,27 @@ def _schema() -> pa.Schema:
     )
 
 
-def record(space: Workspace, recovery: Recovery) -> None:
+def record(workspace: Workspace, recovery: Recovery) -> None:
     """Append the row unless the operation has one already."""
     import pyarrow as pa
 
     failpoints.hit(RECORD_AUDIT)
     row = {**asdict(recovery), "outcomes": json.dumps([asdict(o) for o in recovery.outcomes])}
-    table = _open_or_create(space)
+    table = _open_or_create(workspace)
     if _rows(table, recovery.operation_id):
         return
     try:
         merge_insert_exclusive(table, pa.Table.from_pylist([row], _schema()), on="operation_id")
     except RowCollision:
         # Another recovery of some operation landed first; look again.
-        if not _rows(_open_or_create(space), recovery.operation_id):
-            record(space, recovery)
+        if not _rows(_open_or_create(workspace), recovery.operation_id):
+            record(workspace, recovery)
 
 
-def read_audit(space: Workspace) -> list[Recovery]:
+def read_audit(workspace: Workspace) -> list[Recovery]:
     """Every recovery, oldest first."""
     try:
-        table = open_table(space.ref(layout.RECOVERY_AUDIT))
+        table = open_table(workspace.ref(layout.RECOVERY_AUDIT))
     except TableMissing:
         return []
     found = (_recovery(row) for row in table.read().to_pylist())
@@ -106,8 +106,8 @@ def _rows(table: Table, operation_id: str) -> Sequence[Any]:
     return rows
 
 
-def _open_or_create(space: Workspace) -> Table:
-    ref = space.ref(layout.RECOVERY_AUDIT)
+def _open_or_create(workspace: Workspace) -> Table:
+    ref = workspace.ref(layout.RECOVERY_AUDIT)
     try:
         return open_table(ref)
     except TableMissing:

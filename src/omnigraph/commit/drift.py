@@ -19,17 +19,17 @@ class HealFirst(Exception):
 
 
 def open_undrifted(
-    space: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks
+    workspace: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks
 ) -> Table:
     """The table at its pin, which is its HEAD; any drift is an error that says what to do."""
-    table = open_table(space.pinned(pin))
+    table = open_table(workspace.pinned(pin))
     if table.is_head():
         return table
-    raise drift_error(space, pin, graph_id, branch, held, table.head_version())
+    raise drift_error(workspace, pin, graph_id, branch, held, table.head_version())
 
 
 def drift_error(
-    space: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks, head: int
+    workspace: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks, head: int
 ) -> Exception:
     """What a table that is ahead of its pin means for the writer that met it."""
     where = f"{pin.table_key} on branch `{branch}`"
@@ -37,7 +37,7 @@ def drift_error(
     try:
         covering = [
             sidecar
-            for sidecar in list_sidecars(space, graph_id)
+            for sidecar in list_sidecars(workspace, graph_id)
             if sidecar.branch == branch and covers(sidecar, pin.location)
         ]
     except (StorageError, OmniGraphError) as error:
@@ -54,7 +54,7 @@ def drift_error(
             **facts,
         )
     for sidecar in covering:
-        if _is_live(space, sidecar, held):
+        if _is_live(workspace, sidecar, held):
             return Contention(
                 f"another writer is in the middle of a commit to {where}; try again",
                 attempts=1,
@@ -77,7 +77,7 @@ def covers(sidecar: Sidecar, location: str) -> bool:
     return any(entry.base.location == location for entry in sidecar.tables)
 
 
-def _is_live(space: Workspace, sidecar: Sidecar, held: HeldLocks) -> bool:
+def _is_live(workspace: Workspace, sidecar: Sidecar, held: HeldLocks) -> bool:
     """Whether the writer still holds a lock that we do not hold ourselves."""
     others = [name for name in sidecar.locks if name not in held.names]
-    return any(space.locks.is_locked_by_other(name) for name in others)
+    return any(workspace.locks.is_locked_by_other(name) for name in others)

@@ -40,25 +40,25 @@ def refuse_claimed(pending: list[Sidecar], branch: str, locations: set[str]) -> 
             raise HealFirst(sidecar.operation_id)
 
 
-def reclaim_fork(space: Workspace, location: str, branch: str, pending: list[Sidecar]) -> None:
+def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list[Sidecar]) -> None:
     """Remove what lies where a table is going to be forked. The caller holds that fork's lock.
 
     A fork of a deleted branch may have outlived it because another leftover was made from it:
     that one goes first, under its own lock.
     """
-    ref = space.ref(location)
+    ref = workspace.ref(location)
     live = list_branches(ref)
     if branch in live:
         for dependent in [name for name, fork in live.items() if fork.parent == branch]:
-            _reclaim_dependent(space, location, branch, dependent, pending)
+            _reclaim_dependent(workspace, location, branch, dependent, pending)
         delete_branch(ref, branch)
     remove_residue(ref, branch)
 
 
 def _reclaim_dependent(
-    space: Workspace, location: str, branch: str, dependent: str, pending: list[Sidecar]
+    workspace: Workspace, location: str, branch: str, dependent: str, pending: list[Sidecar]
 ) -> None:
-    held = space.locks.try_acquire(space.lock_name(location, dependent))
+    held = workspace.locks.try_acquire(workspace.lock_name(location, dependent))
     if held is None:
         raise Contention(
             f"a writer of branch `{dependent}` holds a table that branch `{branch}` needs; try again",
@@ -66,8 +66,8 @@ def _reclaim_dependent(
         )
     with held:
         refuse_claimed(pending, dependent, {location})
-        if dependent in space.manifest.branches():
-            pins = space.manifest.state(dependent).head.tables.values()
+        if dependent in workspace.manifest.branches():
+            pins = workspace.manifest.state(dependent).head.tables.values()
             if any(pin.location == location and pin.table_branch == dependent for pin in pins):
                 raise BranchInUse(
                     f"a leftover fork `{branch}` of {location} is still needed by branch "
@@ -75,4 +75,4 @@ def _reclaim_dependent(
                     branch=branch,
                     by=dependent,
                 )
-        reclaim_fork(space, location, dependent, pending)
+        reclaim_fork(workspace, location, dependent, pending)

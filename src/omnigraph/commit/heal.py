@@ -26,34 +26,34 @@ class Healed:
     in_flight: list[Sidecar] = field(default_factory=list)
 
 
-def heal(space: Workspace) -> Healed:
+def heal(workspace: Workspace) -> Healed:
     """Roll forward what dead writers finished; what needs a rollback waits for an open."""
-    return _pass(space, may_roll_back=False)
+    return _pass(workspace, may_roll_back=False)
 
 
-def sweep(space: Workspace) -> Healed:
+def sweep(workspace: Workspace) -> Healed:
     """Recover every dead writer's operation, forward or back."""
-    return _pass(space, may_roll_back=True)
+    return _pass(workspace, may_roll_back=True)
 
 
-def _pass(space: Workspace, *, may_roll_back: bool) -> Healed:
+def _pass(workspace: Workspace, *, may_roll_back: bool) -> Healed:
     healed = Healed()
-    graph_id = space.manifest.state(MAIN).head.graph_id
-    waiting = list_sidecars(space, graph_id)
+    graph_id = workspace.manifest.state(MAIN).head.graph_id
+    waiting = list_sidecars(workspace, graph_id)
     postponed: set[str] = set()
     while waiting:
         sidecar = waiting.pop(0)
-        held = _writers_locks(space, sidecar, patient=may_roll_back)
+        held = _writers_locks(workspace, sidecar, patient=may_roll_back)
         if held is None:
             healed.in_flight.append(sidecar)
             continue
         # Each is put off once at the most, so that two that wait for each other both come to an end.
         others = [] if sidecar.operation_id in postponed else waiting
         with held:
-            if not is_pending(space, sidecar):
+            if not is_pending(workspace, sidecar):
                 continue
             try:
-                recovery = recover(space, sidecar, held, others, may_roll_back=may_roll_back)
+                recovery = recover(workspace, sidecar, held, others, may_roll_back=may_roll_back)
             except OthersFirst:
                 postponed.add(sidecar.operation_id)
                 waiting.append(sidecar)
@@ -65,17 +65,17 @@ def _pass(space: Workspace, *, may_roll_back: bool) -> Healed:
     return healed
 
 
-def _writers_locks(space: Workspace, sidecar: Sidecar, *, patient: bool) -> HeldLocks | None:
+def _writers_locks(workspace: Workspace, sidecar: Sidecar, *, patient: bool) -> HeldLocks | None:
     """The locks of a dead writer, or None while it lives.
 
     On a local disk the system freed them when it died. A lease ends only after its period, which
     an open waits for and a write does not.
     """
-    if any(space.locks.is_mine(name) for name in sidecar.locks):
+    if any(workspace.locks.is_mine(name) for name in sidecar.locks):
         return None  # its writer is further up in this very thread
-    if not patient or space.root.is_local:
-        return space.locks.try_acquire(sidecar.locks)
+    if not patient or workspace.root.is_local:
+        return workspace.locks.try_acquire(sidecar.locks)
     try:
-        return space.locks.acquire(sidecar.locks)
+        return workspace.locks.acquire(sidecar.locks)
     except Contention:
         return None

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def observe(space: Workspace, entry: TableEntry, pin: int) -> Observed:
+def observe(workspace: Workspace, entry: TableEntry, pin: int) -> Observed:
     """HEAD of the branch the operation committed to, and the transactions since the pin."""
-    ref = space.ref(entry.base.location)
+    ref = workspace.ref(entry.base.location)
     if entry.created_dataset:
         if not table_exists(ref):
             return Observed(None)
         return _observed(open_table(ref), 0)
     if entry.created_fork and entry.table_branch not in list_branches(ref):
         return Observed(None)
-    return _observed(open_table(place_of(space, entry)), pin)
+    return _observed(open_table(place_of(workspace, entry)), pin)
 
 
-def place_of(space: Workspace, entry: TableEntry, version: int | None = None) -> TableRef:
+def place_of(workspace: Workspace, entry: TableEntry, version: int | None = None) -> TableRef:
     """Where the operation committed to a table. A fork that it made has an identifier of its own."""
     identifier = None if entry.created_fork else entry.base.table_branch_id
-    return space.ref(entry.base.location).on(entry.table_branch, version, identifier)
+    return workspace.ref(entry.base.location).on(entry.table_branch, version, identifier)
 
 
 def _observed(table: Table, pin: int) -> Observed:
@@ -46,11 +46,13 @@ def has_moved(entry: TableEntry, observed: Observed) -> bool:
     return any(transaction.uuid in entry.uuids for transaction in observed.transactions)
 
 
-def compare_schema(space: Workspace, entry: TableEntry, seen: Observed, row: SchemaRow) -> Observed:
+def compare_schema(
+    workspace: Workspace, entry: TableEntry, seen: Observed, row: SchemaRow
+) -> Observed:
     """The same, with a word on whether the table has the columns the schema asks for."""
     if not seen.head:
         return seen
-    table = open_table(place_of(space, entry, seen.head))
+    table = open_table(place_of(workspace, entry, seen.head))
     target = _target_schema(row, entry.base.incarnation)
     matches = target is not None and _columns(table.schema) == _columns(target)
     return replace(seen, schema_matches=matches)

@@ -84,48 +84,50 @@ class MoreLocks(Exception):
     """The write touches tables that its caller did not lock beforehand."""
 
 
-def commit(space: Workspace, write: Write) -> GraphCommit:
+def commit(workspace: Workspace, write: Write) -> GraphCommit:
     """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files."""
-    staged = stage(space, write)
+    staged = stage(workspace, write)
     for _ in range(2):
         try:
-            with space.locks.acquire(lock_names(space, write), None, purpose_of(write)) as held:
-                return commit_held(space, write, staged, held)
+            with workspace.locks.acquire(
+                lock_names(workspace, write), None, purpose_of(write)
+            ) as held:
+                return commit_held(workspace, write, staged, held)
         except HealFirst as dead:
             # A writer that died after its last table commit: finish its work, then look again.
             first = dead
-            heal(space)
+            heal(workspace)
     raise rollback_needed(str(first))
 
 
-def stage(space: Workspace, write: Write) -> dict[str, Staged]:
+def stage(workspace: Workspace, write: Write) -> dict[str, Staged]:
     """Put down the files of a write, which nobody names yet; no lock is needed."""
-    staged = stage_early(space, write)
+    staged = stage_early(workspace, write)
     failpoints.hit(POINTS[write.writer, "before_locks"])
     return staged
 
 
 def commit_held(
-    space: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
+    workspace: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
 ) -> GraphCommit:
     """Phases A to D under locks that the caller holds and gives back.
 
     ``MoreLocks`` when they do not cover the write, ``HealFirst`` when a dead writer must be recovered
     before, which needs its locks to be free.
     """
-    if not lock_names(space, write) <= set(held.names):
+    if not lock_names(workspace, write) <= set(held.names):
         raise MoreLocks
-    return _Commit(space, write, staged, held).run()
+    return _Commit(workspace, write, staged, held).run()
 
 
-def lock_names(space: Workspace, write: Write) -> set[str]:
+def lock_names(workspace: Workspace, write: Write) -> set[str]:
     """The locks that a write needs from its checks to Phase D."""
     tables = [*write.expected, *(new.state for new in write.created)]
-    names = {space.lock_name(table.location, write.branch) for table in tables}
+    names = {workspace.lock_name(table.location, write.branch) for table in tables}
     if write.exact_head or write.touches_no_table:
-        names.add(space.locks.head_lock(write.branch))
+        names.add(workspace.locks.head_lock(write.branch))
     if write.takes_graph_lock:
-        names.add(space.locks.graph_lock())
+        names.add(workspace.locks.graph_lock())
     return names
 
 
@@ -148,9 +150,9 @@ class _Commit:
     """One run through the phases."""
 
     def __init__(
-        self, space: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
+        self, workspace: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
     ) -> None:
-        self.space = space
+        self.workspace = workspace
         self.write = write
         self.staged = staged
         self.held = held
@@ -167,7 +169,7 @@ class _Commit:
         sidecar = sidecar_of(self.write, state.head.graph_id, self.forks, self.held)
         self._hit("before_phase_a")
         self.held.check()
-        write_sidecar(self.space, sidecar)
+        write_sidecar(self.workspace, sidecar)
         try:
             self._hit("before_phase_b")
             pins = self._phase_b()
@@ -185,7 +187,7 @@ class _Commit:
     # -- the checks, under the locks
 
     def _checked_state(self) -> BranchState:
-        state = self.space.manifest.state(self.write.branch)
+        state = self.workspace.manifest.state(self.write.branch)
         refuse_newer(state.table)
         self._check_branch(state)
         self._check_schema(state.head)
@@ -197,10 +199,10 @@ class _Commit:
             base = change.base
             if needs_fork(base, self.write.branch):
                 self.forks.add(base.location)
-                self.tables[base.location] = open_table(self.space.pinned(base))
+                self.tables[base.location] = open_table(self.workspace.pinned(base))
             else:
                 self.tables[base.location] = open_undrifted(
-                    self.space, base, graph_id, self.write.branch, self.held
+                    self.workspace, base, graph_id, self.write.branch, self.held
                 )
         return state
 
@@ -222,17 +224,17 @@ class _Commit:
         created = {new.state.location for new in self.write.created}
         if not created and not self.forks:
             return
-        pending = list_sidecars(self.space, graph_id)
+        pending = list_sidecars(self.workspace, graph_id)
         refuse_claimed(pending, self.write.branch, created | self.forks)
         for location in sorted(created):
-            if table_exists(self.space.ref(location)):
+            if table_exists(self.workspace.ref(location)):
                 raise Drift(
                     f"there is a table at {location} that this graph knows nothing of; move it away",
                     location=location,
                 )
         for location in sorted(self.forks):
             self.held.check()
-            reclaim_fork(self.space, location, self.write.branch, pending)
+            reclaim_fork(self.workspace, location, self.write.branch, pending)
 
     # -- phase B
 
@@ -329,7 +331,7 @@ class _Commit:
         """Nothing moved: take the sidecar back. Something did: somebody must recover."""
         if self.effects == 0 or not self._moved(sidecar):
             try:
-                delete_sidecar(self.space, sidecar)
+                delete_sidecar(self.workspace, sidecar)
             except OmniGraphError as stuck:
                 logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
             return error
@@ -346,11 +348,11 @@ class _Commit:
             if not all(isinstance(step, StagedStep) for step in change.steps)
         }
         try:
-            tables = self.space.manifest.state(self.write.branch).head.tables.values()
+            tables = self.workspace.manifest.state(self.write.branch).head.tables.values()
             pins = {table.incarnation: table.table_version for table in tables}
             for entry in sidecar.tables:
                 pin = pins.get(entry.base.incarnation, entry.base.table_version)
-                seen = observe(self.space, entry, pin)
+                seen = observe(self.workspace, entry, pin)
                 if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
                     return True
         except OmniGraphError:
@@ -364,9 +366,9 @@ class _Commit:
         its operation back. Under its old id the operation counts as settled, hence a new one.
         """
         try:
-            if not is_pending(self.space, sidecar):
+            if not is_pending(self.workspace, sidecar):
                 sidecar = replace(sidecar, operation_id=new_commit_id())
-                write_sidecar(self.space, sidecar)
+                write_sidecar(self.workspace, sidecar)
         except OmniGraphError as stuck:
             logger.warning("the tables of %s may need repair: %s", sidecar.operation_id, stuck)
         return sidecar
@@ -391,7 +393,7 @@ class _Commit:
             adopted=write.adopted,
         )
         return publish_held(
-            self.space,
+            self.workspace,
             self.held,
             write.branch,
             write.pin.identifier,
@@ -403,7 +405,7 @@ class _Commit:
 
     def _phase_d(self, sidecar: Sidecar) -> None:
         try:
-            delete_sidecar(self.space, sidecar)
+            delete_sidecar(self.workspace, sidecar)
         except OmniGraphError as error:
             logger.warning(
                 "the commit is durable; its sidecar %s is consumed by the next write or open: %s",

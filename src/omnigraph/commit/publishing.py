@@ -18,7 +18,7 @@ from omnigraph.storage.locks import HeldLocks
 
 
 def publish_held(
-    space: Workspace,
+    workspace: Workspace,
     held: HeldLocks,
     branch: str,
     identifier: str | None,
@@ -34,7 +34,7 @@ def publish_held(
         held.check()
         try:
             return publish(
-                space.manifest,
+                workspace.manifest,
                 branch,
                 changes,
                 expected,

@@ -68,7 +68,7 @@ class OthersFirst(Exception):
 
 
 def recover(
-    space: Workspace,
+    workspace: Workspace,
     sidecar: Sidecar,
     held: HeldLocks,
     others: Iterable[Sidecar] = (),
@@ -83,28 +83,28 @@ def recover(
     theirs = {uuid for other in others for entry in other.tables for uuid in entry.uuids}
     for _ in range(ATTEMPTS - 1):
         try:
-            return _recover(space, sidecar, held, theirs, may_roll_back=may_roll_back)
+            return _recover(workspace, sidecar, held, theirs, may_roll_back=may_roll_back)
         except (TableMoved, ExpectedVersionMismatch, BranchNotFound) as moved:
             # Somebody outside these locks came in between: what was seen is no longer so.
             logger.info("looking at operation %s again: %s", sidecar.operation_id, moved)
-    return _recover(space, sidecar, held, theirs, may_roll_back=may_roll_back)
+    return _recover(workspace, sidecar, held, theirs, may_roll_back=may_roll_back)
 
 
 def _recover(
-    space: Workspace,
+    workspace: Workspace,
     sidecar: Sidecar,
     held: HeldLocks,
     theirs: AbstractSet[str],
     *,
     may_roll_back: bool,
 ) -> Recovery | None:
-    state = _live_branch(space, sidecar)
+    state = _live_branch(workspace, sidecar)
     if state is None:
-        return _discard_orphan(space, sidecar)
-    done = _already_published(space, state, sidecar)
+        return _discard_orphan(workspace, sidecar)
+    done = _already_published(workspace, state, sidecar)
     if done is not None:
-        return _close(space, sidecar, done)
-    work = _Work(space, sidecar, held, state)
+        return _close(workspace, sidecar, done)
+    work = _Work(workspace, sidecar, held, state)
     if work.moved_by(theirs):
         raise OthersFirst
     decision = decide(work.classes, expectations_hold=_holds(state, sidecar))
@@ -131,22 +131,24 @@ def _holds(state: BranchState, sidecar: Sidecar) -> bool:
 # ------------------------------------------------------------------ what is there
 
 
-def _live_branch(space: Workspace, sidecar: Sidecar) -> BranchState | None:
+def _live_branch(workspace: Workspace, sidecar: Sidecar) -> BranchState | None:
     """The branch the operation wrote to, unless it was deleted (or deleted and made again)."""
     if sidecar.branch == MAIN:
-        return space.manifest.state(MAIN)
-    live = space.manifest.branches().get(sidecar.branch)
+        return workspace.manifest.state(MAIN)
+    live = workspace.manifest.branches().get(sidecar.branch)
     if live is None or live.identifier != sidecar.pin.identifier:
         return None
-    state = space.manifest.state(sidecar.branch)
+    state = workspace.manifest.state(sidecar.branch)
     return state if state.identifier == sidecar.pin.identifier else None
 
 
-def _already_published(space: Workspace, state: BranchState, sidecar: Sidecar) -> Recovery | None:
-    commit = space.manifest.commit(state, sidecar.intent.graph_commit_id)
+def _already_published(
+    workspace: Workspace, state: BranchState, sidecar: Sidecar
+) -> Recovery | None:
+    commit = workspace.manifest.commit(state, sidecar.intent.graph_commit_id)
     if commit is not None:
         return _recovery_of(sidecar, "RolledForward", commit)
-    commit = space.manifest.commit(state, rollback_commit_id(sidecar.operation_id))
+    commit = workspace.manifest.commit(state, rollback_commit_id(sidecar.operation_id))
     return None if commit is None else _recovery_of(sidecar, "RolledBack", commit)
 
 
@@ -172,9 +174,9 @@ class _Work:
     """One operation under recovery: what was seen, and the two ways out."""
 
     def __init__(
-        self, space: Workspace, sidecar: Sidecar, held: HeldLocks, state: BranchState
+        self, workspace: Workspace, sidecar: Sidecar, held: HeldLocks, state: BranchState
     ) -> None:
-        self.space = space
+        self.workspace = workspace
         self.sidecar = sidecar
         self.held = held
         self.state = state
@@ -202,9 +204,9 @@ class _Work:
         return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
 
     def _observe(self, entry: TableEntry, pin: TableState) -> Observed:
-        seen = observe(self.space, entry, pin.table_version)
+        seen = observe(self.workspace, entry, pin.table_version)
         row = self.sidecar.schema if self.sidecar.writer == "schema_apply" else None
-        return seen if row is None else compare_schema(self.space, entry, seen, row)
+        return seen if row is None else compare_schema(self.workspace, entry, seen, row)
 
     def moved_by(self, theirs: AbstractSet[str]) -> bool:
         """Whether a table that looks foreign was moved by transactions with these UUIDs."""
@@ -218,7 +220,7 @@ class _Work:
         pins = []
         for entry, seen in zip(sidecar.tables, self.seen, strict=True):
             # At the version that was judged: what came after it is nobody's we know.
-            head = open_table(place_of(self.space, entry, seen.head))
+            head = open_table(place_of(self.workspace, entry, seen.head))
             pins.append(pin_at(entry.base, head))
         registered = set(sidecar.registered)
         changes = Changes(
@@ -276,7 +278,7 @@ class _Work:
         self, entry: TableEntry, pin: TableState, seen: Observed, one: TableClass
     ) -> TableState | None:
         """Take one table back to its pin; the new pin where that made a new version."""
-        ref = self.space.ref(entry.base.location)
+        ref = self.workspace.ref(entry.base.location)
         if entry.created_dataset:
             self.held.check()
             drop_table(ref)
@@ -291,7 +293,7 @@ class _Work:
         if one is TableClass.NO_MOVEMENT:
             return None
         # At the version that was judged: a restore over a later one would undo somebody's work.
-        head = open_table(place_of(self.space, entry, seen.head))
+        head = open_table(place_of(self.workspace, entry, seen.head))
         if is_restorable(one):
             staged = stage_restore(head, pin.table_version)
             failpoints.hit(BEFORE_RESTORE)
@@ -311,7 +313,7 @@ class _Work:
     ) -> Recovery:
         failpoints.hit(BEFORE_PUBLISH)
         commit = publish_held(
-            self.space,
+            self.workspace,
             self.held,
             self.sidecar.branch,
             self.sidecar.pin.identifier,
@@ -322,7 +324,7 @@ class _Work:
         )
         failpoints.hit(AFTER_PUBLISH)
         return _close(
-            self.space, self.sidecar, replace(recovery, graph_commit_id=commit.graph_commit_id)
+            self.workspace, self.sidecar, replace(recovery, graph_commit_id=commit.graph_commit_id)
         )
 
     def _recovery(self, kind: RecoveryKind, versions: Sequence[int | None]) -> Recovery:
@@ -354,13 +356,13 @@ def rollback_commit_id(operation_id: str) -> str:
 # ------------------------------------------------------------------ the ends
 
 
-def _close(space: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recovery:
-    audit.record(space, recovery)
-    delete_sidecar(space, sidecar)
+def _close(workspace: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recovery:
+    audit.record(workspace, recovery)
+    delete_sidecar(workspace, sidecar)
     return recovery
 
 
-def _discard_orphan(space: Workspace, sidecar: Sidecar) -> Recovery:
+def _discard_orphan(workspace: Workspace, sidecar: Sidecar) -> Recovery:
     """Its branch is gone, and with it everything the operation could have made visible."""
     failpoints.hit(BEFORE_DISCARD)
     recovery = Recovery(
@@ -371,4 +373,4 @@ def _discard_orphan(space: Workspace, sidecar: Sidecar) -> Recovery:
         created_at=now_us(),
         outcomes=(),
     )
-    return _close(space, sidecar, recovery)
+    return _close(workspace, sidecar, recovery)

@@ -133,19 +133,19 @@ def sidecar_of(write: Write, graph_id: str, forks: set[str], held: HeldLocks) ->
 # ------------------------------------------------------------------ the store
 
 
-def write_sidecar(space: Workspace, sidecar: Sidecar) -> None:
+def write_sidecar(workspace: Workspace, sidecar: Sidecar) -> None:
     """Phase A. What could not be read back is not written: it would stop every later writer."""
     text = sidecar.to_text()
     _check_readable(sidecar, text)
     failpoints.hit(SIDECAR_WRITE)
     try:
-        space.store.write_text_if_absent(sidecar.name, text)
+        workspace.store.write_text_if_absent(sidecar.name, text)
     except AlreadyExists:
         raise
     except StorageError:
         # A store that failed may have kept it all the same; nothing has moved yet.
         with contextlib.suppress(StorageError):
-            space.store.delete(sidecar.name)
+            workspace.store.delete(sidecar.name)
         raise
 
 
@@ -163,18 +163,18 @@ def _check_readable(sidecar: Sidecar, text: str) -> None:
         )
 
 
-def delete_sidecar(space: Workspace, sidecar: Sidecar) -> None:
+def delete_sidecar(workspace: Workspace, sidecar: Sidecar) -> None:
     """Phase D; a sidecar that is gone already is fine."""
     failpoints.hit(SIDECAR_DELETE)
-    space.store.delete(sidecar.name)
+    workspace.store.delete(sidecar.name)
 
 
-def is_pending(space: Workspace, sidecar: Sidecar) -> bool:
+def is_pending(workspace: Workspace, sidecar: Sidecar) -> bool:
     """Whether the sidecar is still there."""
-    return space.store.exists(sidecar.name)
+    return workspace.store.exists(sidecar.name)
 
 
-def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
+def list_sidecars(workspace: Workspace, graph_id: str) -> list[Sidecar]:
     """All pending sidecars, oldest first. One that cannot be read, or is of another graph, refuses.
 
     A sidecar that its writer deletes between listing and reading is left out, and so is what is not
@@ -182,9 +182,9 @@ def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
     """
     failpoints.hit(SIDECAR_LIST)
     found = []
-    for name in filter(layout.is_sidecar, _names(space)):
+    for name in filter(layout.is_sidecar, _names(workspace)):
         try:
-            text = space.store.read_text(name)
+            text = workspace.store.read_text(name)
         except NotFound:
             continue
         except InvalidText as error:
@@ -199,21 +199,25 @@ def list_sidecars(space: Workspace, graph_id: str) -> list[Sidecar]:
     return sorted(found, key=lambda sidecar: sidecar.operation_id)
 
 
-def pending_and_strays(space: Workspace) -> tuple[list[str], list[str]]:
+def pending_and_strays(workspace: Workspace) -> tuple[list[str], list[str]]:
     """The names of the pending sidecars, and of what lies beside them without being one."""
-    names = _names(space)
+    names = _names(workspace)
     return (
         [name for name in names if layout.is_sidecar(name)],
         [name for name in names if not layout.is_sidecar(name)],
     )
 
 
-def _names(space: Workspace) -> list[str]:
-    names = space.store.list(layout.RECOVERY_DIR)
-    if not names and space.root.is_local and Path(space.root.path, layout.RECOVERY_DIR).is_file():
+def _names(workspace: Workspace) -> list[str]:
+    names = workspace.store.list(layout.RECOVERY_DIR)
+    if (
+        not names
+        and workspace.root.is_local
+        and Path(workspace.root.path, layout.RECOVERY_DIR).is_file()
+    ):
         # A disk lists a file as if it were an empty directory.
         raise StorageError(
-            f"{layout.RECOVERY_DIR} under {space.root.canonical} is a file, so pending recoveries "
+            f"{layout.RECOVERY_DIR} under {workspace.root.canonical} is a file, so pending recoveries "
             "cannot be listed; put the directory back"
         )
     return names

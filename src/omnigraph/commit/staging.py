@@ -21,10 +21,10 @@ def needs_fork(base: TableState, branch: str) -> bool:
     return base.table_branch != lance_branch(branch)
 
 
-def stage_early(space: Workspace, write: Write) -> dict[str, Staged]:
+def stage_early(workspace: Workspace, write: Write) -> dict[str, Staged]:
     """Stage the first step of every table that needs no fork: files only, outside any lock."""
     early = {
-        change.base.location: (step, space.pinned(change.base))
+        change.base.location: (step, workspace.pinned(change.base))
         for change in write.tables
         if isinstance(step := change.steps[0], StagedStep)
         and not step.best_effort

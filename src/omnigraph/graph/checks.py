@@ -17,10 +17,10 @@ from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.table import Table
 
 
-def check_place(space: Workspace) -> None:
+def check_place(workspace: Workspace) -> None:
     """Lance branches hold absolute paths: a graph with branches must lie where it was made."""
-    recorded, actual = space.manifest.state(MAIN).head.root, space.root.canonical
-    if recorded != actual and space.manifest.branches():
+    recorded, actual = workspace.manifest.state(MAIN).head.root, workspace.root.canonical
+    if recorded != actual and workspace.manifest.branches():
         raise GraphMoved(
             f"the graph at {actual} has branches and was made at {recorded}; move it back there",
             recorded=recorded,
@@ -28,19 +28,19 @@ def check_place(space: Workspace) -> None:
         )
 
 
-def check_format(space: Workspace) -> None:
+def check_format(workspace: Workspace) -> None:
     """Refuse a newer format on any branch; raise an older one; probe a store new to this product."""
-    state = space.manifest.state(MAIN)
+    state = workspace.manifest.state(MAIN)
     refuse_newer(state.table)
     if state.head.product != omnigraph.__version__:
-        probe(space.store)
-    tables = _manifest_tables(space)
+        probe(workspace.store)
+    tables = _manifest_tables(workspace)
     for table in tables:
         refuse_newer(table)
     if all(stamp_of(table) == INTERNAL_SCHEMA_VERSION for table in tables):
         return
-    with space.locks.acquire(space.locks.graph_lock()):
-        for table in _manifest_tables(space):
+    with workspace.locks.acquire(workspace.locks.graph_lock()):
+        for table in _manifest_tables(workspace):
             migrate(table)
 
 
@@ -50,24 +50,24 @@ def probe(store: ObjectStore) -> None:
     probe_compare_and_set(store)
 
 
-def _manifest_tables(space: Workspace) -> list[Table]:
+def _manifest_tables(workspace: Workspace) -> list[Table]:
     """The manifest on every branch; one that is deleted meanwhile is left out."""
     tables = []
-    for branch in refs.list_refs(space.manifest):
+    for branch in refs.list_refs(workspace.manifest):
         with contextlib.suppress(BranchNotFound):
-            tables.append(space.manifest.state(branch).table)
+            tables.append(workspace.manifest.state(branch).table)
     return tables
 
 
-def verify_mirrors(space: Workspace, row: SchemaRow) -> None:
+def verify_mirrors(workspace: Workspace, row: SchemaRow) -> None:
     """Rewrite stale files that mirror the schema; refuse edited ones.
 
     Whoever applies a schema holds the graph lock until the files are written.
     """
-    if mirrors_agree(space.store, row):
+    if mirrors_agree(workspace.store, row):
         return
-    held = space.locks.try_acquire(space.locks.graph_lock())
+    held = workspace.locks.try_acquire(workspace.locks.graph_lock())
     if held is not None:
         with held:
-            accepted = space.manifest.schema(space.manifest.state(MAIN))
-            settle_mirrors(space.store, accepted)
+            accepted = workspace.manifest.schema(workspace.manifest.state(MAIN))
+            settle_mirrors(workspace.store, accepted)

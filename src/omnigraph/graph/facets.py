@@ -39,7 +39,7 @@ class Branches:
 
         self._graph.ensure_writable()
         checked_actor(actor)
-        return create_branch(self._graph.space, name, from_)
+        return create_branch(self._graph.workspace, name, from_)
 
     def list(self) -> list[str]:
         """`main` first, then the others in code-point order."""
@@ -56,7 +56,7 @@ class Branches:
 
         self._graph.ensure_writable()
         checked_actor(actor)
-        delete_branch(self._graph.space, name)
+        delete_branch(self._graph.workspace, name)
 
 
 class Commits:

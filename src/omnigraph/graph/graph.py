@@ -93,7 +93,7 @@ class Graph:
         self.store = ObjectStore.open(root)
         self.locks = LockManager(root)
         self.manifest = Manifest(root, self.store)
-        self.space = Workspace(root, self.store, self.locks, self.manifest)
+        self.workspace = Workspace(root, self.store, self.locks, self.manifest)
         self.branches = Branches(self)
         self.commits = Commits(self)
         self.schema = Schema(self)
@@ -109,7 +109,7 @@ class Graph:
 
         with self._lock:
             if self._reader is None:
-                self._reader = Reader(self.space)
+                self._reader = Reader(self.workspace)
             return self._reader
 
     @property
@@ -151,19 +151,19 @@ class Graph:
 
         self.check()
         if self.mode == "rw":
-            heal(self.space)
+            heal(self.workspace)
             self.verify_mirrors()
 
     def check(self) -> None:
         """Refuse a graph that moved or is newer; raise an older one to the current format."""
         self.ensure_open()
-        check_place(self.space)
+        check_place(self.workspace)
         if self.mode == "rw":
-            check_format(self.space)
+            check_format(self.workspace)
 
     def verify_mirrors(self) -> None:
         """Rewrite stale files that mirror the schema; refuse edited ones."""
-        verify_mirrors(self.space, self.schema.row())
+        verify_mirrors(self.workspace, self.schema.row())
 
     def ensure_open(self) -> None:
         """Refuse the call on a closed handle."""
@@ -285,7 +285,7 @@ class Graph:
         retries = checked_retries(options.get("retries"))
         from_branch = options.get("from_branch")
         with scratch() as spool:
-            heal(self.space)
+            heal(self.workspace)
             ir_hash, catalog = self.schema.pinned()
             inputs = LoadInput(spool, catalog)
             gather(inputs)
@@ -303,7 +303,7 @@ class Graph:
                 ir_hash,
                 engine,
             )
-            return load(self.space, catalog, request)
+            return load(self.workspace, catalog, request)
 
     def mutate(
         self,
@@ -327,7 +327,7 @@ class Graph:
         name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trimmed(branch)
-        heal(self.space)
+        heal(self.workspace)
 
         def check() -> Checked:
             ir_hash, catalog = self.schema.pinned()
@@ -337,7 +337,7 @@ class Graph:
         request = Request(
             check, target, self._who(actor), if_commit, checked_retries(retries), self.embedder
         )
-        return mutate(self.space, request)
+        return mutate(self.workspace, request)
 
     def ensure_indices(
         self,
@@ -354,11 +354,11 @@ class Graph:
 
         self.ensure_writable()
         who, catalog = self._who(actor), self.schema.catalog
-        return ensure_indices_on(engine, self.space, catalog, trimmed(branch), who)
+        return ensure_indices_on(engine, self.workspace, catalog, trimmed(branch), who)
 
     def status(self) -> dict[str, Any]:
         """Branches, head, and for each table of `main` its versions, fragments and indexes."""
         from omnigraph.graph.status import graph_status
 
         self.ensure_open()
-        return graph_status(self.space)
+        return graph_status(self.workspace)

@@ -113,7 +113,7 @@ def open(
     if mode == "rw":
         from omnigraph.commit.heal import sweep
 
-        sweep(graph.space)
+        sweep(graph.workspace)
         graph.verify_mirrors()
     return graph
 

@@ -15,16 +15,16 @@ from omnigraph.storage.indexes import list_indexes
 from omnigraph.storage.table import open_table
 
 
-def graph_status(space: Workspace) -> dict[str, Any]:
+def graph_status(workspace: Workspace) -> dict[str, Any]:
     """Branches, head, and for each table of `main` its versions, fragments and indexes."""
-    state = space.manifest.state(MAIN)
-    pending, strays = pending_and_strays(space)
+    state = workspace.manifest.state(MAIN)
+    pending, strays = pending_and_strays(workspace)
     return {
-        "uri": space.root.canonical,
+        "uri": workspace.root.canonical,
         "graph_id": state.head.graph_id,
         "omnigraph": omnigraph.__version__,
         "internal_schema_version": stamp_of(state.table),
-        "branches": refs.list_refs(space.manifest),
+        "branches": refs.list_refs(workspace.manifest),
         "head": state.head.commit.to_json(),
         "manifest": {
             "version": state.table.version,
@@ -32,12 +32,12 @@ def graph_status(space: Workspace) -> dict[str, Any]:
         },
         "pending_recoveries": len(pending),
         "stray_files": strays,
-        "tables": [_table_status(space, pinned) for pinned in state.head.tables.values()],
+        "tables": [_table_status(workspace, pinned) for pinned in state.head.tables.values()],
     }
 
 
-def _table_status(space: Workspace, pinned: TableState) -> dict[str, Any]:
-    table = open_table(space.pinned(pinned))
+def _table_status(workspace: Workspace, pinned: TableState) -> dict[str, Any]:
+    table = open_table(workspace.pinned(pinned))
     return {
         **pinned.to_json(),
         "head_version": table.head_version(),

@@ -73,7 +73,7 @@ SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` =
 
 
 def load(
-    space: Workspace, catalog: Catalog, request: LoadRequest, engine: Engine | None = None
+    workspace: Workspace, catalog: Catalog, request: LoadRequest, engine: Engine | None = None
 ) -> LoadResult:
     """Run a load; a lost race is tried again as often as the caller allows.
 
@@ -83,17 +83,17 @@ def load(
     """
     if request.mode not in MODES:
         raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
-    _refuse_early(space, request)
+    _refuse_early(workspace, request)
     note = None
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(space, catalog, request, engine, directory)
+        work = _Load(workspace, catalog, request, engine, directory)
         work.read()
-        with _target(space, request) as created:
-            heal(space)
+        with _target(workspace, request) as created:
+            heal(workspace)
             attempts = Attempts(
-                space,
+                workspace,
                 request.branch,
                 request.retries,
                 request.if_commit,
@@ -104,9 +104,9 @@ def load(
     return replace(result, base_branch=request.from_branch, branch_created=created, note=note)
 
 
-def _refuse_early(space: Workspace, request: LoadRequest) -> None:
+def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
     """What can be seen before anything is read, which may take long."""
-    live = refs.list_refs(space.manifest)
+    live = refs.list_refs(workspace.manifest)
     there = request.branch in live
     if request.from_branch is not None and request.from_branch not in live:
         raise BranchNotFound(
@@ -121,25 +121,25 @@ def _refuse_early(space: Workspace, request: LoadRequest) -> None:
             branch=request.branch,
         )
     base = request.branch if there or request.from_branch is None else request.from_branch
-    check_precondition(space, space.manifest.state(base), request.if_commit)
+    check_precondition(workspace, workspace.manifest.state(base), request.if_commit)
     if request.rejects is not None:
-        prepare_rejects(request.rejects, request.inputs.sources, space.root)
+        prepare_rejects(request.rejects, request.inputs.sources, workspace.root)
 
 
 @contextmanager
-def _target(space: Workspace, request: LoadRequest) -> Iterator[bool]:
+def _target(workspace: Workspace, request: LoadRequest) -> Iterator[bool]:
     """Whether the branch was missing and is made; if the load fails it is taken back."""
     made = None
-    if request.from_branch is not None and request.branch not in refs.list_refs(space.manifest):
+    if request.from_branch is not None and request.branch not in refs.list_refs(workspace.manifest):
         # Another load may make it first, and then it is there.
         with contextlib.suppress(BranchExists):
-            made = create_branch(space, request.branch, request.from_branch)
+            made = create_branch(workspace, request.branch, request.from_branch)
     try:
         yield made is not None
     except BaseException:
         if made is not None:
             with contextlib.suppress(OmniGraphError):
-                discard_branch(space, request.branch, made)
+                discard_branch(workspace, request.branch, made)
         raise
 
 
@@ -148,13 +148,13 @@ class _Load:
 
     def __init__(
         self,
-        space: Workspace,
+        workspace: Workspace,
         catalog: Catalog,
         request: LoadRequest,
         engine: Engine,
         directory: Path,
     ) -> None:
-        self.space = space
+        self.workspace = workspace
         self.catalog = catalog
         self.request = request
         self.engine = engine
@@ -211,7 +211,7 @@ class _Load:
 
     def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, int], set[str]]:
         """Set rules; how many records lose to a later one of their id, and the tables relied on."""
-        committed = Committed(runner, state.head.tables, self.space.pinned)
+        committed = Committed(runner, state.head.tables, self.workspace.pinned)
         if self.request.mode == "merge":
             assign_edge_ids(runner, self.incoming, committed)
         losers: dict[str, int] = {}
@@ -306,7 +306,7 @@ class _Load:
         steps = [StagedStep(stage, stop=incoming.stopper())]
         after = incoming.rows + (0 if mode == "overwrite" else pin.row_count)
         if after >= settings.INDEX_MIN_ROWS.get():
-            table = open_table(self.space.pinned(pin))
+            table = open_table(self.workspace.pinned(pin))
             # An overwrite drops every index with the rows it covered.
             wanted = missing_indexes(incoming.entity, table, all_of_them=mode == "overwrite")
             builds = self.engine.builds(after)

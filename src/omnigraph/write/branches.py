@@ -13,31 +13,37 @@ from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.waiting import Patience, Purpose
 
 
-def create_branch(space: Workspace, name: str, source: str | Target) -> refs.BranchCreated:
+def create_branch(workspace: Workspace, name: str, source: str | Target) -> refs.BranchCreated:
     """Make a branch at the head of another one; no data is copied and no commit is made."""
     # A dead writer of a deleted branch of that name is discarded, never left in the way.
-    heal(space)
-    with _changing(space, name, "branch_create", Patience()):
-        _refuse_unsettled(space, checked(name))
-        return refs.create_ref(space.manifest, name, source)
+    heal(workspace)
+    with _changing(workspace, name, "branch_create", Patience()):
+        _refuse_unsettled(workspace, checked(name))
+        return refs.create_ref(workspace.manifest, name, source)
 
 
-def delete_branch(space: Workspace, name: str) -> None:
+def delete_branch(workspace: Workspace, name: str) -> None:
     """Remove a branch and its commits, while no writer stands between its checks and its publish."""
     patience = Patience()
-    with _changing(space, name, "branch_delete", patience), _no_writers(space, name, patience):
-        refs.delete_ref(space.manifest, name)
+    with (
+        _changing(workspace, name, "branch_delete", patience),
+        _no_writers(workspace, name, patience),
+    ):
+        refs.delete_ref(workspace.manifest, name)
 
 
-def discard_branch(space: Workspace, name: str, made: refs.BranchCreated) -> bool:
+def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) -> bool:
     """Take back a branch that its maker has no use for, unless somebody wrote to it meanwhile.
 
     A writer with a sidecar is left to recovery.
     """
     patience = Patience()
-    with _changing(space, name, "branch_delete", patience), _no_writers(space, name, patience):
-        state = space.manifest.state(name)
-        pending = list_sidecars(space, state.head.graph_id)
+    with (
+        _changing(workspace, name, "branch_delete", patience),
+        _no_writers(workspace, name, patience),
+    ):
+        state = workspace.manifest.state(name)
+        pending = list_sidecars(workspace, state.head.graph_id)
         moved = state.head.commit.graph_commit_id != made.head_commit_id
         if (
             state.identifier != made.identifier
@@ -45,24 +51,24 @@ def discard_branch(space: Workspace, name: str, made: refs.BranchCreated) -> boo
             or any(one.branch == name for one in pending)
         ):
             return False
-        refs.delete_ref(space.manifest, name)
+        refs.delete_ref(workspace.manifest, name)
         return True
 
 
-def _no_writers(space: Workspace, name: str, patience: Patience) -> HeldLocks:
+def _no_writers(workspace: Workspace, name: str, patience: Patience) -> HeldLocks:
     """The head and every table of a branch. Its caller holds the graph lock, so it stays that branch."""
     branch = checked(name)
-    tables = space.manifest.state(branch).head.tables.values()
-    names = [space.lock_name(table.location, branch) for table in tables]
+    tables = workspace.manifest.state(branch).head.tables.values()
+    names = [workspace.lock_name(table.location, branch) for table in tables]
     purpose = Purpose("branch_delete")
-    return space.locks.acquire([space.locks.head_lock(branch), *names], patience, purpose)
+    return workspace.locks.acquire([workspace.locks.head_lock(branch), *names], patience, purpose)
 
 
-def _refuse_unsettled(space: Workspace, name: str) -> None:
+def _refuse_unsettled(workspace: Workspace, name: str) -> None:
     """A writer of a deleted branch would publish to the next branch of that name."""
-    if name in refs.list_refs(space.manifest):
+    if name in refs.list_refs(workspace.manifest):
         return
-    for sidecar in list_sidecars(space, space.manifest.state(MAIN).head.graph_id):
+    for sidecar in list_sidecars(workspace, workspace.manifest.state(MAIN).head.graph_id):
         if sidecar.branch == name:
             raise Contention(
                 f"an operation on the earlier branch `{name}` is not settled yet; try again, or "
@@ -72,8 +78,8 @@ def _refuse_unsettled(space: Workspace, name: str) -> None:
             )
 
 
-def _changing(space: Workspace, name: str, operation: str, patience: Patience) -> HeldLocks:
+def _changing(workspace: Workspace, name: str, operation: str, patience: Patience) -> HeldLocks:
     """The graph lock; what cannot be is refused before it is taken, which writes."""
     checked(name)
-    space.manifest.state(MAIN)
-    return space.locks.acquire(space.locks.graph_lock(), patience, Purpose(operation))
+    workspace.manifest.state(MAIN)
+    return workspace.locks.acquire(workspace.locks.graph_lock(), patience, Purpose(operation))

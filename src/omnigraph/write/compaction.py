@@ -120,7 +120,7 @@ class TableCompaction:
 
 
 def compact(
-    space: Workspace,
+    workspace: Workspace,
     branch: str,
     actor_id: str | None = None,
     rewrite_for: Callable[[TableState], Rewrite] = lambda _pin: rewrite_here,
@@ -129,7 +129,7 @@ def compact(
 
     A table that fails is reported and does not hold up the others.
     """
-    heal(space)
+    heal(workspace)
 
     def work(attempt: Attempt) -> CompactionReport:
         report = CompactionReport()
@@ -137,7 +137,7 @@ def compact(
         for pin in attempt.state.head.tables.values():
             if pin.table_branch != lance_branch(branch):
                 continue  # inherited whole: the parent's to compact
-            table = open_table(space.pinned(pin))
+            table = open_table(workspace.pinned(pin))
             tasks = plan_compaction(table)
             if not tasks:
                 continue
@@ -146,7 +146,7 @@ def compact(
                 changes.append(TableChange(pin, job.steps(branch)))
         if report.failed:
             # Files that are missing may have gone with their branch.
-            now = space.manifest.state(branch)
+            now = workspace.manifest.state(branch)
             if now.identifier != attempt.state.identifier:
                 raise branch_remade(branch)
         if changes:
@@ -158,4 +158,4 @@ def compact(
                 report.commit = attempt.commit(write)
         return report
 
-    return Attempts(space, branch).run(work)
+    return Attempts(workspace, branch).run(work)

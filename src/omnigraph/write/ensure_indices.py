@@ -136,7 +136,7 @@ def _staging(
 
 
 def ensure_indices(
-    space: Workspace,
+    workspace: Workspace,
     catalog: Catalog,
     branch: str,
     actor_id: str | None = None,
@@ -146,14 +146,14 @@ def ensure_indices(
 
     What fails is reported and holds up nothing else; where nothing was built there is no commit.
     """
-    heal(space)
+    heal(workspace)
 
     def build(attempt: Attempt) -> IndexReport:
         report = IndexReport()
         changes = []
         for pin in attempt.state.head.tables.values():
             entity = catalog.entity(pin.table_key)
-            todo = _buildable(space, entity, pin, report)
+            todo = _buildable(workspace, entity, pin, report)
             if todo:
                 steps = index_steps(entity, todo, report, builds_for(pin))
                 changes.append(TableChange(pin, tuple(steps)))
@@ -166,16 +166,16 @@ def ensure_indices(
                 report.commit = attempt.commit(write)
         return report
 
-    return Attempts(space, branch).run(build)
+    return Attempts(workspace, branch).run(build)
 
 
 def _buildable(
-    space: Workspace, entity: NodeType | EdgeType, pin: TableState, report: IndexReport
+    workspace: Workspace, entity: NodeType | EdgeType, pin: TableState, report: IndexReport
 ) -> list[Wanted]:
     """The missing indexes of a table; those without anything to build on are reported."""
     if pin.row_count == 0:
         return []
-    table = open_table(space.pinned(pin))
+    table = open_table(workspace.pinned(pin))
     todo = []
     for name, kind in missing_indexes(entity, table):
         if kind is IndexKind.VECTOR and _is_empty(table, name):

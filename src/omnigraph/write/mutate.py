@@ -80,14 +80,14 @@ class Request:
     embedder: Embedder | None = None
 
 
-def mutate(space: Workspace, request: Request) -> MutationResult:
+def mutate(workspace: Workspace, request: Request) -> MutationResult:
     """Run a mutation on a graph that was just healed.
 
     It is a text: one that lost a race is run again, and means what it would have meant a moment
     later. The time that ``now()`` gives stays the same.
     """
     started = now_us()
-    attempts = Attempts(space, request.branch, request.retries, request.if_commit)
+    attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     return attempts.run(lambda attempt: _Mutation(attempt, request, request.check(), started).run())
 
 
@@ -96,7 +96,7 @@ class _Mutation:
 
     def __init__(self, attempt: Attempt, request: Request, checked: Checked, started: int) -> None:
         self.attempt = attempt
-        self.space = attempt.space
+        self.workspace = attempt.workspace
         self.catalog = checked.catalog
         self.checked = checked
         self.request = request
@@ -120,8 +120,8 @@ class _Mutation:
         made = self._commit() if self._changes_something() else None
         if made is None:
             # The condition must hold at the end too, also where there is nothing to publish.
-            now = self.space.manifest.state(self.request.branch)
-            check_precondition(self.space, now, self.request.if_commit)
+            now = self.workspace.manifest.state(self.request.branch)
+            check_precondition(self.workspace, now, self.request.if_commit)
         return MutationResult(
             self.request.branch,
             self.checked.plan.name,
@@ -144,7 +144,7 @@ class _Mutation:
                     "run it again",
                     table_key=entity.table_key,
                 )
-            known = PendingTable(entity, pin, open_table(self.space.pinned(pin)))
+            known = PendingTable(entity, pin, open_table(self.workspace.pinned(pin)))
             self.tables[entity.table_key] = known
         return known
 
@@ -331,7 +331,7 @@ class _Mutation:
                     if table.removed
                     else None,
                 )
-            committed = Committed(runner, self.state.head.tables, self.space.pinned)
+            committed = Committed(runner, self.state.head.tables, self.workspace.pinned)
             broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
         finally:
             runner.close()

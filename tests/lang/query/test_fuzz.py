@@ -63,8 +63,8 @@ PIECES = [
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["", " "]))
-def test_any_run_of_tokens(pieces, space):
-    answer(space.join(pieces))
+def test_any_run_of_tokens(pieces, workspace):
+    answer(workspace.join(pieces))
 
 
 @settings(deadline=None, max_examples=300)

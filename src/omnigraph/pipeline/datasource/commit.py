@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def commit_rows(space: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
+def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
     """Judge the rows of all tasks together, and publish them as one commit."""
     ordered = sorted(written, key=lambda one: one.partition)
     with scratch() as directory:
@@ -61,7 +61,7 @@ def commit_rows(space: Workspace, plan: WritePlan, written: Sequence[Written]) -
             ir_hash=plan.ir_hash,
             branch_id=plan.branch_identifier,
         )
-        result = load(space, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
+        result = load(workspace, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
     # Images that had to be read again as rows are of no use any more.
     used = plan.form == "fragments"
     discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)

@@ -88,12 +88,12 @@ class PinnedSource:
 
 
 def pin_source(
-    space: Workspace, snapshot: Snapshot, catalog: Catalog, entity: Entity, options: ReadOptions
+    workspace: Workspace, snapshot: Snapshot, catalog: Catalog, entity: Entity, options: ReadOptions
 ) -> PinnedSource:
     """Fix what a read will see: the version of the table, and what its columns are called there."""
     from omnigraph.read.view.view import Reader
 
-    pinned = Reader(space).view(snapshot, catalog).table(entity)
+    pinned = Reader(workspace).view(snapshot, catalog).table(entity)
     columns = _columns(pinned, options.ends)
     where = RowFilter()
     if options.filter is not None:

@@ -98,7 +98,7 @@ class Written:
 
 
 def plan_write(
-    space: Workspace,
+    workspace: Workspace,
     accepted: tuple[str, Catalog],
     options: WriteOptions,
     schema: pa.Schema,
@@ -114,7 +114,7 @@ def plan_write(
     if overwrite and options.merge:
         raise BadRequest("merge=true goes with mode append, where it replaces rows of the same id")
     _check_columns(entity, options, schema)
-    state = space.manifest.state(options.branch)
+    state = workspace.manifest.state(options.branch)
     pin = state.head.tables[entity.table_key]
     mode: LoadMode = "merge" if options.merge else "overwrite" if overwrite else "append"
     named = "id" in schema.names or (
@@ -127,7 +127,7 @@ def plan_write(
         mode,
         RowRules(catalog, new_commit_id(), now_us() // 1000),
         entity.table_key,
-        space.pinned(pin),
+        workspace.pinned(pin),
         ir_hash,
         state.identifier,
         named,

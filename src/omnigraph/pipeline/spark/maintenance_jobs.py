@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 
 def ensure_indices_on(
     engine: EngineName,
-    space: Workspace,
+    workspace: Workspace,
     catalog: Catalog,
     branch: str,
     actor_id: str | None = None,
@@ -66,14 +66,14 @@ def ensure_indices_on(
         used.add("local" if chosen is None else "spark")
         return build_here if chosen is None else partial(build_on_spark, chosen)
 
-    report = ensure_indices(space, catalog, branch, actor_id, builds_for)
+    report = ensure_indices(workspace, catalog, branch, actor_id, builds_for)
     report.engine = "spark" if "spark" in used else "local"
     report.note = executors.note
     return report
 
 
 def compact_on(
-    engine: EngineName, space: Workspace, branch: str, actor_id: str | None = None
+    engine: EngineName, workspace: Workspace, branch: str, actor_id: str | None = None
 ) -> CompactionReport:
     """Compact every table that has fragments to merge in one commit, on that engine."""
     executors = _Executors(engine)
@@ -82,7 +82,7 @@ def compact_on(
         chosen = executors.for_table(pin)
         return rewrite_here if chosen is None else partial(rewrite_on_spark, chosen)
 
-    report = compact(space, branch, actor_id, rewrite_for)
+    report = compact(workspace, branch, actor_id, rewrite_for)
     report.note = executors.note
     return report
 

@@ -162,11 +162,13 @@ class View:
                 type=entity.name,
                 snapshot=self.snapshot.graph_commit_id,
             )
-        space, branch = self._workspace, state.table_branch
+        workspace, branch = self._workspace, state.table_branch
         return Pinned(
             entity,
             state,
             self.snapshot.graph_id,
-            space.pinned(state),
-            lambda: None if branch is None else read_branch(space.store, state.location, branch),
+            workspace.pinned(state),
+            lambda: (
+                None if branch is None else read_branch(workspace.store, state.location, branch)
+            ),
         )
