@@ -30,7 +30,7 @@ from omnigraph.storage.indexes import IndexKind, stage_create_index
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert
 from omnigraph.storage.table import Table, TableRef, create_table, open_table
-from omnigraph.storage.tables import commit_staged, merge_insert_exclusive
+from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }

@@ -19,7 +19,7 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.staging import stage_append
 from omnigraph.storage.table import Table, open_table
-from omnigraph.storage.tables import commit_staged
+from omnigraph.storage.table_commits import commit_staged
 
 PERSON, TEAM, MEMBER_OF = "node:Person", "node:Team", "edge:MemberOf"
 ALL = (PERSON, TEAM, MEMBER_OF)

@@ -30,7 +30,7 @@ from omnigraph.manifest.rows import SchemaRow, TableState
 from omnigraph.manifest.schema_row import read_ir
 from omnigraph.storage.inline_residual import add_columns, set_field_metadata
 from omnigraph.storage.table import create_table, open_table
-from omnigraph.storage.tables import create_branch, list_branches
+from omnigraph.storage.table_branches import create_branch, list_branches
 from tests.commit.synthetic import (
     ALL,
     MEMBER_OF,

@@ -31,7 +31,7 @@ from omnigraph.storage.blobs import blob_columns
 from omnigraph.storage.inline_residual import set_schema_metadata
 from omnigraph.storage.locks import LockManager
 from omnigraph.storage.table import TableRef, create_table, open_table
-from omnigraph.storage.tables import merge_insert_exclusive
+from omnigraph.storage.table_commits import merge_insert_exclusive
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
 from tests.storage.processes import run_processes

@@ -24,7 +24,7 @@ from omnigraph.storage.staging import (
     write_fragments,
 )
 from omnigraph.storage.table import open_table
-from omnigraph.storage.tables import commit_staged
+from omnigraph.storage.table_commits import commit_staged
 from tests.read.reading import (
     SCHEMA,
     check_against_rows,

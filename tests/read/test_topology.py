@@ -21,7 +21,7 @@ from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.staging import stage_append
 from omnigraph.storage.table import open_table
-from omnigraph.storage.tables import commit_staged
+from omnigraph.storage.table_commits import commit_staged
 from tests.read.reading import (
     SCHEMA,
     check_against_rows,

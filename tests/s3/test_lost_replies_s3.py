@@ -17,7 +17,7 @@ from omnigraph.storage.objects import (
     Unavailable,
 )
 from omnigraph.storage.table import TableRef, open_table
-from omnigraph.storage.tables import create_branch, delete_branch, list_branches
+from omnigraph.storage.table_branches import create_branch, delete_branch, list_branches
 from omnigraph.storage.waiting import Patience
 from tests.storage.table_places import contents, new_table, rows
 

@@ -15,7 +15,7 @@ from omnigraph.runner.spark import SparkRunner
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.staging import stage_append
 from omnigraph.storage.table import TableRef, create_table
-from omnigraph.storage.tables import commit_staged
+from omnigraph.storage.table_commits import commit_staged
 
 
 @pytest.fixture(params=["local", "spark"])

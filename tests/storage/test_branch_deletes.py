@@ -8,9 +8,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound
-from omnigraph.storage import tables
 from omnigraph.storage.table import TableRef
-from omnigraph.storage.tables import create_branch
+from omnigraph.storage.table_branches import (
+    create_branch,
+    delete_branch,
+    list_branches,
+    remove_residue,
+)
 from tests.storage.branch_workers import littering
 from tests.storage.table_places import contents, new_table, rows
 
@@ -35,13 +39,13 @@ def test_a_branch_is_deleted_while_writers_put_files_into_it(ref):
     for _ in range(TRIES):
         create_branch(table, "b")
         with littering(crowded(Path(ref.uri, "tree/b/data"))):
-            tables.delete_branch(ref, "b")
-            assert tables.list_branches(ref) == {}
-            tables.delete_branch(ref, "b")
+            delete_branch(ref, "b")
+            assert list_branches(ref) == {}
+            delete_branch(ref, "b")
     # What the last writer left behind is in nobody's way, and goes.
     assert contents(create_branch(table, "b")) == {"a": 0}
-    tables.delete_branch(ref, "b")
-    tables.remove_residue(ref, "b")
+    delete_branch(ref, "b")
+    remove_residue(ref, "b")
     assert not Path(ref.uri, "tree/b").exists()
 
 
@@ -50,7 +54,7 @@ def test_residue_is_removed_while_more_of_it_comes(ref):
     create_branch(table, "b")
     table.files.delete_file("_refs/branches/b.json")
     with littering(Path(ref.uri, "tree/b/data"), Path(ref.uri, "tree/b/_indices/x")):
-        assert tables.remove_residue(ref, "b") > 0
+        assert remove_residue(ref, "b") > 0
         assert contents(create_branch(table, "b")) == {"a": 0}
 
 

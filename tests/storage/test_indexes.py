@@ -6,25 +6,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage import inline_residual, tables
-from omnigraph.storage.indexes import build_segment, list_indexes, stage_drop_index
-from omnigraph.storage.lance_import import lance_module
-from omnigraph.storage.tables import (
-    Condition,
+from omnigraph.storage import inline_residual
+from omnigraph.storage.indexes import (
     Coverage,
     IndexKind,
-    NothingToIndex,
-    TableRef,
-    commit_staged,
+    build_segment,
     coverage,
-    create_table,
-    filter_expression,
-    open_table,
-    stage_append,
+    index_name,
+    list_indexes,
     stage_create_index,
+    stage_drop_index,
     stage_index_segments,
-    stage_merge_insert,
 )
+from omnigraph.storage.lance_import import lance_module
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.staging import stage_append, stage_merge_insert
+from omnigraph.storage.table import TableRef, create_table, open_table
+from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.table_errors import NothingToIndex
 from tests.storage.table_places import new_table, rows
 
 VECTOR = pa.list_(pa.float32(), 2)
@@ -164,7 +163,7 @@ def test_an_index_is_dropped_by_name(ref):
     table = new_table(ref, rows("ab"))
     table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
     (state,) = list_indexes(table)
-    assert state.name == tables.index_name("id", IndexKind.BTREE)
+    assert state.name == index_name("id", IndexKind.BTREE)
     table = commit_staged(stage_drop_index(table, state.name))
     assert list_indexes(table) == []
 

@@ -3,28 +3,26 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage import inline_residual, tables
+from omnigraph.storage import inline_residual
 from omnigraph.storage.blobs import blob_field
-from omnigraph.storage.rewriting import stage_restore
-from omnigraph.storage.tables import (
-    Condition,
+from omnigraph.storage.indexes import (
     Coverage,
     IndexKind,
-    Operation,
-    TableMissing,
-    TableMoved,
-    TableRef,
-    VersionMissing,
-    commit_staged,
+    build_segment,
     coverage,
-    create_branch,
-    filter_expression,
-    open_table,
-    stage_append,
+    index_name,
+    list_indexes,
     stage_create_index,
-    stage_delete_keys,
-    transactions_after,
+    stage_index_segments,
 )
+from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.rewriting import stage_restore
+from omnigraph.storage.staging import stage_append, stage_delete_keys
+from omnigraph.storage.table import TableRef, create_table, open_table
+from omnigraph.storage.table_branches import create_branch
+from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.table_errors import TableMissing, TableMoved, VersionMissing
+from omnigraph.storage.transactions import Operation, transactions_after
 from tests.storage.table_places import contents, new_table, row_ids, rows
 
 
@@ -90,7 +88,7 @@ def test_compaction_keeps_blobs_byte_for_byte(ref):
     from omnigraph.storage.blobs import read_blobs, stored_form
 
     schema = pa.schema([pa.field("id", pa.utf8(), nullable=False), blob_field("b")])
-    table = tables.create_table(ref, schema)
+    table = create_table(ref, schema)
     values = [b"", None, b"x" * 10, bytes(range(256)) * 400, b"y" * 5_000_000]
     for number, value in enumerate(values):
         data = pa.table({"id": [str(number)], "b": pa.array([value], pa.large_binary())})
@@ -111,23 +109,23 @@ def test_optimize_indices_covers_the_tail(ref):
 
 def test_folding_covers_every_index_and_leaves_one_part_of_a_btree(ref):
     table = grown(ref)
-    table = commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED))
-    parts = [tables.build_segment(table, "n", IndexKind.BTREE, [number]) for number in (0, 1, 2, 3)]
-    table = commit_staged(tables.stage_index_segments(table, "n", IndexKind.BTREE, parts))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    parts = [build_segment(table, "n", IndexKind.BTREE, [number]) for number in (0, 1, 2, 3)]
+    table = commit_staged(stage_index_segments(table, "n", IndexKind.BTREE, parts))
     table = commit_staged(stage_append(table, rows("z", 9, words="late words")))
     folded = inline_residual.fold_indexes(table)
-    assert all(state.coverage is Coverage.INDEXED for state in tables.list_indexes(folded))
-    segments = {state.column: state.segments for state in tables.list_indexes(folded)}
+    assert all(state.coverage is Coverage.INDEXED for state in list_indexes(folded))
+    segments = {state.column: state.segments for state in list_indexes(folded)}
     assert (segments["id"], segments["n"]) == (1, 1)
     assert inline_residual.fold_indexes(folded) is folded
-    where = tables.filter_expression(folded.schema, [tables.Condition("n", "=", 9)])
+    where = filter_expression(folded.schema, [Condition("n", "=", 9)])
     assert folded.read(["id"], where)["id"].to_pylist() == ["z"]
 
 
 def test_optimize_indices_can_be_told_which(ref):
     table = commit_staged(stage_create_index(grown(ref), "n", IndexKind.BTREE))
     table = commit_staged(stage_append(table, rows("x")))
-    optimized = inline_residual.optimize_indices(table, [tables.index_name("n", IndexKind.BTREE)])
+    optimized = inline_residual.optimize_indices(table, [index_name("n", IndexKind.BTREE)])
     assert coverage(optimized, "n", IndexKind.BTREE) is Coverage.INDEXED
     assert coverage(optimized, "id", IndexKind.BTREE) is Coverage.DEGRADED
 
@@ -185,7 +183,7 @@ def test_a_required_column_can_be_relaxed(ref):
     schema = pa.schema(
         [pa.field("id", pa.utf8(), nullable=False), pa.field("x", pa.int64(), nullable=False)]
     )
-    table = tables.create_table(ref, schema)
+    table = create_table(ref, schema)
     relaxed = inline_residual.relax_column(table, "x")
     assert relaxed.schema.field("x").nullable
     data = pa.table({"id": ["a"], "x": pa.array([None], pa.int64())}, schema=relaxed.schema)

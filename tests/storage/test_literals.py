@@ -12,16 +12,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from omnigraph.storage.indexes import IndexKind, stage_create_index
 from omnigraph.storage.literals import quoted_name, sql_literal
 from omnigraph.storage.pushdown import Condition, Pushdown, filter_expression, settle
-from omnigraph.storage.tables import (
-    IndexKind,
-    TableRef,
-    commit_staged,
-    create_table,
-    stage_append,
-    stage_create_index,
-)
+from omnigraph.storage.staging import stage_append
+from omnigraph.storage.table import TableRef, create_table
+from omnigraph.storage.table_commits import commit_staged
 
 UTC_MS = pa.timestamp("ms", "UTC")
 DAYS = {"min_value": -719_162, "max_value": 2_932_896}  # year 1 to 9999

@@ -11,7 +11,8 @@ from omnigraph.storage.loose_files import (
     remove_loose_files,
 )
 from omnigraph.storage.staging import stage_append_fragments, write_fragments
-from omnigraph.storage.tables import TableRef, commit_staged, create_table
+from omnigraph.storage.table import TableRef, create_table
+from omnigraph.storage.table_commits import commit_staged
 
 ROWS = pa.table({"id": ["a", "b", "c"], "n": [1, 2, None]})
 

@@ -7,9 +7,10 @@ import pytest
 from omnigraph.storage.rewriting import stage_restore, stage_rewrite
 from omnigraph.storage.staging import new_transaction_uuid, stage_append, with_uuid
 from omnigraph.storage.table import TableRef, open_table
+from omnigraph.storage.table_branches import create_branch
+from omnigraph.storage.table_commits import commit_staged
 from omnigraph.storage.table_errors import TableMoved
-from omnigraph.storage.tables import commit_staged, create_branch, transaction_at
-from omnigraph.storage.transactions import Operation
+from omnigraph.storage.transactions import Operation, transaction_at
 from tests.storage.table_places import contents, new_table, row_ids, rows
 
 

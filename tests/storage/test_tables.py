@@ -11,29 +11,36 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
-from omnigraph.storage import inline_residual, tables
+from omnigraph.storage import inline_residual
+from omnigraph.storage.indexes import IndexKind, stage_create_index
+from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.rewriting import stage_restore, stage_rewritten
-from omnigraph.storage.table_errors import lance_errors
-from omnigraph.storage.tables import (
-    CommitMisplaced,
-    Condition,
-    IndexKind,
-    Operation,
-    RowCollision,
+from omnigraph.storage.staging import (
     RowCounts,
+    new_transaction_uuid,
+    stage_append,
+    stage_delete,
+    stage_merge_insert,
+    stage_overwrite,
+    with_uuid,
+)
+from omnigraph.storage.table import Table, TableRef, create_table, open_table, table_exists
+from omnigraph.storage.table_branches import (
+    create_branch,
+    delete_branch,
+    list_branches,
+    remove_residue,
+)
+from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.table_errors import (
+    CommitMisplaced,
+    RowCollision,
     TableMissing,
     TableMoved,
-    TableRef,
     VersionMissing,
-    commit_staged,
-    create_branch,
-    create_table,
-    filter_expression,
-    open_table,
-    stage_append,
-    stage_merge_insert,
-    transaction_at,
+    lance_errors,
 )
+from omnigraph.storage.transactions import Operation, transaction_at, transactions_after
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
 from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
@@ -92,9 +99,9 @@ def test_what_is_not_there_is_said_to_be_missing(ref):
         open_table(ref)
     with pytest.raises(TableMissing):
         open_table(ref.at(3))
-    assert not tables.table_exists(ref)
+    assert not table_exists(ref)
     new_table(ref)
-    assert tables.table_exists(ref)
+    assert table_exists(ref)
     with pytest.raises(VersionMissing) as caught:
         open_table(ref.at(7))
     assert caught.value.details["version"] == 7
@@ -135,7 +142,7 @@ def test_the_probe_sees_the_next_version_on_main_and_on_a_branch(ref):
 
 def test_importing_the_surface_does_not_import_lance():
     code = (
-        "import sys, omnigraph.storage.tables, omnigraph.storage.inline_residual;"
+        "import sys, omnigraph.storage.table_commits, omnigraph.storage.inline_residual;"
         "print(*sorted({'lance', 'pyarrow.dataset', 'pandas', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -191,7 +198,7 @@ def test_a_failure_while_streaming_is_a_storage_error(local):
 def test_take_keeps_the_order_asked_for_and_refuses_what_is_gone(local):
     table = new_table(local, rows("abc"))
     assert table.take([2, 0, 2], ["id"])["id"].to_pylist() == ["c", "a", "c"]
-    smaller = commit_staged(tables.stage_delete(table, where(table, ("id", "=", "b"))))
+    smaller = commit_staged(stage_delete(table, where(table, ("id", "=", "b"))))
     with pytest.raises(StorageError, match="only 2 of the 3 rows"):
         smaller.take([0, 1, 2], ["id"])
 
@@ -207,7 +214,7 @@ def test_fragments_can_be_read_one_by_one(local):
 def test_delta_tells_inserted_updated_and_deleted_rows_apart(local):
     base = new_table(local, rows("abc"))
     table = commit_staged(stage_merge_insert(base, rows("bn", 10)))
-    table = commit_staged(tables.stage_delete(table, where(table, ("id", "=", "c"))))
+    table = commit_staged(stage_delete(table, where(table, ("id", "=", "c"))))
     delta = table.delta(base.version)
     assert delta.inserted().read_all()["id"].to_pylist() == ["n"]
     assert delta.updated().read_all()["id"].to_pylist() == ["b"]
@@ -243,9 +250,9 @@ def test_a_stale_write_of_any_kind_is_refused_and_leaves_nothing(ref, branch):
     stale = [
         stage_append(table, rows("c")),
         stage_merge_insert(table, rows("d")),
-        tables.stage_delete(table, where(table, ("id", "=", "a"))),
-        tables.stage_overwrite(table, rows("e")),
-        tables.stage_create_index(table, "id", IndexKind.BTREE),
+        stage_delete(table, where(table, ("id", "=", "a"))),
+        stage_overwrite(table, rows("e")),
+        stage_create_index(table, "id", IndexKind.BTREE),
     ]
     winner = commit_staged(stage_append(table, rows("w")))
     for staged in stale:
@@ -260,7 +267,7 @@ def test_a_stale_write_of_any_kind_is_refused_and_leaves_nothing(ref, branch):
 def test_a_writer_that_slips_in_between_look_and_commit_is_noticed(local, monkeypatch):
     table = new_table(local, rows("a"))
     staged, foreign = stage_append(table, rows("b")), stage_append(table, rows("f"))
-    look = tables.Table.has_version
+    look = Table.has_version
 
     def look_then_lose(self, version):
         answer = look(self, version)
@@ -268,7 +275,7 @@ def test_a_writer_that_slips_in_between_look_and_commit_is_noticed(local, monkey
         commit_staged(foreign)
         return answer
 
-    monkeypatch.setattr(tables.Table, "has_version", look_then_lose)
+    monkeypatch.setattr(Table, "has_version", look_then_lose)
     with pytest.raises(CommitMisplaced) as caught:
         commit_staged(staged)
     assert caught.value.details["expected"] == 3
@@ -330,27 +337,27 @@ def test_a_staged_write_survives_pickling(ref):
 
 
 def test_a_uuid_can_be_chosen_before_staging(ref):
-    mine = tables.new_transaction_uuid()
-    staged = tables.with_uuid(stage_append(new_table(ref), rows("a")), mine)
+    mine = new_transaction_uuid()
+    staged = with_uuid(stage_append(new_table(ref), rows("a")), mine)
     assert staged.uuid == mine
     assert transaction_at(commit_staged(staged)).uuid == mine
 
 
 def test_of_two_publishers_of_one_row_exactly_one_wins(ref):
     table = new_table(ref, rows("h"))
-    published = tables.merge_insert_exclusive(table, rows("hx", 1), on="id")
+    published = merge_insert_exclusive(table, rows("hx", 1), on="id")
     assert published.version == 3
     with pytest.raises(RowCollision):
-        tables.merge_insert_exclusive(table, rows("hy", 2), on="id")
+        merge_insert_exclusive(table, rows("hy", 2), on="id")
     with pytest.raises(RowCollision):
-        tables.merge_insert_exclusive(table, rows("x", 3), on="id")
+        merge_insert_exclusive(table, rows("x", 3), on="id")
     assert contents(open_table(ref)) == {"h": 1, "x": 2}
     assert table.version == 2, "the handle given stays where it was"
 
 
 def test_rows_are_not_published_by_a_column_that_is_no_key(local):
     with pytest.raises(StorageError, match="n is not marked as the key"):
-        tables.merge_insert_exclusive(new_table(local), rows("a"), on="n")
+        merge_insert_exclusive(new_table(local), rows("a"), on="n")
 
 
 # ------------------------------------------------------------------ history
@@ -371,13 +378,9 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
         history.extend(kinds)
 
     step(commit_staged(stage_merge_insert(table, rows("dx"))), Operation.UPDATE)
-    step(
-        commit_staged(tables.stage_delete(table, where(table, ("id", "=", "a")))), Operation.DELETE
-    )
-    step(commit_staged(tables.stage_create_index(table, "id", IndexKind.BTREE)), "CreateIndex")
-    step(
-        commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED)), "CreateIndex"
-    )
+    step(commit_staged(stage_delete(table, where(table, ("id", "=", "a")))), Operation.DELETE)
+    step(commit_staged(stage_create_index(table, "id", IndexKind.BTREE)), "CreateIndex")
+    step(commit_staged(stage_create_index(table, "words", IndexKind.INVERTED)), "CreateIndex")
     for name in "yz":
         step(commit_staged(stage_append(table, rows(name))), Operation.APPEND)
     if branch is None:
@@ -394,7 +397,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
 
     first = 2 if branch else 1
     expected = history[1:] if branch else history
-    facts = [transaction_at(table, first), *tables.transactions_after(table, first, table.version)]
+    facts = [transaction_at(table, first), *transactions_after(table, first, table.version)]
     assert [fact.operation for fact in facts] == expected
     assert [fact.version for fact in facts] == list(range(first, table.version + 1))
     assert len({fact.uuid for fact in facts}) == len(facts)
@@ -403,7 +406,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
 
 def test_facts_agree_with_lance_where_lance_can_read_its_history(local):
     table = new_table(local, rows("ab"))
-    for staged in (stage_append, stage_merge_insert, tables.stage_overwrite):
+    for staged in (stage_append, stage_merge_insert, stage_overwrite):
         table = commit_staged(staged(table, rows("b", 3)))
         theirs = table.dataset.read_transaction(table.version)
         ours = transaction_at(table)
@@ -440,7 +443,7 @@ def test_a_branch_starts_with_the_version_it_was_forked_from(ref):
     assert contents(open_table(ref.on("child"))) == {"a": 0, "b": 0}
     assert contents(open_table(ref)) == {"a": 0, "m": 0}
     assert child.version == 3
-    listed = tables.list_branches(ref)
+    listed = list_branches(ref)
     assert {b.name: (b.parent, b.parent_version) for b in listed.values()} == {
         "feature/x": (None, 2),
         "child": ("feature/x", 3),
@@ -451,12 +454,12 @@ def test_a_branch_others_depend_on_is_not_deleted(ref):
     branch = create_branch(new_table(ref, rows("a")), "parent")
     create_branch(branch, "child")
     with pytest.raises(BranchInUse) as caught:
-        tables.delete_branch(ref, "parent")
+        delete_branch(ref, "parent")
     assert caught.value.details["by"] == "child"
-    tables.delete_branch(ref, "child")
-    tables.delete_branch(ref, "parent")
-    tables.delete_branch(ref, "parent")
-    assert tables.list_branches(ref) == {}
+    delete_branch(ref, "child")
+    delete_branch(ref, "parent")
+    delete_branch(ref, "parent")
+    assert list_branches(ref) == {}
 
 
 def test_a_name_used_again_has_another_identifier_and_no_old_rows(ref):
@@ -464,10 +467,10 @@ def test_a_name_used_again_has_another_identifier_and_no_old_rows(ref):
     seen = set()
     for name in "xy":
         branch = create_branch(table, "b")
-        seen.add(tables.list_branches(ref)["b"].identifier)
+        seen.add(list_branches(ref)["b"].identifier)
         assert set(contents(commit_staged(stage_append(branch, rows(name))))) == {"a", name}
         assert set(contents(open_table(ref.on("b", 3)))) == {"a", name}
-        tables.delete_branch(ref, "b")
+        delete_branch(ref, "b")
     assert len(seen) == 2
 
 
@@ -478,9 +481,9 @@ def test_branches_are_deleted_beside_each_other(ref):
     for name in names:
         create_branch(table, name)
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(tables.delete_branch, ref, name) for name in names]:
+        for done in [pool.submit(delete_branch, ref, name) for name in names]:
             assert done.result() is None
-    assert tables.list_branches(ref) == {}
+    assert list_branches(ref) == {}
 
 
 def test_a_branch_is_not_made_over_another(ref):
@@ -494,13 +497,13 @@ def test_residue_of_a_half_made_branch_is_removed(ref):
     table = new_table(ref, rows("a"))
     create_branch(table, "b")
     with pytest.raises(StorageError, match="live"):
-        tables.remove_residue(ref, "b")
+        remove_residue(ref, "b")
     table.files.delete_file("_refs/branches/b.json")
-    assert tables.list_branches(ref) == {}
+    assert list_branches(ref) == {}
     with pytest.raises(BranchExists):
         create_branch(table, "b")
-    assert tables.remove_residue(ref, "b") > 0
-    assert tables.remove_residue(ref, "b") == 0
+    assert remove_residue(ref, "b") > 0
+    assert remove_residue(ref, "b") == 0
     assert contents(create_branch(table, "b")) == {"a": 0}
 
 
@@ -509,7 +512,7 @@ def test_residue_is_never_a_directory_of_live_branches(ref, name):
     table = new_table(ref, rows("a"))
     commit_staged(stage_append(create_branch(table, "x"), rows("b")))
     with pytest.raises(StorageError, match="no branch"):
-        tables.remove_residue(ref, name)
+        remove_residue(ref, name)
     assert contents(open_table(ref.on("x"))) == {"a": 0, "b": 0}
 
 
@@ -518,17 +521,17 @@ def test_removing_residue_spares_branches_nested_below_it(ref):
     create_branch(table, "x")
     nested = create_branch(table, "x/y")
     commit_staged(stage_append(nested, rows("n")))
-    tables.delete_branch(ref, "x")
-    tables.remove_residue(ref, "x")
+    delete_branch(ref, "x")
+    remove_residue(ref, "x")
     assert set(contents(open_table(ref.on("x/y")))) == {"a", "n"}
     assert contents(create_branch(table, "x")) == {"a": 0}
 
 
 def test_the_first_write_on_a_branch_has_its_uuid_before_its_fork_exists(ref):
     table = new_table(ref, rows("abc"))
-    recorded = tables.new_transaction_uuid()
+    recorded = new_transaction_uuid()
     fork = create_branch(table, "fork")
-    staged = tables.with_uuid(stage_merge_insert(fork, rows("bx", 50)), recorded)
+    staged = with_uuid(stage_merge_insert(fork, rows("bx", 50)), recorded)
     committed = commit_staged(staged)
     assert contents(committed) == {"a": 0, "b": 50, "c": 2, "x": 51}
     assert row_ids(committed)["b"] == row_ids(table)["b"]

@@ -17,18 +17,10 @@ from omnigraph.storage.blobs import (
     stored_form,
 )
 from omnigraph.storage.inline_residual import compact
-from omnigraph.storage.tables import (
-    PRIMARY_KEY,
-    RowCounts,
-    TableRef,
-    commit_staged,
-    create_branch,
-    create_table,
-    open_table,
-    stage_append,
-    stage_merge_insert,
-    stage_overwrite,
-)
+from omnigraph.storage.staging import RowCounts, stage_append, stage_merge_insert, stage_overwrite
+from omnigraph.storage.table import PRIMARY_KEY, TableRef, create_table, open_table
+from omnigraph.storage.table_branches import create_branch
+from omnigraph.storage.table_commits import commit_staged
 
 SCHEMA = pa.schema(
     [

@@ -6,22 +6,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import inline_residual, tables
+from omnigraph.storage import inline_residual
+from omnigraph.storage.indexes import IndexKind, stage_create_index
 from omnigraph.storage.lance_import import lance, lance_module
+from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.rewriting import stage_rewritten
-from omnigraph.storage.tables import (
-    Condition,
-    IndexKind,
-    Operation,
+from omnigraph.storage.staging import (
     RowCounts,
-    TableRef,
-    commit_staged,
-    create_table,
-    filter_expression,
-    open_table,
     stage_append,
+    stage_append_fragments,
+    stage_delete,
+    stage_delete_keys,
     stage_merge_insert,
+    stage_overwrite,
+    stage_replace_rows,
+    write_fragments,
 )
+from omnigraph.storage.table import TableRef, create_table, open_table
+from omnigraph.storage.table_branches import create_branch
+from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.transactions import Operation
 from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
 
 
@@ -71,22 +75,22 @@ def test_append_refuses_rows_of_another_shape(ref):
 
 def test_fragments_written_elsewhere_are_appended(ref):
     table = new_table(ref, rows("a"))
-    written = tables.write_fragments(open_table(table.ref), rows("bc"))
-    staged = tables.stage_append_fragments(table, written)
+    written = write_fragments(open_table(table.ref), rows("bc"))
+    staged = stage_append_fragments(table, written)
     assert staged.rows == RowCounts(inserted=2)
     assert sorted(contents(commit_staged(staged))) == ["a", "b", "c"]
 
 
 def test_overwrite_replaces_all_rows(ref):
     table = new_table(ref, rows("ab"))
-    staged = tables.stage_overwrite(table, rows("c", 7))
+    staged = stage_overwrite(table, rows("c", 7))
     assert (staged.operation, staged.rows) == (Operation.OVERWRITE, RowCounts(1, 0, 2))
     assert contents(commit_staged(staged)) == {"c": 7}
 
 
 def test_overwrite_with_no_rows_keeps_schema_metadata_and_stable_row_ids(ref):
     table = new_table(ref, rows("ab"))
-    staged = tables.stage_overwrite(table, rows(""))
+    staged = stage_overwrite(table, rows(""))
     assert list(staged.transaction.operation.fragments) == []
     emptied = commit_staged(staged)
     assert emptied.version == table.version + 1
@@ -98,7 +102,7 @@ def test_overwrite_with_no_rows_keeps_schema_metadata_and_stable_row_ids(ref):
 def test_overwrite_can_change_the_columns(ref):
     table = new_table(ref, rows("ab"))
     fewer = rows("ab").drop_columns(["n"])
-    emptied = commit_staged(tables.stage_overwrite(table, fewer))
+    emptied = commit_staged(stage_overwrite(table, fewer))
     assert emptied.schema.names == ["id", "words"]
     assert emptied.schema.field("id").metadata == SCHEMA.field("id").metadata
 
@@ -108,7 +112,7 @@ def test_overwrite_works_after_columns_were_dropped_and_added(ref):
     table = inline_residual.drop_columns(new_table(ref, rows("ab")), ["n"])
     table = inline_residual.add_columns(table, [pa.field("m", pa.int64())])
     data = pa.table({"id": ["c"], "words": ["w"], "m": [9]}, schema=table.schema)
-    assert commit_staged(tables.stage_overwrite(table, data)).read().to_pylist() == [
+    assert commit_staged(stage_overwrite(table, data)).read().to_pylist() == [
         {"id": "c", "words": "w", "m": 9}
     ]
 
@@ -148,7 +152,7 @@ def test_upsert_by_index_and_by_join_agree(ref, monkeypatch):
     from omnigraph.storage import staging
 
     table = new_table(ref, rows([f"k{i}" for i in range(50)]))
-    table = commit_staged(tables.stage_create_index(table, "id", IndexKind.BTREE))
+    table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
     data = rows([f"k{i}" for i in range(40, 60)], 1000)
     counts = []
     for index_pays in (True, False):
@@ -175,28 +179,28 @@ def test_the_index_is_used_for_few_keys_only():
 
 def test_delete_by_keys_passes_over_unknown_ones(ref):
     table = new_table(ref, rows("abc"))
-    staged = tables.stage_delete_keys(table, pa.array(["a", "zz"]))
+    staged = stage_delete_keys(table, pa.array(["a", "zz"]))
     assert staged.rows == RowCounts(deleted=1)
     assert sorted(contents(commit_staged(staged))) == ["b", "c"]
-    assert tables.stage_delete_keys(table, pa.array(["zz"])).changes_nothing
-    assert tables.stage_delete_keys(table, pa.array([], pa.utf8())).changes_nothing
+    assert stage_delete_keys(table, pa.array(["zz"])).changes_nothing
+    assert stage_delete_keys(table, pa.array([], pa.utf8())).changes_nothing
 
 
 def test_delete_by_filter(ref):
     table = commit_staged(stage_append(new_table(ref, rows("abc")), rows("d", 9)))
     where = filter_expression(table.schema, [Condition("n", ">=", 2)])
-    staged = tables.stage_delete(table, where)
+    staged = stage_delete(table, where)
     assert (staged.operation, staged.rows) == (Operation.DELETE, RowCounts(deleted=2))
     smaller = commit_staged(staged)
     assert sorted(contents(smaller)) == ["a", "b"]
     assert len(smaller.fragments()) == 1, "a fragment without rows is gone"
-    assert tables.stage_delete(table, having(table, "id", "zz")).changes_nothing
+    assert stage_delete(table, having(table, "id", "zz")).changes_nothing
 
 
 def test_deletes_add_up(ref):
     table = new_table(ref, rows("abcd"))
     for name in "bd":
-        table = commit_staged(tables.stage_delete(table, having(table, "id", name)))
+        table = commit_staged(stage_delete(table, having(table, "id", name)))
     assert row_ids(table) == {"a": 0, "c": 2}
 
 
@@ -205,18 +209,18 @@ def test_deletes_add_up(ref):
 
 def test_replaced_rows_keep_id_and_creation_version_and_indexes_stay_right(ref):
     table = new_table(ref, rows("abcd", words="stale"))
-    table = commit_staged(tables.stage_create_index(table, "words", IndexKind.INVERTED))
-    table = commit_staged(tables.stage_create_index(table, "id", IndexKind.BTREE))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
     place = {
         r["id"]: r for r in table.read(["id"], with_row_id=True, with_row_address=True).to_pylist()
     }
 
     # b is rewritten, d deleted, n added: all in one version.
-    fragments = tables.write_fragments(
+    fragments = write_fragments(
         table, rows("bn", 50, "fresh"), pa.array([place["b"]["_rowid"], None], pa.uint64())
     )
     gone = [place["b"]["_rowaddr"], place["d"]["_rowaddr"]]
-    staged = tables.stage_replace_rows(table, gone, fragments)
+    staged = stage_replace_rows(table, gone, fragments)
     assert staged.rows == RowCounts(inserted=1, updated=1, deleted=1)
     replaced = commit_staged(staged)
 
@@ -237,10 +241,10 @@ def test_row_ids_go_on_over_several_files(ref, monkeypatch):
     table = new_table(ref, rows("abcde"))
     place = table.read(["id"], with_row_id=True, with_row_address=True)
     kept = pa.array([0, 1, 2, None, None], pa.uint64())
-    fragments = tables.write_fragments(table, rows("abcxy", 10), kept)
+    fragments = write_fragments(table, rows("abcxy", 10), kept)
     assert [fragment.physical_rows for fragment in fragments] == [2, 2, 1]
     addresses = place["_rowaddr"].to_pylist()[:3]
-    replaced = commit_staged(tables.stage_replace_rows(table, addresses, fragments))
+    replaced = commit_staged(stage_replace_rows(table, addresses, fragments))
     assert {key: row_ids(replaced)[key] for key in "abcde"} == {k: i for i, k in enumerate("abcde")}
     assert contents(replaced)["c"] == 12
 
@@ -248,7 +252,7 @@ def test_row_ids_go_on_over_several_files(ref, monkeypatch):
 def test_new_rows_before_kept_ones_are_refused(ref):
     table = new_table(ref, rows("ab"))
     with pytest.raises(ValueError, match="before new rows"):
-        tables.write_fragments(table, rows("xa"), pa.array([None, 0], pa.uint64()))
+        write_fragments(table, rows("xa"), pa.array([None, 0], pa.uint64()))
 
 
 def test_every_field_id_is_named_nested_ones_too(ref):
@@ -261,7 +265,7 @@ def test_every_field_id_is_named_nested_ones_too(ref):
         ]
     )
     table = create_table(ref, schema)
-    staged = tables.stage_replace_rows(table, [], [])
+    staged = stage_replace_rows(table, [], [])
     named = staged.transaction.operation.fields_for_preserving_frag_bitmap
     data = pa.table({"id": ["a"]}, schema=pa.schema([SCHEMA.field("id")]))
     theirs = stage_merge_insert(table, data).transaction.operation.fields_for_preserving_frag_bitmap
@@ -303,8 +307,8 @@ def replace_by_hand(table, values):
     old = sorted((key for key in values if key in stored), key=lambda key: stored[key]["_rowid"])
     ordered = {key: values[key] for key in [*old, *(key for key in values if key not in stored)]}
     kept = pa.array([stored[k]["_rowid"] if k in stored else None for k in ordered], pa.uint64())
-    fragments = tables.write_fragments(table, as_rows(ordered), kept)
-    return tables.stage_replace_rows(table, [stored[key]["_rowaddr"] for key in old], fragments)
+    fragments = write_fragments(table, as_rows(ordered), kept)
+    return stage_replace_rows(table, [stored[key]["_rowaddr"] for key in old], fragments)
 
 
 def compact_branch(table):
@@ -324,11 +328,11 @@ def apply(table, model, kind, value):
     if kind == "delete":
         for key in value:
             model.pop(key, None)
-        return commit_staged(tables.stage_delete_keys(table, pa.array(sorted(value), pa.utf8())))
+        return commit_staged(stage_delete_keys(table, pa.array(sorted(value), pa.utf8())))
     if kind == "drop value":
         for key in [key for key, number in model.items() if number == value]:
             del model[key]
-        return commit_staged(tables.stage_delete(table, having(table, "n", value)))
+        return commit_staged(stage_delete(table, having(table, "n", value)))
     if kind == "compact" and table.ref.branch is not None:
         return compact_branch(table)
     if kind == "compact":
@@ -344,9 +348,9 @@ def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, branch, tm
     ref = TableRef(str(tmp_path_factory.mktemp("model") / "table"))
     table, model = new_table(ref, as_rows({"a": 1, "b": 2})), {"a": 1, "b": 2}
     for column, kind in (("id", "BTREE"), ("n", "BTREE"), ("words", "INVERTED")):
-        table = commit_staged(tables.stage_create_index(table, column, IndexKind(kind)))
+        table = commit_staged(stage_create_index(table, column, IndexKind(kind)))
     if branch is not None:
-        table = tables.create_branch(table, branch)
+        table = create_branch(table, branch)
     identity = row_ids(table)
     for kind, value in steps:
         survivors = set(model)

@@ -13,8 +13,8 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.pushdown import Condition, filter_expression
 from omnigraph.storage.table import Table, create_table, open_table
+from omnigraph.storage.table_commits import merge_insert_exclusive
 from omnigraph.storage.table_errors import RowCollision, TableMissing
-from omnigraph.storage.tables import merge_insert_exclusive
 
 if TYPE_CHECKING:
     import pyarrow as pa

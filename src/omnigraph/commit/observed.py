@@ -11,7 +11,8 @@ from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.table import Table, TableRef, open_table, table_exists
-from omnigraph.storage.tables import list_branches, transactions_after
+from omnigraph.storage.table_branches import list_branches
+from omnigraph.storage.transactions import transactions_after
 
 if TYPE_CHECKING:
     import pyarrow as pa

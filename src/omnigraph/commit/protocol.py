@@ -50,14 +50,10 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.table import Table, open_table, table_exists
-from omnigraph.storage.tables import (
-    CommitMisplaced,
-    TableMoved,
-    commit_staged,
-    create_branch,
-    transaction_uuid,
-    transactions_after,
-)
+from omnigraph.storage.table_branches import create_branch
+from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.table_errors import CommitMisplaced, TableMoved
+from omnigraph.storage.transactions import transaction_uuid, transactions_after
 from omnigraph.storage.waiting import Purpose
 
 logger = logging.getLogger(__name__)

@@ -42,12 +42,9 @@ from omnigraph.storage.locks import HeldLocks
 from omnigraph.storage.rewriting import stage_restore
 from omnigraph.storage.staging import with_uuid
 from omnigraph.storage.table import open_table
-from omnigraph.storage.tables import (
-    TableMoved,
-    commit_staged,
-    delete_branch,
-    remove_residue,
-)
+from omnigraph.storage.table_branches import delete_branch, remove_residue
+from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.table_errors import TableMoved
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 ATTEMPTS = 3

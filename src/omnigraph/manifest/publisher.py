@@ -29,7 +29,8 @@ from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, stam
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage.rewriting import stage_rewrite
 from omnigraph.storage.table import Table
-from omnigraph.storage.tables import RowCollision, commit_staged, merge_insert_exclusive
+from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.table_errors import RowCollision
 
 PUBLISHER_RETRY_BUDGET = 5
 MANIFEST_KEY = "__manifest"

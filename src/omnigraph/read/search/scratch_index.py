@@ -26,18 +26,11 @@ from omnigraph import settings
 from omnigraph.errors import StorageError
 from omnigraph.read.view.pinned_table import Identity
 from omnigraph.storage.full_text import TooManyEdits
-from omnigraph.storage.indexes import TEXT_ANALYSIS
+from omnigraph.storage.indexes import TEXT_ANALYSIS, IndexKind, stage_create_index
 from omnigraph.storage.lance_import import lance
 from omnigraph.storage.scratch import make_scratch
-from omnigraph.storage.tables import (
-    IndexKind,
-    Table,
-    TableRef,
-    commit_staged,
-    create_table,
-    open_table,
-    stage_create_index,
-)
+from omnigraph.storage.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.table_commits import commit_staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
