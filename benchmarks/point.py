@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import omnigraph
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 
 SCHEMA = """
 node Person { key: String @key  name: String  age: I32 }

@@ -26,11 +26,11 @@ from omnigraph.commit.protocol import commit
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
-from omnigraph.storage.indexes import IndexKind, stage_create_index
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import Staged, stage_append, stage_merge_insert
-from omnigraph.storage.table import Table, TableRef, create_table, open_table
-from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.staging import Staged, stage_append, stage_merge_insert
+from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }

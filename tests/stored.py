@@ -12,8 +12,8 @@ from omnigraph.graph import Graph
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
-from omnigraph.storage.staging import Staged, stage_append
-from omnigraph.storage.table import Table, open_table
+from omnigraph.storage.tables.staging import Staged, stage_append
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import from_arrow
 from omnigraph.write.pending import read_plain
 from tests.oracle.graph import Graph as PlainGraph

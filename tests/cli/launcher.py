@@ -21,7 +21,7 @@ CRASHED = 70
 
 def serve() -> None:
     from omnigraph.cli import main
-    from omnigraph.storage.lance_import import lance
+    from omnigraph.storage.tables.lance_import import lance
 
     importlib.import_module("omnigraph.graph")
     lance()

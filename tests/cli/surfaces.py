@@ -210,7 +210,7 @@ class Running:
 
     def hook(self, hook: Mapping[str, Any]) -> None:
         """Commit a delete to a table behind the manifest's back."""
-        from omnigraph.storage.lance_import import lance
+        from omnigraph.storage.tables.lance_import import lance
 
         only_known("hook", hook, ["raw_lance_delete"])
         change = hook["raw_lance_delete"]

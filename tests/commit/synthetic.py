@@ -17,9 +17,9 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.staging import stage_append
-from omnigraph.storage.table import Table, open_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.staging import stage_append
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_commits import commit_staged
 
 PERSON, TEAM, MEMBER_OF = "node:Person", "node:Team", "edge:MemberOf"
 ALL = (PERSON, TEAM, MEMBER_OF)

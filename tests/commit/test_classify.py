@@ -21,7 +21,7 @@ from omnigraph.commit.classify import (
 from omnigraph.commit.recovery import rollback_commit_id
 from omnigraph.commit.sidecar import TableEntry
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.transactions import Operation, TransactionFacts
+from omnigraph.storage.tables.transactions import Operation, TransactionFacts
 
 PIN = 5
 OPERATION_ID = "01HZZZZZZZZZZZZZZZZZZZZZZZ"

@@ -24,8 +24,11 @@ MAY_COMPARE = {
 }
 # Places that open a branch by its name alone.
 MAY_NAME = {
-    ("storage/table_branches.py", "create_branch"): "made this moment, under its lock",
-    ("storage/table_branches.py", "remove_residue"): "what is left of a branch has no identifier",
+    ("storage/tables/table_branches.py", "create_branch"): "made this moment, under its lock",
+    (
+        "storage/tables/table_branches.py",
+        "remove_residue",
+    ): "what is left of a branch has no identifier",
 }
 
 

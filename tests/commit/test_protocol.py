@@ -14,9 +14,9 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.staging import stage_append
-from omnigraph.storage.table import open_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.staging import stage_append
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_commits import commit_staged
 from tests.commit.synthetic import (
     ALL,
     MEMBER_OF,

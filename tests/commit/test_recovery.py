@@ -28,9 +28,9 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
 from omnigraph.manifest.schema_row import read_ir
-from omnigraph.storage.inline_residual import add_columns, set_field_metadata
-from omnigraph.storage.table import create_table, open_table
-from omnigraph.storage.table_branches import create_branch, list_branches
+from omnigraph.storage.tables.inline_residual import add_columns, set_field_metadata
+from omnigraph.storage.tables.table import create_table, open_table
+from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from tests.commit.synthetic import (
     ALL,
     MEMBER_OF,
@@ -458,7 +458,7 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
 
 def run_in_thread_that_does_not_hold(graph, wanted: Write) -> None:
     """The sweep inside the step stands for another process: it must not share this thread's turn."""
-    from omnigraph.storage import locks
+    from omnigraph.storage.locks import locks
 
     of = locks._Turn.of
     turns = {}

@@ -14,8 +14,8 @@ import pytest
 import omnigraph
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
-from omnigraph.storage.indexes import Coverage, IndexKind, coverage
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.storage.tables.table import open_table
 from omnigraph.types import to_json
 from tests.conformance.executors import environment, not_built
 from tests.conformance.expectations import check_error, only_known, same_value

@@ -21,7 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 from tests.commit.synthetic import prepare
 
 Rows = Mapping[str, Sequence[str]]

@@ -15,7 +15,7 @@ from omnigraph.errors import RecoveryRequired, StorageError
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import LockManager
+from omnigraph.storage.locks.locks import LockManager
 from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drifted, dying_at, write
 from tests.faults import test_crash_matrix as matrix
 from tests.faults.commit_workers import write_paused

@@ -13,7 +13,7 @@ from omnigraph.commit.protocol import commit
 from omnigraph.errors import Drift, ExpectedVersionMismatch, OmniGraphError, RecoveryRequired
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 from tests.commit.synthetic import (
     ALL,
     MEMBER_OF,

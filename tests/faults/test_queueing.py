@@ -14,8 +14,8 @@ from omnigraph import failpoints
 from omnigraph.errors import Contention
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.lock_files import LockFiles
-from omnigraph.storage.waiting import WAITING_DIR, Purpose
+from omnigraph.storage.locks.lock_files import LockFiles
+from omnigraph.storage.locks.waiting import WAITING_DIR, Purpose
 from tests.commit.synthetic import drifted
 from tests.faults.queue_workers import (
     Told,

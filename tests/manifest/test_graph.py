@@ -27,11 +27,11 @@ from omnigraph.errors import (
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, STEPS, migrate, stamp_of
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
-from omnigraph.storage.blobs import blob_columns
-from omnigraph.storage.inline_residual import set_schema_metadata
-from omnigraph.storage.locks import LockManager
-from omnigraph.storage.table import TableRef, create_table, open_table
-from omnigraph.storage.table_commits import merge_insert_exclusive
+from omnigraph.storage.locks.locks import LockManager
+from omnigraph.storage.tables.blobs import blob_columns
+from omnigraph.storage.tables.inline_residual import set_schema_metadata
+from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
 from tests.storage.processes import run_processes

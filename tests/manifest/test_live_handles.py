@@ -18,8 +18,8 @@ from omnigraph.errors import (
     NotAGraph,
     StorageError,
 )
-from omnigraph.storage.branch_refs import read_branch
-from omnigraph.storage.inline_residual import cleanup_versions
+from omnigraph.storage.tables.branch_refs import read_branch
+from omnigraph.storage.tables.inline_residual import cleanup_versions
 from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, new_graph
 
 

@@ -22,7 +22,7 @@ from omnigraph.errors import (
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.snapshot import Target
-from omnigraph.storage.locks import LockManager
+from omnigraph.storage.locks.locks import LockManager
 from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
 
 

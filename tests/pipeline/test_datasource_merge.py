@@ -10,7 +10,7 @@ from omnigraph.errors import ConstraintError
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows
 from omnigraph.pipeline.rows import images as images_module
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 from tests.pipeline.test_datasource_write import commits, data_files, plan, run_tasks
 from tests.stored import read_back
 

@@ -20,7 +20,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import write_options
 from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
-from omnigraph.storage import loose_files
+from omnigraph.storage.tables import loose_files
 from tests.stored import read_back
 
 SCHEMA = """

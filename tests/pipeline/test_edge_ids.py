@@ -16,7 +16,7 @@ from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.edge_ids import TakenIds, assign_edge_ids
 from omnigraph.runner.local import LocalRunner
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up
 from omnigraph.validate.committed import Committed
 from tests.stored import read_back

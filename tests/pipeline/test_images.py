@@ -5,7 +5,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.pipeline.rows import images
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 
 
 @pytest.mark.parametrize("sizes", [[3] * 10, [20], [7, 1, 9], []])

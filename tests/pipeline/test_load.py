@@ -23,8 +23,8 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
 )
-from omnigraph.storage.indexes import Coverage, IndexKind, coverage
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.storage.tables.table import open_table
 from tests.stored import read_back
 
 SCHEMA = """

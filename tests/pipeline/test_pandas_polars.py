@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
 from omnigraph.pipeline.formats.frames import typed_batches
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 from tests.pipeline.reading import CATALOG, SCHEMA
 from tests.pipeline.test_frames import gathered, node_of
 

@@ -16,8 +16,8 @@ from omnigraph.errors import (
     HistoryReclaimed,
     VersionNotFound,
 )
-from omnigraph.storage.inline_residual import cleanup_versions
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.inline_residual import cleanup_versions
+from omnigraph.storage.tables.table import open_table
 from tests.read.search_queries import SCHEMA
 
 ODD_IDS = [

@@ -9,7 +9,7 @@ from omnigraph.read.execute import run_read
 from omnigraph.read.match import access_path
 from omnigraph.read.view import row_changes
 from omnigraph.read.view import view as view_module
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.table import Table
 
 SCHEMA = """
     node Person { name: String @key  age: I32?  bio: String? }

@@ -14,7 +14,7 @@ from omnigraph.lang.query import ir
 from omnigraph.read.search import nearest, ranking
 from omnigraph.read.search.ranking import rank
 from omnigraph.read.view.view import View
-from omnigraph.storage import inline_residual
+from omnigraph.storage.tables import inline_residual
 from tests.oracle.analysis import bm25_scores, mock_embedding, round_f32
 from tests.read.texts import (
     SCHEMA,

@@ -14,8 +14,8 @@ from omnigraph.read.view import edges, row_changes
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.properties import Properties
 from omnigraph.read.view.view import Reader
-from omnigraph.storage.inline_residual import cleanup_versions, compact
-from omnigraph.storage.staging import (
+from omnigraph.storage.tables.inline_residual import cleanup_versions, compact
+from omnigraph.storage.tables.staging import (
     stage_append,
     stage_delete_keys,
     stage_merge_insert,
@@ -23,8 +23,8 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     write_fragments,
 )
-from omnigraph.storage.table import open_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_commits import commit_staged
 from tests.read.reading import (
     SCHEMA,
     check_against_rows,

@@ -16,8 +16,8 @@ import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.read.search import scratch_index, terms, text_match
 from omnigraph.read.search.terms import terms_within, texts_with_terms
-from omnigraph.storage import inline_residual
-from omnigraph.storage.full_text import analysed
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.full_text import analysed
 from tests.oracle.analysis import analyse, within_edits
 from tests.read.texts import (
     SCHEMA,

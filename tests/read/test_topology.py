@@ -19,9 +19,9 @@ from omnigraph.read.kernels import csr as csr_module
 from omnigraph.read.view import edges
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.view import Reader
-from omnigraph.storage.staging import stage_append
-from omnigraph.storage.table import open_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.staging import stage_append
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_commits import commit_staged
 from tests.read.reading import (
     SCHEMA,
     check_against_rows,

@@ -17,8 +17,8 @@ from omnigraph.read.execute import run_read
 from omnigraph.read.view import view as views
 from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.view import Reader
-from omnigraph.storage.inline_residual import cleanup_versions
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.inline_residual import cleanup_versions
+from omnigraph.storage.tables.table import open_table
 from tests.read.reading import SCHEMA, counted, edge, person, view_of
 from tests.write.writing import run
 

@@ -17,8 +17,8 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.view.view import Reader, View
-from omnigraph.storage import inline_residual
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from tests.oracle.analysis import analyse, within_edits
 

@@ -13,8 +13,8 @@ from omnigraph.errors import InputError, StorageError
 from omnigraph.runner import local
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import distinct
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table import TableRef, create_table
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.table import TableRef, create_table
 
 
 @pytest.fixture

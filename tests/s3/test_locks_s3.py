@@ -5,9 +5,9 @@ import time
 import pytest
 
 from omnigraph.errors import Contention
-from omnigraph.storage.locks import LockLost, LockManager
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.waiting import Patience
+from omnigraph.storage.locks.locks import LockLost, LockManager
+from omnigraph.storage.locks.waiting import Patience
+from omnigraph.storage.objects.object_store import ObjectStore
 from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume
 from tests.storage.processes import talk_to

@@ -8,17 +8,17 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchExists, StorageError
-from omnigraph.storage.leases import Leases
-from omnigraph.storage.locks import LockManager
-from omnigraph.storage.objects import (
+from omnigraph.storage.locks.leases import Leases
+from omnigraph.storage.locks.locks import LockManager
+from omnigraph.storage.locks.waiting import Patience
+from omnigraph.storage.objects.object_store import (
     AlreadyExists,
     ObjectStore,
     PreconditionFailed,
     Unavailable,
 )
-from omnigraph.storage.table import TableRef, open_table
-from omnigraph.storage.table_branches import create_branch, delete_branch, list_branches
-from omnigraph.storage.waiting import Patience
+from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.tables.table_branches import create_branch, delete_branch, list_branches
 from tests.storage.table_places import contents, new_table, rows
 
 PERIOD = 60.0

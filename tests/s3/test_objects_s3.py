@@ -1,7 +1,7 @@
 import boto3
 import pytest
 
-from omnigraph.storage.objects import (
+from omnigraph.storage.objects.object_store import (
     AlreadyExists,
     ObjectStore,
     PermissionDenied,

@@ -1,8 +1,8 @@
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.objects import ObjectStore, PermissionDenied
-from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.objects.object_store import ObjectStore, PermissionDenied
+from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 
 
 @pytest.fixture

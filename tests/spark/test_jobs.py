@@ -13,8 +13,8 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.pipeline.spark import maintenance_jobs
-from omnigraph.storage.indexes import Coverage, list_indexes
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.indexes import Coverage, list_indexes
+from omnigraph.storage.tables.table import open_table
 from tests.stored import read_back
 
 SCHEMA = """

@@ -10,7 +10,7 @@ from pyarrow import csv, feather, parquet
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.table import open_table
 from tests.stored import read_back
 
 SCHEMA = """

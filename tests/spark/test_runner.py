@@ -12,10 +12,10 @@ from omnigraph.errors import InputError, StorageError
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import distinct
 from omnigraph.runner.spark import SparkRunner
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import stage_append
-from omnigraph.storage.table import TableRef, create_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.staging import stage_append
+from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table_commits import commit_staged
 
 
 @pytest.fixture(params=["local", "spark"])

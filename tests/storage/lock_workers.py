@@ -8,9 +8,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from omnigraph.errors import Contention
-from omnigraph.storage.locks import LockLost, LockManager
+from omnigraph.storage.locks.locks import LockLost, LockManager
+from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.uris import Root
-from omnigraph.storage.waiting import Patience
 
 
 def open_locks(place: str, environment: dict[str, str], lease_period: float) -> LockManager:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import Contention, StorageError
-from omnigraph.storage.locks import LockLost, LockManager, Owner
+from omnigraph.storage.locks.locks import LockLost, LockManager, Owner
+from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.uris import Root
-from omnigraph.storage.waiting import Patience
 from tests.storage import lock_workers
 from tests.storage.object_workers import in_forked_child
 from tests.storage.processes import run_processes, talk_to

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.storage.objects import AlreadyExists, ObjectStore, PreconditionFailed
+from omnigraph.storage.objects.object_store import AlreadyExists, ObjectStore, PreconditionFailed
 from omnigraph.storage.uris import Root
 from tests.storage.processes import fork
 

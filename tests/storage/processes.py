@@ -16,7 +16,9 @@ from omnigraph.failpoints import FilePause
 _LIMIT = 60.0
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["omnigraph.storage.locks", "omnigraph.storage.objects"])
+context.set_forkserver_preload(
+    ["omnigraph.storage.locks.locks", "omnigraph.storage.objects.object_store"]
+)
 
 
 def fork() -> int:

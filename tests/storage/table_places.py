@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from omnigraph.storage.table import PRIMARY_KEY, create_table
+from omnigraph.storage.tables.table import PRIMARY_KEY, create_table
 
 SCHEMA = pa.schema(
     [
@@ -25,8 +25,8 @@ def rows(ids, start=0, words="word"):
 
 def new_table(ref, data=None):
     """A table of ``SCHEMA``, with the rows committed as version 2 when there are any."""
-    from omnigraph.storage.staging import stage_append
-    from omnigraph.storage.table_commits import commit_staged
+    from omnigraph.storage.tables.staging import stage_append
+    from omnigraph.storage.tables.table_commits import commit_staged
 
     table = create_table(ref, SCHEMA)
     return table if data is None else commit_staged(stage_append(table, data))

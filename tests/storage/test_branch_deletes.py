@@ -8,8 +8,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound
-from omnigraph.storage.table import TableRef
-from omnigraph.storage.table_branches import (
+from omnigraph.storage.tables.table import TableRef
+from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     list_branches,

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage import inline_residual
-from omnigraph.storage.indexes import (
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.indexes import (
     Coverage,
     IndexKind,
     build_segment,
@@ -18,12 +19,11 @@ from omnigraph.storage.indexes import (
     stage_drop_index,
     stage_index_segments,
 )
-from omnigraph.storage.lance_import import lance_module
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import stage_append, stage_merge_insert
-from omnigraph.storage.table import TableRef, create_table, open_table
-from omnigraph.storage.table_commits import commit_staged
-from omnigraph.storage.table_errors import NothingToIndex
+from omnigraph.storage.tables.lance_import import lance_module
+from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
+from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_errors import NothingToIndex
 from tests.storage.table_places import new_table, rows
 
 VECTOR = pa.list_(pa.float32(), 2)
@@ -88,7 +88,7 @@ def test_the_vector_index_finds_the_nearest_rows(ref):
 
 
 def test_large_vector_tables_get_several_partitions(ref, monkeypatch):
-    from omnigraph.storage import indexes
+    from omnigraph.storage.tables import indexes
 
     monkeypatch.setattr(indexes, "ROWS_PER_PARTITION", 100)
     points = np.random.default_rng(7).normal(size=(400, 2)).astype("float32").tolist()

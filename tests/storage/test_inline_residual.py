@@ -3,9 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage import inline_residual
-from omnigraph.storage.blobs import blob_field
-from omnigraph.storage.indexes import (
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.blobs import blob_field
+from omnigraph.storage.tables.indexes import (
     Coverage,
     IndexKind,
     build_segment,
@@ -15,14 +16,13 @@ from omnigraph.storage.indexes import (
     stage_create_index,
     stage_index_segments,
 )
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.rewriting import stage_restore
-from omnigraph.storage.staging import stage_append, stage_delete_keys
-from omnigraph.storage.table import TableRef, create_table, open_table
-from omnigraph.storage.table_branches import create_branch
-from omnigraph.storage.table_commits import commit_staged
-from omnigraph.storage.table_errors import TableMissing, TableMoved, VersionMissing
-from omnigraph.storage.transactions import Operation, transactions_after
+from omnigraph.storage.tables.rewriting import stage_restore
+from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
+from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_errors import TableMissing, TableMoved, VersionMissing
+from omnigraph.storage.tables.transactions import Operation, transactions_after
 from tests.storage.table_places import contents, new_table, row_ids, rows
 
 
@@ -85,7 +85,7 @@ def test_compaction_takes_deleted_rows_out(ref):
 
 
 def test_compaction_keeps_blobs_byte_for_byte(ref):
-    from omnigraph.storage.blobs import read_blobs, stored_form
+    from omnigraph.storage.tables.blobs import read_blobs, stored_form
 
     schema = pa.schema([pa.field("id", pa.utf8(), nullable=False), blob_field("b")])
     table = create_table(ref, schema)

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from omnigraph.storage.lance_import import lance as load_lance
-from omnigraph.storage.lance_import import lance_module
+from omnigraph.storage.tables.lance_import import lance as load_lance
+from omnigraph.storage.tables.lance_import import lance_module
 
 lance = load_lance()
 LanceDataset = lance.LanceDataset

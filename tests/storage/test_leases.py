@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from omnigraph.storage import leases
-from omnigraph.storage.leases import Leases
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.store_errors import LockLost, Unavailable
+from omnigraph.storage.locks import leases
+from omnigraph.storage.locks.leases import Leases
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import LockLost, Unavailable
 
 PERIOD = 10.0
 NAME = "__locks/table.lock"

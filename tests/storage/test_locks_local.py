@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import Contention
-from omnigraph.storage.lock_files import LockFile
-from omnigraph.storage.locks import LockLost, LockManager
+from omnigraph.storage.locks.lock_files import LockFile
+from omnigraph.storage.locks.locks import LockLost, LockManager
+from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.uris import Root
-from omnigraph.storage.waiting import Patience
 from tests.storage.locks_contract import LocksContract
 from tests.storage.processes import fork
 

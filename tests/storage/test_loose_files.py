@@ -3,16 +3,16 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.blobs import blob_field
-from omnigraph.storage.loose_files import (
+from omnigraph.storage.tables.blobs import blob_field
+from omnigraph.storage.tables.loose_files import (
     LooseFile,
     data_files,
     read_data_file,
     remove_loose_files,
 )
-from omnigraph.storage.staging import stage_append_fragments, write_fragments
-from omnigraph.storage.table import TableRef, create_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.staging import stage_append_fragments, write_fragments
+from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table_commits import commit_staged
 
 ROWS = pa.table({"id": ["a", "b", "c"], "n": [1, 2, None]})
 

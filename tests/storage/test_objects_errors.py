@@ -6,7 +6,7 @@ import pytest
 from obstore import exceptions as faults
 
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
-from omnigraph.storage.store_errors import (
+from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     NotFound,
     PermissionDenied,

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.local_objects import LocalObjectStore
-from omnigraph.storage.objects import AlreadyExists, InvalidText, NotFound, ObjectStore
+from omnigraph.storage.objects.local_objects import LocalObjectStore
+from omnigraph.storage.objects.object_store import AlreadyExists, InvalidText, NotFound, ObjectStore
 from omnigraph.storage.uris import Root
 from tests.storage.objects_contract import ODD_NAMES, ObjectsContract, SharedContract
 
@@ -175,7 +175,7 @@ def test_permission_failures_are_errors_and_not_absence(open_to_all):
     (root / "open/secret").chmod(0o600)
     script = """
         import os, sys
-        from omnigraph.storage.objects import *
+        from omnigraph.storage.objects.object_store import *
         from omnigraph.storage.uris import Root
         store = ObjectStore.open(Root.parse(sys.argv[1]))
         os.setgid(65534); os.setuid(65534)

@@ -1,6 +1,6 @@
 import pytest
 
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.objects.object_store import ObjectStore
 from tests.storage.objects_contract import ObjectsContract
 
 

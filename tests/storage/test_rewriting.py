@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.storage.rewriting import stage_restore, stage_rewrite
-from omnigraph.storage.staging import new_transaction_uuid, stage_append, with_uuid
-from omnigraph.storage.table import TableRef, open_table
-from omnigraph.storage.table_branches import create_branch
-from omnigraph.storage.table_commits import commit_staged
-from omnigraph.storage.table_errors import TableMoved
-from omnigraph.storage.transactions import Operation, transaction_at
+from omnigraph.storage.tables.rewriting import stage_restore, stage_rewrite
+from omnigraph.storage.tables.staging import new_transaction_uuid, stage_append, with_uuid
+from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_errors import TableMoved
+from omnigraph.storage.tables.transactions import Operation, transaction_at
 from tests.storage.table_places import contents, new_table, row_ids, rows
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
-from omnigraph.storage import inline_residual
-from omnigraph.storage.indexes import IndexKind, stage_create_index
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.rewriting import stage_restore, stage_rewritten
-from omnigraph.storage.staging import (
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.rewriting import stage_restore, stage_rewritten
+from omnigraph.storage.tables.staging import (
     RowCounts,
     new_transaction_uuid,
     stage_append,
@@ -24,15 +24,15 @@ from omnigraph.storage.staging import (
     stage_overwrite,
     with_uuid,
 )
-from omnigraph.storage.table import Table, TableRef, create_table, open_table, table_exists
-from omnigraph.storage.table_branches import (
+from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table, table_exists
+from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     list_branches,
     remove_residue,
 )
-from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
-from omnigraph.storage.table_errors import (
+from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.tables.table_errors import (
     CommitMisplaced,
     RowCollision,
     TableMissing,
@@ -40,7 +40,7 @@ from omnigraph.storage.table_errors import (
     VersionMissing,
     lance_errors,
 )
-from omnigraph.storage.transactions import Operation, transaction_at, transactions_after
+from omnigraph.storage.tables.transactions import Operation, transaction_at, transactions_after
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
 from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
@@ -142,7 +142,7 @@ def test_the_probe_sees_the_next_version_on_main_and_on_a_branch(ref):
 
 def test_importing_the_surface_does_not_import_lance():
     code = (
-        "import sys, omnigraph.storage.table_commits, omnigraph.storage.inline_residual;"
+        "import sys, omnigraph.storage.tables.table_commits, omnigraph.storage.tables.inline_residual;"
         "print(*sorted({'lance', 'pyarrow.dataset', 'pandas', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -153,7 +153,7 @@ def test_lance_is_imported_quietly_without_pandas_which_still_works_later(tmp_pa
     (tmp_path / "pandas.py").write_text("__version__ = '2.2.2'\n")
     code = """if True:
         import os, sys
-        from omnigraph.storage.lance_import import lance
+        from omnigraph.storage.tables.lance_import import lance
         lance()
         assert "pandas" not in sys.modules, "pandas was imported"
         assert os.environ["LANCE_LOG"] == "error"
@@ -423,7 +423,7 @@ def test_a_transaction_with_long_properties_is_told_too(local):
 
 def test_a_transaction_kept_in_a_file_of_its_own_is_told_too(local, monkeypatch):
     # Lance before 14 wrote no transaction into the manifest.
-    from omnigraph.storage import transactions
+    from omnigraph.storage.tables import transactions
 
     table = new_table(local, rows("a"))
     monkeypatch.setattr(transactions, "_TRANSACTION_SECTION", -1)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.blobs import (
+from omnigraph.storage.tables.blobs import (
     BlobFacts,
     blob_array,
     blob_columns,
@@ -16,11 +16,16 @@ from omnigraph.storage.blobs import (
     row_id_of,
     stored_form,
 )
-from omnigraph.storage.inline_residual import compact
-from omnigraph.storage.staging import RowCounts, stage_append, stage_merge_insert, stage_overwrite
-from omnigraph.storage.table import PRIMARY_KEY, TableRef, create_table, open_table
-from omnigraph.storage.table_branches import create_branch
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.inline_residual import compact
+from omnigraph.storage.tables.staging import (
+    RowCounts,
+    stage_append,
+    stage_merge_insert,
+    stage_overwrite,
+)
+from omnigraph.storage.tables.table import PRIMARY_KEY, TableRef, create_table, open_table
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commits import commit_staged
 
 SCHEMA = pa.schema(
     [

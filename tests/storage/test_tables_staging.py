@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import inline_residual
-from omnigraph.storage.indexes import IndexKind, stage_create_index
-from omnigraph.storage.lance_import import lance, lance_module
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.rewriting import stage_rewritten
-from omnigraph.storage.staging import (
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.rewriting import stage_rewritten
+from omnigraph.storage.tables.staging import (
     RowCounts,
     stage_append,
     stage_append_fragments,
@@ -22,10 +22,10 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     write_fragments,
 )
-from omnigraph.storage.table import TableRef, create_table, open_table
-from omnigraph.storage.table_branches import create_branch
-from omnigraph.storage.table_commits import commit_staged
-from omnigraph.storage.transactions import Operation
+from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.transactions import Operation
 from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
 
 
@@ -122,7 +122,7 @@ def test_overwrite_works_after_columns_were_dropped_and_added(ref):
 
 @pytest.fixture(params=[500, 0], ids=["by Lance", "by hand, as wide rows are"])
 def _either_way(request, monkeypatch):
-    from omnigraph.storage import staging
+    from omnigraph.storage.tables import staging
 
     monkeypatch.setattr(staging, "WIDE_COLUMNS", request.param)
 
@@ -149,7 +149,7 @@ def test_upsert_leaves_columns_alone_that_are_not_given(ref):
 
 @pytest.mark.usefixtures("_either_way")
 def test_upsert_by_index_and_by_join_agree(ref, monkeypatch):
-    from omnigraph.storage import staging
+    from omnigraph.storage.tables import staging
 
     table = new_table(ref, rows([f"k{i}" for i in range(50)]))
     table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
@@ -162,7 +162,7 @@ def test_upsert_by_index_and_by_join_agree(ref, monkeypatch):
 
 
 def test_the_index_is_used_for_few_keys_only():
-    from omnigraph.storage.staging import _index_pays
+    from omnigraph.storage.tables.staging import _index_pays
 
     class Big:
         def count_rows(self):
@@ -235,7 +235,7 @@ def test_replaced_rows_keep_id_and_creation_version_and_indexes_stay_right(ref):
 
 
 def test_row_ids_go_on_over_several_files(ref, monkeypatch):
-    from omnigraph.storage import staging
+    from omnigraph.storage.tables import staging
 
     monkeypatch.setattr(staging, "MAX_ROWS_PER_FILE", 2)
     table = new_table(ref, rows("abcde"))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.storage import flock, waiting
-from omnigraph.storage.locks import LockManager
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.uris import Root
-from omnigraph.storage.waiting import (
+from omnigraph.storage import flock
+from omnigraph.storage.locks import waiting
+from omnigraph.storage.locks.locks import LockManager
+from omnigraph.storage.locks.waiting import (
     FREE_SECONDS,
     FileTicket,
     ObjectTicket,
@@ -16,6 +15,8 @@ from omnigraph.storage.waiting import (
     Purpose,
     has_tickets,
 )
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.uris import Root
 
 FAST, SLOW = Purpose("mutation"), Purpose("load", slow=True)
 

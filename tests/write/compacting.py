@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from omnigraph.graph import Graph
 from omnigraph.graph import init as init_graph
-from omnigraph.storage.indexes import list_indexes
-from omnigraph.storage.table import Table, open_table
+from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.table import Table, open_table
 
 SCHEMA = """
 node Doc { ref: String @key  year: I32? @index  body: String? @index }

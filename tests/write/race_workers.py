@@ -93,7 +93,7 @@ def count_up(uri: str, times: int) -> int:
 
 
 def _age(graph: Any, seen: Any) -> int:
-    from omnigraph.storage.table import open_table
+    from omnigraph.storage.tables.table import open_table
 
     rows = open_table(graph.workspace.pinned(seen.tables["node:Person"])).read(["name", "age"])
     return next(row["age"] for row in rows.to_pylist() if row["name"] == "counter")

@@ -10,9 +10,9 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.commit.protocol import POINTS
-from omnigraph.storage.indexes import IndexKind, index_name, list_indexes
-from omnigraph.storage.inline_residual import commit_compaction
-from omnigraph.storage.transactions import Operation, transactions_after
+from omnigraph.storage.tables.indexes import IndexKind, index_name, list_indexes
+from omnigraph.storage.tables.inline_residual import commit_compaction
+from omnigraph.storage.tables.transactions import Operation, transactions_after
 from omnigraph.write.compaction import compact, rewrite_here
 from tests.commit.synthetic import Died, drifted
 from tests.storage.processes import run_processes

@@ -6,8 +6,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.storage.indexes import Coverage, IndexKind, coverage
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.storage.tables.table import open_table
 
 SCHEMA = """
 node Person {

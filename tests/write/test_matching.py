@@ -8,8 +8,8 @@ import math
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table import TableRef, create_table
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.table import TableRef, create_table
 from omnigraph.types import PropType, Scalar
 from omnigraph.write.matching import matches
 

@@ -31,8 +31,8 @@ from omnigraph.manifest.manifest import BranchPin, BranchState
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import HeldLocks, LockLost
-from omnigraph.storage.waiting import Patience, Purpose
+from omnigraph.storage.locks.locks import HeldLocks, LockLost
+from omnigraph.storage.locks.waiting import Patience, Purpose
 
 Result = TypeVar("Result")
 

@@ -11,8 +11,8 @@ from omnigraph.manifest.create import new_commit_id as new_ulid
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
-from omnigraph.storage.staging import Staged, new_transaction_uuid
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
+from omnigraph.storage.tables.table import Table
 
 Writer = Literal["mutation", "load", "schema_apply", "branch_merge", "ensure_indices", "optimize"]
 WRITERS: tuple[Writer, ...] = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from omnigraph.commit.changes import Writer
 from omnigraph.commit.sidecar import TableEntry
 from omnigraph.manifest.commits import MAINTENANCE
-from omnigraph.storage.transactions import Operation, TransactionFacts
+from omnigraph.storage.tables.transactions import Operation, TransactionFacts
 
 CONTENT_PRESERVING = frozenset(
     {Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX}

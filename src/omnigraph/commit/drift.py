@@ -10,8 +10,8 @@ from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.errors import Contention, Drift, OmniGraphError, RecoveryRequired, StorageError
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import HeldLocks
-from omnigraph.storage.table import Table, open_table
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.tables.table import Table, open_table
 
 
 class HealFirst(Exception):

@@ -12,9 +12,9 @@ from omnigraph.commit.sidecar import Sidecar
 from omnigraph.errors import BranchInUse, Contention
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.branch_refs import branch_of
-from omnigraph.storage.table import Table
-from omnigraph.storage.table_branches import delete_branch, list_branches, remove_residue
+from omnigraph.storage.tables.branch_refs import branch_of
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_branches import delete_branch, list_branches, remove_residue
 
 
 def pin_at(base: TableState, table: Table) -> TableState:

@@ -14,7 +14,7 @@ from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.errors import Contention
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.locks.locks import HeldLocks
 
 
 @dataclass

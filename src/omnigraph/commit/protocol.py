@@ -47,14 +47,14 @@ from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes, branch_remade, check_expected
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import HeldLocks
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table import Table, open_table, table_exists
-from omnigraph.storage.table_branches import create_branch
-from omnigraph.storage.table_commits import commit_staged
-from omnigraph.storage.table_errors import CommitMisplaced, TableMoved
-from omnigraph.storage.transactions import transaction_uuid, transactions_after
-from omnigraph.storage.waiting import Purpose
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import Table, open_table, table_exists
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_errors import CommitMisplaced, TableMoved
+from omnigraph.storage.tables.transactions import transaction_uuid, transactions_after
 
 logger = logging.getLogger(__name__)
 

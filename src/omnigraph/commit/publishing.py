@@ -14,7 +14,7 @@ from omnigraph.errors import Contention
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import HeldLocks
+from omnigraph.storage.locks.locks import HeldLocks
 
 
 def publish_held(

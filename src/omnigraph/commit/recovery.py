@@ -37,14 +37,14 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent, check_expected
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.inline_residual import drop_table
-from omnigraph.storage.locks import HeldLocks
-from omnigraph.storage.rewriting import stage_restore
-from omnigraph.storage.staging import with_uuid
-from omnigraph.storage.table import open_table
-from omnigraph.storage.table_branches import delete_branch, remove_residue
-from omnigraph.storage.table_commits import commit_staged
-from omnigraph.storage.table_errors import TableMoved
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.tables.inline_residual import drop_table
+from omnigraph.storage.tables.rewriting import stage_restore
+from omnigraph.storage.tables.staging import with_uuid
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import delete_branch, remove_residue
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_errors import TableMoved
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 ATTEMPTS = 3

@@ -22,8 +22,8 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
-from omnigraph.storage.locks import HeldLocks
-from omnigraph.storage.store_errors import AlreadyExists, InvalidText, NotFound
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, NotFound
 
 SIDECAR_VERSION = 2
 

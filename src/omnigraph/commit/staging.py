@@ -9,8 +9,8 @@ from omnigraph.commit.changes import StagedStep, Write
 from omnigraph.cores import usable_cores
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
-from omnigraph.storage.staging import Staged, with_uuid
-from omnigraph.storage.table import Table, TableRef, open_table
+from omnigraph.storage.tables.staging import Staged, with_uuid
+from omnigraph.storage.tables.table import Table, TableRef, open_table
 
 SIGNAL_SECONDS = 0.2
 """The longest that Ctrl-C may go unseen."""

@@ -12,9 +12,9 @@ from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refu
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.probe import probe_compare_and_set, probe_put_if_absent
-from omnigraph.storage.table import Table
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.tables.table import Table
 
 
 def check_place(workspace: Workspace) -> None:

@@ -28,8 +28,8 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import LockManager
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.locks.locks import LockManager
+from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.uris import Root
 
 # What only writes need is imported by them: a process that asks one question loads none of it.

@@ -16,9 +16,9 @@ from omnigraph.manifest.create import already_initialised, create_manifest, firs
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage import layout
-from omnigraph.storage.locks import LockManager
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.table import TableRef, table_exists
+from omnigraph.storage.locks.locks import LockManager
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables.table import TableRef, table_exists
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:

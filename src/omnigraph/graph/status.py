@@ -11,8 +11,8 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.indexes import list_indexes
-from omnigraph.storage.table import open_table
+from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.table import open_table
 
 
 def graph_status(workspace: Workspace) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit, Head
 from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.storage.table_errors import TableMissing, VersionMissing
+from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
 Test = Callable[[GraphCommit], bool]
 

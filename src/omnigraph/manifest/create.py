@@ -15,8 +15,8 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
-from omnigraph.storage.blobs import blob_field
-from omnigraph.storage.table import TableRef, create_table, open_table, table_exists
+from omnigraph.storage.tables.blobs import blob_field
+from omnigraph.storage.tables.table import TableRef, create_table, open_table, table_exists
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:

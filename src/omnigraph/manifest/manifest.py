@@ -18,12 +18,12 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
-from omnigraph.storage.branch_refs import TableBranch, read_branch
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table import Table, TableRef, manifest_path, open_table
-from omnigraph.storage.table_branches import list_branches
-from omnigraph.storage.table_errors import TableMissing
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
+from omnigraph.storage.tables.table import Table, TableRef, manifest_path, open_table
+from omnigraph.storage.tables.table_branches import list_branches
+from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.storage.uris import Root
 
 PROBE_AHEAD = 16

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
-from omnigraph.storage.inline_residual import set_field_metadata, set_schema_metadata
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata
+from omnigraph.storage.tables.table import Table
 
 INTERNAL_SCHEMA_VERSION = 1
 

@@ -27,10 +27,10 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, stamp_of
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
-from omnigraph.storage.rewriting import stage_rewrite
-from omnigraph.storage.table import Table
-from omnigraph.storage.table_commits import commit_staged, merge_insert_exclusive
-from omnigraph.storage.table_errors import RowCollision
+from omnigraph.storage.tables.rewriting import stage_rewrite
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.tables.table_errors import RowCollision
 
 PUBLISHER_RETRY_BUDGET = 5
 MANIFEST_KEY = "__manifest"

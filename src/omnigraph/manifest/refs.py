@@ -15,9 +15,9 @@ from omnigraph.manifest.manifest import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_place
 from omnigraph.manifest.snapshot import Target
-from omnigraph.storage.branch_refs import TableBranch
-from omnigraph.storage.table import TableRef
-from omnigraph.storage.table_branches import (
+from omnigraph.storage.tables.branch_refs import TableBranch
+from omnigraph.storage.tables.table import TableRef
+from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     remove_residue,

@@ -15,8 +15,8 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.storage import layout
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.store_errors import InvalidText, NotFound
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import InvalidText, NotFound
 
 if TYPE_CHECKING:
     from omnigraph.lang.schema import Compiled

@@ -16,9 +16,9 @@ from omnigraph.pipeline.formats.typed_batch import OFFSET, SOURCE, Entity
 from omnigraph.pipeline.progress import ProgressReport, Told
 from omnigraph.pipeline.request import LoadMode, LoadRequest
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.blobs import blob_array
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.blobs import blob_array
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import Table
 from omnigraph.validate.change_set import ORDER
 from omnigraph.write.ensure_indices import Builds
 

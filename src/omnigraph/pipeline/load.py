@@ -41,8 +41,8 @@ from omnigraph.pipeline.rows.bad_records import Bad, placed, prepare_rejects, to
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table import Table, open_table
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.validate.change_set import (
     ORDER,
     ChangeSet,

@@ -13,7 +13,7 @@ from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.match.access_path import Path, choose_path
 from omnigraph.read.view.view import View
-from omnigraph.storage.indexes import Coverage, IndexKind, IndexState, list_indexes
+from omnigraph.storage.tables.indexes import Coverage, IndexKind, IndexState, list_indexes
 from omnigraph.types import PropType, Scalar
 
 KIND_NAMES = {IndexKind.BTREE: "btree", IndexKind.INVERTED: "fts", IndexKind.VECTOR: "vector"}

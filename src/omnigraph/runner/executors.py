@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
 from omnigraph.runner.job_errors import known_meaning
 from omnigraph.runner.names import encoded
-from omnigraph.storage.pushdown import Pushdown
-from omnigraph.storage.table import TableRef, open_table
+from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.tables.table import TableRef, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import StorageError
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
-from omnigraph.storage.pushdown import Pushdown
+from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.storage.table import TableRef, open_table
+from omnigraph.storage.tables.table import TableRef, open_table
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from omnigraph.storage.pushdown import Pushdown
-from omnigraph.storage.table import TableRef
+from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.tables.table import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa

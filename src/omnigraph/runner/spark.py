@@ -26,8 +26,8 @@ from omnigraph.runner.executors import (
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
-from omnigraph.storage.pushdown import Pushdown
-from omnigraph.storage.table import Table, TableRef, open_table
+from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.tables.table import Table, TableRef, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
-from omnigraph.storage.pushdown import Condition, Pushdown, filter_expression
-from omnigraph.storage.table import TableRef
+from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.tables.table import TableRef
 from omnigraph.validate.change_set import ChangeSet
 
 if TYPE_CHECKING:

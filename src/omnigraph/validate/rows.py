@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import Check, EdgeType, NodeType, Property, Range
-from omnigraph.storage.pushdown import ComparisonOp, settle
+from omnigraph.storage.filters.pushdown import ComparisonOp, settle
 from omnigraph.types import from_arrow, to_json
 from omnigraph.validate.change_set import ORDER, Violation, ViolationKind
 

@@ -9,8 +9,8 @@ from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, checked
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks import HeldLocks
-from omnigraph.storage.waiting import Patience, Purpose
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.waiting import Patience, Purpose
 
 
 def create_branch(workspace: Workspace, name: str, source: str | Target) -> refs.BranchCreated:

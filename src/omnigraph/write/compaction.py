@@ -26,16 +26,16 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent, branch_remade
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
-from omnigraph.storage.inline_residual import (
+from omnigraph.storage.tables.inline_residual import (
     commit_compaction,
     fold_indexes,
     plan_compaction,
     run_compaction_task,
 )
-from omnigraph.storage.rewriting import stage_rewritten
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table import Table, open_table
-from omnigraph.storage.table_errors import TableMoved
+from omnigraph.storage.tables.rewriting import stage_rewritten
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_errors import TableMoved
 
 logger = logging.getLogger(__name__)
 

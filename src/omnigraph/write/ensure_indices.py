@@ -20,17 +20,17 @@ from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.indexes import (
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.indexes import (
     Coverage,
     IndexKind,
     build_segment,
     coverage,
     stage_index_segments,
 )
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table import Table, open_table
-from omnigraph.storage.table_errors import NothingToIndex
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_errors import NothingToIndex
 
 KINDS = {"btree": IndexKind.BTREE, "fts": IndexKind.INVERTED, "vector": IndexKind.VECTOR}
 

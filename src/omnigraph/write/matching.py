@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.values.comparison import compared
-from omnigraph.storage.pushdown import ComparisonOp, Condition
+from omnigraph.storage.filters.pushdown import ComparisonOp, Condition
 from omnigraph.types import PropType
 
 if TYPE_CHECKING:

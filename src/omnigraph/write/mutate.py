@@ -24,9 +24,14 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local import LocalRunner
-from omnigraph.storage.pushdown import Condition
-from omnigraph.storage.staging import Staged, stage_append, stage_delete_keys, stage_merge_insert
-from omnigraph.storage.table import Table, open_table
+from omnigraph.storage.filters.pushdown import Condition
+from omnigraph.storage.tables.staging import (
+    Staged,
+    stage_append,
+    stage_delete_keys,
+    stage_merge_insert,
+)
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import ExternalBlob, Unfit, blob_from_text, derive_id, from_json
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.blobs import blob_columns, is_blob
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table import Table
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.blobs import blob_columns, is_blob
+from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from omnigraph.validate.committed import KEY_LIMIT
 from omnigraph.write.matching import matches

@@ -25,8 +25,8 @@ from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.loose_files import data_files, read_data_file
-from omnigraph.storage.staging import (
+from omnigraph.storage.tables.loose_files import data_files, read_data_file
+from omnigraph.storage.tables.staging import (
     Staged,
     stage_append,
     stage_append_fragments,
@@ -35,7 +35,7 @@ from omnigraph.storage.staging import (
     stage_overwrite_fragments,
     stage_replace_rows,
 )
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.table import Table
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.write.ensure_indices import Builds, build_here
 

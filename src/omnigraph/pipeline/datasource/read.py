@@ -21,10 +21,10 @@ from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.properties import stored_name
-from omnigraph.storage.branch_refs import refuse_replaced
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table import Table, TableRef, open_table
-from omnigraph.storage.table_errors import BranchReplaced
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.branch_refs import refuse_replaced
+from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table_errors import BranchReplaced
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:

@@ -29,17 +29,17 @@ from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.storage import layout
-from omnigraph.storage.branch_refs import read_branch
-from omnigraph.storage.loose_files import (
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables.branch_refs import read_branch
+from omnigraph.storage.tables.loose_files import (
     LooseFile,
     data_files,
     remove_loose_files,
 )
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.staging import (
+from omnigraph.storage.tables.staging import (
     write_fragments,
 )
-from omnigraph.storage.table import TableRef, open_table
+from omnigraph.storage.tables.table import TableRef, open_table
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:

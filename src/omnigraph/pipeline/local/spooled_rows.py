@@ -19,7 +19,7 @@ from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import Images, KeptFragments, matched_again
 from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.staging import (
+from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,
     Staged,
     stage_append_fragments,
@@ -28,7 +28,7 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     write_fragments,
 )
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.table import Table
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.engine import stored_rows
 from omnigraph.pipeline.formats.typed_batch import Entity
-from omnigraph.storage.blobs import blob_columns
-from omnigraph.storage.loose_files import data_files, read_data_file
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
-from omnigraph.storage.table import Table, TableRef, open_table
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.blobs import blob_columns
+from omnigraph.storage.tables.loose_files import data_files, read_data_file
+from omnigraph.storage.tables.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
+from omnigraph.storage.tables.table import Table, TableRef, open_table
 
 if TYPE_CHECKING:
     import numpy as np

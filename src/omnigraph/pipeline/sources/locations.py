@@ -123,7 +123,7 @@ class _ObjectReader(io.RawIOBase):
 
 def s3_store(bucket: str, options: Mapping[str, str] | None = None) -> S3Store:
     """The store of a bucket; without ``options`` with the environment's endpoint and credentials."""
-    from omnigraph.storage.objects import s3_backend
+    from omnigraph.storage.objects.object_store import s3_backend
 
     return s3_backend(_s3_root(bucket), given=options)
 
@@ -183,7 +183,7 @@ def readable(name: str, compression: Compression | None = None) -> Iterator[None
         ) from None
     except Exception as error:
         if _is_store_failure(error):
-            from omnigraph.storage.store_errors import translate
+            from omnigraph.storage.objects.store_errors import translate
 
             raise translate(error, "read", name, "its store") from error
         if not isinstance(error, OSError | EOFError | ValueError) and not _is_zlib(error):

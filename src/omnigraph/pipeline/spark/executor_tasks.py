@@ -25,14 +25,14 @@ from omnigraph.pipeline.spark.payloads import (
 )
 from omnigraph.pipeline.spark.tally import count
 from omnigraph.runner.executors import Batches, carrying, portable
-from omnigraph.storage.staging import (
+from omnigraph.storage.tables.staging import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
     drop_rows,
     fragment_text,
     write_fragments,
 )
-from omnigraph.storage.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, TableRef, open_table
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from omnigraph.runner.executors import portable_schema, signed_places, spark_err
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark import SparkFrame, SparkRunner, spark_schema
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.staging import (
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
     Staged,
     fragment_of,
@@ -38,7 +38,7 @@ from omnigraph.storage.staging import (
     stage_replace_rows,
     stage_update,
 )
-from omnigraph.storage.table import Table
+from omnigraph.storage.tables.table import Table
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 

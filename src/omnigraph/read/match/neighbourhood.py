@@ -21,8 +21,8 @@ from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.properties import Properties, stored_name
 from omnigraph.read.view.topology import EdgeSpace, Topology
-from omnigraph.storage.indexes import Coverage, IndexKind, coverage
-from omnigraph.storage.pushdown import Condition, filter_expression
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
 
 if TYPE_CHECKING:
     import pyarrow as pa

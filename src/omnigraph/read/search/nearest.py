@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.read.search.terms import own_index
 from omnigraph.read.values.column import Column
-from omnigraph.storage.indexes import ROWS_PER_PARTITION, IndexKind
+from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION, IndexKind
 
 if TYPE_CHECKING:
     import numpy as np

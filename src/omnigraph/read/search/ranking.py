@@ -14,8 +14,8 @@ from omnigraph.read.search.nearest import nearest_nodes
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
 from omnigraph.read.search.terms import FEW_ROWS, own_index
 from omnigraph.read.search.text_match import given
-from omnigraph.storage.full_text import analysed, text_hits
-from omnigraph.storage.indexes import IndexKind
+from omnigraph.storage.tables.full_text import analysed, text_hits
+from omnigraph.storage.tables.indexes import IndexKind
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from omnigraph import settings
 from omnigraph.errors import StorageError
 from omnigraph.read.view.pinned_table import Identity
-from omnigraph.storage.full_text import TooManyEdits
-from omnigraph.storage.indexes import TEXT_ANALYSIS, IndexKind, stage_create_index
-from omnigraph.storage.lance_import import lance
 from omnigraph.storage.scratch import make_scratch
-from omnigraph.storage.table import Table, TableRef, create_table, open_table
-from omnigraph.storage.table_commits import commit_staged
+from omnigraph.storage.tables.full_text import TooManyEdits
+from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, IndexKind, stage_create_index
+from omnigraph.storage.tables.lance_import import lance
+from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table_commits import commit_staged
 
 if TYPE_CHECKING:
     import pyarrow as pa

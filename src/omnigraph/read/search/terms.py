@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.storage.full_text import analysed
-from omnigraph.storage.indexes import IndexKind, IndexState, list_indexes
+from omnigraph.storage.tables.full_text import analysed
+from omnigraph.storage.tables.indexes import IndexKind, IndexState, list_indexes
 
 if TYPE_CHECKING:
     import numpy as np

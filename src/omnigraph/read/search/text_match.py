@@ -14,8 +14,8 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
 from omnigraph.read.search.terms import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
 from omnigraph.read.values.column import one_array
-from omnigraph.storage.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
-from omnigraph.storage.indexes import IndexKind
+from omnigraph.storage.tables.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
+from omnigraph.storage.tables.indexes import IndexKind
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ import bisect
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.read.values.numbers import OPERATORS
-from omnigraph.storage.pushdown import ComparisonOp, settle
+from omnigraph.storage.filters.pushdown import ComparisonOp, settle
 
 if TYPE_CHECKING:
     import numpy as np

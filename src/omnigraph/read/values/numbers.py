@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ResourceLimit
-from omnigraph.storage.pushdown import ComparisonOp
+from omnigraph.storage.filters.pushdown import ComparisonOp
 
 if TYPE_CHECKING:
     import numpy as np

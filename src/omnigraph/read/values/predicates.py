@@ -24,7 +24,7 @@ from omnigraph.read.values.comparison import (
     texts_with,
 )
 from omnigraph.read.values.numbers import MIRRORED, OPERATORS, compare_numbers
-from omnigraph.storage.pushdown import ComparisonOp
+from omnigraph.storage.filters.pushdown import ComparisonOp
 from omnigraph.types import PropType, Scalar, round_f32
 
 if TYPE_CHECKING:

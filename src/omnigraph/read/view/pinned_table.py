@@ -9,9 +9,9 @@ from typing import NamedTuple
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.branch_refs import TableBranch
-from omnigraph.storage.table import Table, TableRef, open_table
-from omnigraph.storage.table_errors import BranchReplaced, TableMissing, VersionMissing
+from omnigraph.storage.tables.branch_refs import TableBranch
+from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 
 
 class Lineage(NamedTuple):

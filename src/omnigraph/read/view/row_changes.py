@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omnigraph.errors import StorageError
 from omnigraph.read.view.pinned_table import Identity, Lineage, Pinned
-from omnigraph.storage.table import Delta, Table, open_table
-from omnigraph.storage.table_errors import lance_errors
-from omnigraph.storage.transactions import Operation, transactions_after
+from omnigraph.storage.tables.table import Delta, Table, open_table
+from omnigraph.storage.tables.table_errors import lance_errors
+from omnigraph.storage.tables.transactions import Operation, transactions_after
 
 if TYPE_CHECKING:
     import numpy as np

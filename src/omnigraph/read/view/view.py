@@ -26,7 +26,7 @@ from omnigraph.read.view.numbering import (
 )
 from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.topology import EdgeSpace, Topology
-from omnigraph.storage.branch_refs import read_branch
+from omnigraph.storage.tables.branch_refs import read_branch
 
 MAX_VIEWS = 16
 

@@ -21,8 +21,8 @@ from obstore.store import LocalStore
 
 from omnigraph.storage import flock
 from omnigraph.storage.layout import LOCKS_DIR
-from omnigraph.storage.objects import RESERVED, ObjectStore
-from omnigraph.storage.store_errors import PreconditionFailed
+from omnigraph.storage.objects.object_store import RESERVED, ObjectStore
+from omnigraph.storage.objects.store_errors import PreconditionFailed
 
 _CHANGES = f"{RESERVED}changes"
 _CHANGES_TIMEOUT = 30.0

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage.indexes import IndexKind, list_indexes
-from omnigraph.storage.lance_import import lance, lance_module
-from omnigraph.storage.table import Table, TableRef, open_table
-from omnigraph.storage.table_errors import TableMoved, lance_errors
+from omnigraph.storage.tables.indexes import IndexKind, list_indexes
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,13 +23,13 @@ from uuid import uuid4
 
 from omnigraph.errors import Contention, SchemaApplyInProgress, StorageError
 from omnigraph.storage.layout import LOCKS_DIR
-from omnigraph.storage.leases import Leases
-from omnigraph.storage.lock_files import LockFiles
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.locks.leases import Leases
+from omnigraph.storage.locks.lock_files import LockFiles
+from omnigraph.storage.locks.waiting import WRITE, Holder, Patience, Purpose, Ticket
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import LockLost, lock_lost
 from omnigraph.storage.owner import Owner
-from omnigraph.storage.store_errors import LockLost, lock_lost
 from omnigraph.storage.uris import Root
-from omnigraph.storage.waiting import WRITE, Holder, Patience, Purpose, Ticket
 
 __all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "Owner"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance_import import lance
-from omnigraph.storage.pushdown import Condition, filter_expression
-from omnigraph.storage.table import Table
-from omnigraph.storage.table_errors import lance_errors
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.lance_import import lance
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_errors import lance_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

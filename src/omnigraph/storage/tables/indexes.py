@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from omnigraph.storage.lance_import import lance
-from omnigraph.storage.staging import RowCounts, Staged
-from omnigraph.storage.table import Table
-from omnigraph.storage.table_errors import NothingToIndex, lance_errors
-from omnigraph.storage.transactions import Operation
+from omnigraph.storage.tables.lance_import import lance
+from omnigraph.storage.tables.staging import RowCounts, Staged
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_errors import NothingToIndex, lance_errors
+from omnigraph.storage.tables.transactions import Operation
 
 # Small enough that building stays near linear in rows (HNSW is slower per row the larger its
 # graph), large enough that a search touches few of them.
@@ -160,7 +160,7 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
 
 
 def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
-    from omnigraph.storage.literals import quoted_name
+    from omnigraph.storage.filters.literals import quoted_name
 
     has_value = f"{quoted_name(column)} IS NOT NULL"
     return any(

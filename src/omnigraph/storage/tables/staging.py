@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import blobs
-from omnigraph.storage.lance_import import lance, lance_module
-from omnigraph.storage.pushdown import Condition, Pushdown, filter_expression
-from omnigraph.storage.table import DATA_STORAGE_VERSION, Table, TableRef
-from omnigraph.storage.table_errors import lance_errors
-from omnigraph.storage.transactions import Operation
+from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.tables import blobs
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table, TableRef
+from omnigraph.storage.tables.table_errors import lance_errors
+from omnigraph.storage.tables.transactions import Operation
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.indexes import TEXT_ANALYSIS
-from omnigraph.storage.lance_import import lance, lance_module
-from omnigraph.storage.table import Table
-from omnigraph.storage.table_errors import lance_errors
+from omnigraph.storage.tables.indexes import TEXT_ANALYSIS
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_errors import lance_errors
 
 if TYPE_CHECKING:
     import numpy as np

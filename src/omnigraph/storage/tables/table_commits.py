@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance_import import lance, lance_module
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table import PRIMARY_KEY, Table, open_table
-from omnigraph.storage.table_errors import (
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import PRIMARY_KEY, Table, open_table
+from omnigraph.storage.tables.table_errors import (
     CommitMisplaced,
     RowCollision,
     TableMoved,
@@ -25,7 +25,7 @@ from omnigraph.storage.table_errors import (
     lance_errors,
     reason,
 )
-from omnigraph.storage.transactions import transaction_uuid
+from omnigraph.storage.tables.transactions import transaction_uuid
 
 if TYPE_CHECKING:
     import pyarrow as pa

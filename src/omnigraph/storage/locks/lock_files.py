@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from omnigraph.storage import flock
-from omnigraph.storage.local_objects import make_directory
+from omnigraph.storage.locks.waiting import WRITE, FileTicket, Holder, Purpose, has_tickets
+from omnigraph.storage.objects.local_objects import make_directory
+from omnigraph.storage.objects.store_errors import lock_lost, translate
 from omnigraph.storage.owner import Owner
-from omnigraph.storage.store_errors import lock_lost, translate
-from omnigraph.storage.waiting import WRITE, FileTicket, Holder, Purpose, has_tickets
 
 
 class LockFile:

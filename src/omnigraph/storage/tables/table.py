@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.branch_refs import refuse_replaced
-from omnigraph.storage.lance_import import lance, lance_module, session
-from omnigraph.storage.pushdown import Pushdown
-from omnigraph.storage.table_errors import (
+from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.tables.branch_refs import refuse_replaced
+from omnigraph.storage.tables.lance_import import lance, lance_module, session
+from omnigraph.storage.tables.table_errors import (
     TableMissing,
     VersionMissing,
     is_not_found,

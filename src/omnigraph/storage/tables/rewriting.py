@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from omnigraph.storage.lance_import import lance, lance_module
-from omnigraph.storage.staging import RowCounts, Staged
-from omnigraph.storage.table import Table
-from omnigraph.storage.table_errors import lance_errors
-from omnigraph.storage.transactions import Operation, last_fragment_number
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.staging import RowCounts, Staged
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_errors import lance_errors
+from omnigraph.storage.tables.transactions import Operation, last_fragment_number
 
 
 def stage_rewrite(table: Table, target_rows: int) -> Staged | None:

@@ -23,7 +23,7 @@ from obstore import exceptions
 from obstore.store import MemoryStore, S3Store
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.storage.store_errors import (
+from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,
@@ -79,7 +79,7 @@ class ObjectStore:
     ) -> ObjectStore:
         """The store of a root. The limits hold for each request to an object store."""
         if root.is_local:
-            from omnigraph.storage.local_objects import LocalObjectStore
+            from omnigraph.storage.objects.local_objects import LocalObjectStore
 
             return LocalObjectStore(root.path)
         return cls(s3_backend(root, request_timeout, request_retries), root.canonical)

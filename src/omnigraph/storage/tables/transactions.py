@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.table import Table, manifest_path, open_table
-from omnigraph.storage.table_errors import lance_errors
+from omnigraph.storage.tables.table import Table, manifest_path, open_table
+from omnigraph.storage.tables.table_errors import lance_errors
 
 
 class Operation(enum.StrEnum):

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.owner import Owner
-from omnigraph.storage.store_errors import (
+from omnigraph.storage.locks.waiting import WRITE, Holder, ObjectTicket, Purpose
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,
     PreconditionFailed,
     lock_lost,
 )
-from omnigraph.storage.waiting import WRITE, Holder, ObjectTicket, Purpose
+from omnigraph.storage.owner import Owner
 
 
 def _boot_clock() -> Callable[[], float]:

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import PROBE_DIR
-from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.store_errors import AlreadyExists, PreconditionFailed
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed
 
 
 def probe_put_if_absent(store: ObjectStore) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.storage.literals import quoted_name, sql_literal
+from omnigraph.storage.filters.literals import quoted_name, sql_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,8 +19,8 @@ from omnigraph import settings
 from omnigraph.errors import StorageError
 from omnigraph.storage import flock
 from omnigraph.storage.layout import LOCKS_DIR
-from omnigraph.storage.local_objects import make_directory
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.objects.local_objects import make_directory
+from omnigraph.storage.objects.object_store import ObjectStore
 
 WAITING_DIR: Final = f"{LOCKS_DIR}/waiting"
 

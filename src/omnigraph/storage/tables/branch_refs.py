@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.table_errors import BranchReplaced
+from omnigraph.storage.tables.table_errors import BranchReplaced
 from omnigraph.storage.uris import Root
 
 # Control objects load when one is read: whoever only names tables needs none.
 if TYPE_CHECKING:
-    from omnigraph.storage.objects import ObjectStore
-    from omnigraph.storage.table import TableRef
+    from omnigraph.storage.objects.object_store import ObjectStore
+    from omnigraph.storage.tables.table import TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | N
 
     Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
     """
-    from omnigraph.storage.store_errors import NotFound
+    from omnigraph.storage.objects.store_errors import NotFound
 
     place = f"_refs/branches/{quote(name, safe='')}.json"
     try:
@@ -90,7 +90,7 @@ def refuse_replaced(ref: TableRef) -> None:
 @functools.lru_cache(maxsize=256)
 def _store(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     """The control objects of one table, by the address that Lance opens."""
-    from omnigraph.storage.objects import ObjectStore, s3_backend
+    from omnigraph.storage.objects.object_store import ObjectStore, s3_backend
 
     scheme, _, rest = uri.rpartition("://")
     if scheme == "s3":
