@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 import omnigraph as og
-from omnigraph.lang.query.check import check
-from omnigraph.lang.query.lower import lower
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.check.check import check
+from omnigraph.lang.query.check.lower import lower
+from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.source import Source
 
 SCHEMA_LINES = 500

@@ -10,7 +10,7 @@ from omnigraph import errors
 from omnigraph.errors import BadRequest, KeyConflict, OmniGraphError, ParseError, Span
 
 # The classes that narrow these below the public list travel too.
-for module in ("storage.faults", "storage.table_errors"):
+for module in ("storage.objects.store_errors", "storage.tables.table_errors"):
     importlib.import_module(f"omnigraph.{module}")
 
 

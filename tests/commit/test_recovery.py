@@ -22,7 +22,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.identity import evolve
+from omnigraph.lang.schema.migrate.identity import evolve
 from omnigraph.manifest import refs
 from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from omnigraph.errors import OmniGraphError, ParseError
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax.parser import parse
 from tests.conformance.case_files import Case
 from tests.conformance.executors import Session, environment, open_session
 from tests.conformance.expectations import check_error, check_rows, only_known, same_value

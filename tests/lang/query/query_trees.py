@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from omnigraph.lang.query import ast
+from omnigraph.lang.query.syntax import ast
 from omnigraph.types import PropType, Scalar
 
 # Every word the grammar knows, words that begin like one, and plain names.

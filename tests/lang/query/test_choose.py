@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.errors import BadRequest, QueryNotFound
 from omnigraph.lang.query.choose_query import choose
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax.parser import parse
 
 READ = "query find_all() { match { $x: T } return { $x } }"
 WRITE = "query drop() { delete T where a = 1 }"

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.query import parser
-from omnigraph.lang.query.driver import Declined, Driver
-from omnigraph.lang.query.grammar import TABLES, tables
-from omnigraph.lang.query.parser import NESTING_LIMIT, parse
-from omnigraph.lang.query.printer import render
+from omnigraph.lang.query.syntax import parser
+from omnigraph.lang.query.syntax.driver import Declined, Driver
+from omnigraph.lang.query.syntax.grammar import TABLES, tables
+from omnigraph.lang.query.syntax.parser import NESTING_LIMIT, parse
+from omnigraph.lang.query.syntax.printer import render
 from tests.lang.query.query_trees import queries
 from tests.lang.query.sources import SOURCES
 from tests.lang.query.test_fuzz import PIECES
@@ -25,7 +25,7 @@ from tests.lang.query.test_fuzz import PIECES
 
 def test_the_tables_are_those_of_the_grammar():
     kept = json.loads(Path(parser.__file__).with_name(TABLES).read_text("utf-8"))
-    assert kept == tables(), "run `python -m omnigraph.lang.query.grammar`"
+    assert kept == tables(), "run `python -m omnigraph.lang.query.syntax.grammar`"
 
 
 def test_every_scanner_tries_its_terminals_in_the_order_of_all():

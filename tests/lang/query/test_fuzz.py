@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.query.ast import QueryFile
-from omnigraph.lang.query.parser import parse
-from omnigraph.lang.query.printer import render
+from omnigraph.lang.query.syntax.ast import QueryFile
+from omnigraph.lang.query.syntax.parser import parse
+from omnigraph.lang.query.syntax.printer import render
 from tests.lang.query.sources import SOURCES
 
 

@@ -7,8 +7,8 @@ import concurrent.futures
 import pytest
 
 from omnigraph.errors import ParseError, Span
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.ast import (
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.ast import (
     Binding,
     Call,
     Comparison,
@@ -30,7 +30,7 @@ from omnigraph.lang.query.ast import (
     Update,
     Var,
 )
-from omnigraph.lang.query.parser import NESTING_LIMIT, parse
+from omnigraph.lang.query.syntax.parser import NESTING_LIMIT, parse
 from omnigraph.types import PropType, Scalar
 
 

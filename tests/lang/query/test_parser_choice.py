@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.parser import parse
 from tests.lang.query.query_trees import NAMES
 from tests.lang.query.sources import READS, SOURCES
 

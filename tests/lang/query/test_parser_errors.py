@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax.parser import parse
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "query" / "parse"
 

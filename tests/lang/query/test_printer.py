@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.parser import parse
-from omnigraph.lang.query.printer import WIDTH, render
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.parser import parse
+from omnigraph.lang.query.syntax.printer import WIDTH, render
 from tests.conformance.case_files import read_yaml
 from tests.lang.query.query_trees import queries, query_files
 

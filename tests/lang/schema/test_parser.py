@@ -1,7 +1,8 @@
 import pytest
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.schema import ast, parse
+from omnigraph.lang.schema import parse
+from omnigraph.lang.schema.syntax import ast
 from omnigraph.types import PropType, Scalar
 
 

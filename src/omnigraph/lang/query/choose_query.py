@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal as OneOf
 
 from omnigraph.errors import BadRequest, QueryNotFound, did_you_mean
-from omnigraph.lang.query import ast
+from omnigraph.lang.query.syntax import ast
 
 
 def choose(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal as OneOf
 
-from omnigraph.lang.query.check import check
+from omnigraph.lang.query.check.check import check
+from omnigraph.lang.query.check.lower import lower
 from omnigraph.lang.query.choose_query import choose
 from omnigraph.lang.query.ir import Plan
-from omnigraph.lang.query.lower import lower
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 

@@ -7,11 +7,12 @@ from typing import Any
 from typing import Literal as OneOf
 
 from omnigraph.errors import OmniGraphError, ParseError, SourceError
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.check import check
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.check import check
+from omnigraph.lang.query.check.lower import lower
 from omnigraph.lang.query.describe import describe_operation
-from omnigraph.lang.query.lower import lower
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 

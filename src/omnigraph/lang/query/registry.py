@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest, OmniGraphError, SourceError
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.check import check
+from omnigraph.lang.query.check.check import check
 from omnigraph.lang.query.describe import describe_value
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 

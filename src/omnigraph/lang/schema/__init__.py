@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.lang.schema.compile import Compiled, compile_schema
-    from omnigraph.lang.schema.identity import create, evolve
     from omnigraph.lang.schema.ir import Ir
-    from omnigraph.lang.schema.migration import MigrationPlan, plan
-    from omnigraph.lang.schema.parser import parse
-    from omnigraph.lang.schema.printer import render
+    from omnigraph.lang.schema.migrate.identity import create, evolve
+    from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
     from omnigraph.lang.schema.shape import Shape
+    from omnigraph.lang.schema.syntax.parser import parse
+    from omnigraph.lang.schema.syntax.printer import render
 
 __all__ = [
     "Catalog",
@@ -39,14 +39,14 @@ _HOMES = {
     "Catalog": "catalog",
     "Compiled": "compile",
     "Ir": "ir",
-    "MigrationPlan": "migration",
+    "MigrationPlan": "migrate.migration",
     "Shape": "shape",
     "compile_schema": "compile",
-    "create": "identity",
-    "evolve": "identity",
-    "parse": "parser",
-    "plan": "migration",
-    "render": "printer",
+    "create": "migrate.identity",
+    "evolve": "migrate.identity",
+    "parse": "syntax.parser",
+    "plan": "migrate.migration",
+    "render": "syntax.printer",
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from omnigraph.lang.schema.ast import GroupKind
 from omnigraph.lang.schema.catalog import (
     Catalog,
     Check,
@@ -17,6 +16,7 @@ from omnigraph.lang.schema.catalog import (
 )
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.shape import Group
+from omnigraph.lang.schema.syntax.ast import GroupKind
 
 
 def catalog_of(ir: Ir) -> Catalog:

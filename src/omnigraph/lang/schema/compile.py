@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.lang.schema import ast
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.lang.schema.identity import create, inert_hints
 from omnigraph.lang.schema.lint import Diagnostic
-from omnigraph.lang.schema.parser import parse
-from omnigraph.lang.schema.resolve import resolve
+from omnigraph.lang.schema.migrate.identity import create, inert_hints
+from omnigraph.lang.schema.resolve.resolve import resolve
 from omnigraph.lang.schema.shape import Shape
+from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.schema.syntax.parser import parse
 from omnigraph.lang.source import Source
 
 

@@ -15,7 +15,6 @@ from reprlib import repr as brief
 from typing import Any, NoReturn, TypeVar, cast
 
 from omnigraph.errors import IdentityError
-from omnigraph.lang.schema.ast import GROUP_KINDS, GroupKind
 from omnigraph.lang.schema.catalog import (
     ROW_COLUMNS,
     Annotation,
@@ -25,7 +24,7 @@ from omnigraph.lang.schema.catalog import (
     Range,
 )
 from omnigraph.lang.schema.ir import IR_VERSION, MAX_ID, SECTIONS, Ir, TypeIr
-from omnigraph.lang.schema.names import IMPLICIT_COLUMNS
+from omnigraph.lang.schema.resolve.names import IMPLICIT_COLUMNS
 from omnigraph.lang.schema.shape import (
     ENDPOINT_ROLES,
     Constraint,
@@ -37,6 +36,7 @@ from omnigraph.lang.schema.shape import (
     constraint_json,
     constraint_order,
 )
+from omnigraph.lang.schema.syntax.ast import GROUP_KINDS, GroupKind
 from omnigraph.types import PropType, Unfit
 
 Item = TypeVar("Item")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from omnigraph.errors import Span
-from omnigraph.lang.schema.ast import NOWHERE, GroupKind
 from omnigraph.lang.schema.catalog import Annotation, Cardinality, Check, Embed, Range
+from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType
 

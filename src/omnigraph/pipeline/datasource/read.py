@@ -127,7 +127,7 @@ def _property_column(prop: Property, stored: str | None, table: Table) -> Source
 
 
 def _row_filter(entity: Entity, columns: Sequence[SourceColumn], text: str) -> RowFilter:
-    from omnigraph.lang.query.row_filter import compile_filter
+    from omnigraph.lang.query.check.row_filter import compile_filter
 
     properties = {
         column.name: entity.properties.get(column.name) or Property(column.name, _TEXT, 0)

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from omnigraph.errors import BadRequest, SourceError
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.parser import parse
-from omnigraph.lang.query.predicates import comparison
-from omnigraph.lang.query.scope import Context, Scope, Variable
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.predicates import comparison
+from omnigraph.lang.query.check.scope import Context, Scope, Variable
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog, NodeType, Property
 from omnigraph.lang.source import Source
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.mutations import mutation
-from omnigraph.lang.query.output import Output, output
-from omnigraph.lang.query.patterns import Resolved, match_block
-from omnigraph.lang.query.scope import ANONYMOUS, Context, Scope
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.mutations import mutation
+from omnigraph.lang.query.check.output import Output, output
+from omnigraph.lang.query.check.patterns import Resolved, match_block
+from omnigraph.lang.query.check.scope import ANONYMOUS, Context, Scope
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Final
 
-from omnigraph.lang.query import ast
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.source import escape
 
 WIDTH: Final = 100

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import CatalogError, did_you_mean
-from omnigraph.lang.schema import ast
-from omnigraph.lang.schema.annotations import Notes, Target, read_property, read_type
 from omnigraph.lang.schema.catalog import Cardinality
-from omnigraph.lang.schema.constraints import Owner
-from omnigraph.lang.schema.names import check_names, check_reserved
+from omnigraph.lang.schema.resolve.annotations import Notes, Target, read_property, read_type
+from omnigraph.lang.schema.resolve.constraints import Owner
+from omnigraph.lang.schema.resolve.names import check_names, check_reserved
 from omnigraph.lang.schema.shape import PropertyShape, Shape, TypeShape
+from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.types import Scalar
 

@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Iterator
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.check import Checked, CheckedRead
-from omnigraph.lang.query.patterns import Bound, Hop, Negation, Resolved, Test
+from omnigraph.lang.query.check.check import Checked, CheckedRead
+from omnigraph.lang.query.check.patterns import Bound, Hop, Negation, Resolved, Test
 
 FLIPPED = {
     ir.Direction.OUT: ir.Direction.IN,

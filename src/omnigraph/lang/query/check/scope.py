@@ -7,7 +7,8 @@ from typing import Literal as OneOf
 from typing import NoReturn
 
 from omnigraph.errors import Span, TypeCheckError, did_you_mean
-from omnigraph.lang.query import ast, ir
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType

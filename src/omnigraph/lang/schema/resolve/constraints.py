@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from omnigraph.errors import Span, did_you_mean
-from omnigraph.lang.schema import ast
 from omnigraph.lang.schema.catalog import Check, Range
 from omnigraph.lang.schema.shape import (
     ENDPOINT_ROLES,
@@ -16,6 +15,7 @@ from omnigraph.lang.schema.shape import (
     Kind,
     constraint_order,
 )
+from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType, Scalar
 

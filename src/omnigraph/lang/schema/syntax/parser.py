@@ -11,8 +11,8 @@ from lark import Lark, Token, Transformer, v_args
 
 from omnigraph.errors import ParseError, Span
 from omnigraph.lang import failures
-from omnigraph.lang.schema import ast
-from omnigraph.lang.schema.advice import NAMES, advise
+from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.schema.syntax.advice import NAMES, advise
 from omnigraph.lang.source import Source, unescape
 from omnigraph.types import MAX_VECTOR_DIM, PropType, Scalar
 

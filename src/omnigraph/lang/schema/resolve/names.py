@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from omnigraph.errors import CatalogError, Span
-from omnigraph.lang.schema import ast
 from omnigraph.lang.schema.catalog import ROW_COLUMNS
 from omnigraph.lang.schema.shape import Kind
+from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 
 IMPLICIT_COLUMNS: dict[Kind, tuple[str, ...]] = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.errors import did_you_mean
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.literals import (
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.literals import (
     check_enum,
     compatible,
     constant,
@@ -12,14 +12,15 @@ from omnigraph.lang.query.literals import (
     describe,
     describe_one,
 )
-from omnigraph.lang.query.operands import (
+from omnigraph.lang.query.check.operands import (
     NOW,
     integer_argument,
     operand,
     text_field,
     text_query,
 )
-from omnigraph.lang.query.scope import Context, Scope, leading
+from omnigraph.lang.query.check.scope import Context, Scope, leading
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.types import PropType, Scalar
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.errors import ConstraintError
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.scope import Context
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.scope import Context
+from omnigraph.lang.query.syntax import ast
 from omnigraph.types import PropType, Scalar, Unfit, from_json, parse_date, parse_datetime
 
 SCALARS = {

@@ -7,10 +7,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
 
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.build import Builder
-from omnigraph.lang.query.driver import Declined, Driver
-from omnigraph.lang.query.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING, Reading
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.build import Builder
+from omnigraph.lang.query.syntax.driver import Declined, Driver
+from omnigraph.lang.query.syntax.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING, Reading
 from omnigraph.lang.source import Source
 
 __all__ = ["NESTING_LIMIT", "parse"]
@@ -32,8 +32,8 @@ def parse(text: str, filename: str | None = None) -> ast.QueryFile:
 
 def _by_lark(reading: Reading) -> object:
     from omnigraph.lang import failures
-    from omnigraph.lang.query.advice import NAMES, advise
-    from omnigraph.lang.query.grammar import lark_parser
+    from omnigraph.lang.query.syntax.advice import NAMES, advise
+    from omnigraph.lang.query.syntax.grammar import lark_parser
 
     return failures.run(lark_parser(), reading.source, NAMES, partial(advise, reading))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from omnigraph.errors import ConstraintError, did_you_mean
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.literals import assigned_constant, compatible, constant
-from omnigraph.lang.query.operands import NOW, TEXT
-from omnigraph.lang.query.scope import Context, leading
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.literals import assigned_constant, compatible, constant
+from omnigraph.lang.query.check.operands import NOW, TEXT
+from omnigraph.lang.query.check.scope import Context, leading
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.types import PropType, Scalar
 

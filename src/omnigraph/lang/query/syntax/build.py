@@ -10,8 +10,8 @@ import math
 from typing import Any, NamedTuple, NoReturn, cast
 
 from omnigraph.errors import Span, did_you_mean
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.parse_state import Token, cover, fail, text_of, whole
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.parse_state import Token, cover, fail, text_of, whole
 from omnigraph.types import PropType, Scalar
 
 _ARGUMENTS = {

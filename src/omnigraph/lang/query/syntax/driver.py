@@ -15,7 +15,7 @@ from sys import intern
 from typing import Any, Final, NamedTuple
 
 from omnigraph.errors import ParseError
-from omnigraph.lang.query.parse_state import Token
+from omnigraph.lang.query.syntax.parse_state import Token
 
 _END: Final = "$END"
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.errors import did_you_mean
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.foreign import for_bare_word
-from omnigraph.lang.query.literals import constant
-from omnigraph.lang.query.operands import INSTANT, NOW, TEXT, readable_parameter, readable_property
-from omnigraph.lang.query.rankings import ranking
-from omnigraph.lang.query.scope import Context, Scope
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.literals import constant
+from omnigraph.lang.query.check.operands import (
+    INSTANT,
+    NOW,
+    TEXT,
+    readable_parameter,
+    readable_property,
+)
+from omnigraph.lang.query.check.rankings import ranking
+from omnigraph.lang.query.check.scope import Context, Scope
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.foreign import for_bare_word
 from omnigraph.types import PropType, Scalar
 
 F64 = PropType(Scalar.F64)

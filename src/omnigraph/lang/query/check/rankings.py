@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.literals import vector_constant
-from omnigraph.lang.query.operands import TEXT, integer_argument, text_field, text_query
-from omnigraph.lang.query.scope import Context, Scope, property_of
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.literals import vector_constant
+from omnigraph.lang.query.check.operands import TEXT, integer_argument, text_field, text_query
+from omnigraph.lang.query.check.scope import Context, Scope, property_of
+from omnigraph.lang.query.syntax import ast
 from omnigraph.types import PropType, Scalar
 
 DEFAULT_K = ir.Const(60, PropType(Scalar.I64))

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.failures import END, Advice, quoted
-from omnigraph.lang.query import ast
-from omnigraph.lang.query.foreign import instead_of, is_foreign
-from omnigraph.lang.query.parse_state import Reading
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.foreign import instead_of, is_foreign
+from omnigraph.lang.query.syntax.parse_state import Reading
 from omnigraph.lang.source import one_of
 
 NAMES: Final[dict[str, str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from omnigraph.lang.schema import ast
+from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import escape
 
 

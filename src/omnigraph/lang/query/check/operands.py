@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.lang.query import ast, ir
-from omnigraph.lang.query.foreign import for_bare_word
-from omnigraph.lang.query.literals import constant
-from omnigraph.lang.query.scope import Context, Scope, property_of
+from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.literals import constant
+from omnigraph.lang.query.check.scope import Context, Scope, property_of
+from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.foreign import for_bare_word
 from omnigraph.types import PropType, Scalar
 
 TEXT = PropType(Scalar.STRING)

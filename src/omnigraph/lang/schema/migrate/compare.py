@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omnigraph.lang.schema.annotations import METADATA
 from omnigraph.lang.schema.catalog import Annotation, Cardinality, Check, Range
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import (
@@ -14,15 +13,7 @@ from omnigraph.lang.schema.lint import (
     REQUIRED_PROPERTY_ADDED,
     TYPE_CHANGED,
 )
-from omnigraph.lang.schema.shape import (
-    KINDS,
-    Constraint,
-    Group,
-    PropertyShape,
-    annotations_json,
-    constraint_order,
-)
-from omnigraph.lang.schema.steps import (
+from omnigraph.lang.schema.migrate.steps import (
     AddConstraint,
     AddProperty,
     AddType,
@@ -39,6 +30,15 @@ from omnigraph.lang.schema.steps import (
     UnsupportedChange,
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
+)
+from omnigraph.lang.schema.resolve.annotations import METADATA
+from omnigraph.lang.schema.shape import (
+    KINDS,
+    Constraint,
+    Group,
+    PropertyShape,
+    annotations_json,
+    constraint_order,
 )
 from omnigraph.types import PropType
 

@@ -3,7 +3,7 @@
 To make lark's parser takes longer than to answer most queries, so its tables are kept beside the
 grammar. Whoever changes the grammar makes them anew::
 
-    python -m omnigraph.lang.query.grammar
+    python -m omnigraph.lang.query.syntax.grammar
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from lark.lexer import PatternStr
 from lark.parse_tree_builder import maybe_create_child_filter
 from lark.parsers.lalr_analysis import Shift
 
-from omnigraph.lang.query.build import Builder
-from omnigraph.lang.query.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING
+from omnigraph.lang.query.syntax.build import Builder
+from omnigraph.lang.query.syntax.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING
 from omnigraph.lang.source import Source
 
 TABLES: Final = "tables.json"
