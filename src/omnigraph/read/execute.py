@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+
+from omnigraph.embeddings.provider import Embedder
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.access_path import open_world
+from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.complement import negative, only_counts, signed
 from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.match.solve import Wanted, living, solve, space_of
@@ -14,15 +19,8 @@ from omnigraph.read.output.aggregate import Aggregator, UnsureError
 from omnigraph.read.output.order import Collector
 from omnigraph.read.profile import Profile, timed
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from omnigraph.embeddings.provider import Embedder
-    from omnigraph.read.kernels.arrays import Codes
-    from omnigraph.read.match.bindings import Bindings
-    from omnigraph.read.values.space import Space
-    from omnigraph.read.view.view import View
+from omnigraph.read.values.space import Space
+from omnigraph.read.view.view import View
 
 _FIRST_BATCH = 1024
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
@@ -38,9 +41,6 @@ from omnigraph.storage.tables.staging import (
 from omnigraph.storage.tables.table import Table
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.write.ensure_indices import Builds, build_here
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
@@ -126,8 +126,6 @@ class _WrittenRows:
         """One table only."""
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
-        import pyarrow as pa
-
         schema = self.entity.arrow_schema()
         extra = {ORDER: pa.field(ORDER, pa.int64()), MADE: pa.field(MADE, pa.bool_())}
         fields = [extra[name] if name in extra else schema.field(name) for name in columns]
@@ -151,8 +149,6 @@ class _WrittenRows:
 
     def _taken_by_tasks(self, runner: Runner) -> Frame:
         """The ids in the images that rows took when they were written."""
-        import pyarrow as pa
-
         schema = pa.schema({ORDER: pa.int64(), "id": pa.utf8()})
         batches = (
             pa.RecordBatch.from_arrays(batch.select([ORDER, TAKEN]).columns, schema=schema)
@@ -168,8 +164,6 @@ class _WrittenRows:
         return len(self._losers)
 
     def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:  # noqa: ARG002
-        import pyarrow as pa
-
         fragments = [fragment for one in self.written for fragment in one.fragments]
         if self.plan.form != "rows" and not same_lineage(table.ref, self.plan.ref):
             raise ExpectedVersionMismatch(
@@ -198,8 +192,6 @@ class _WrittenRows:
 
     def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged | None:
         """The images as they are, unless the table has other rows under their ids by now."""
-        import numpy as np
-
         if table.ref == self.plan.ref:
             places = np.concatenate([one.replaced for one in self.written])
         else:
@@ -240,8 +232,5 @@ class _WrittenRows:
 
 def _numbered(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
     """The batch with the order column, which fragments do not keep."""
-    import numpy as np
-    import pyarrow as pa
-
     order = np.arange(row, row + batch.num_rows, dtype=np.int64) | (partition << SOURCE_SHIFT)
     return batch.append_column(ORDER, pa.array(order))

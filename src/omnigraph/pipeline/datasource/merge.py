@@ -9,7 +9,10 @@ tasks together take the same ids; otherwise it reads them again as rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.formats.typed_batch import Entity
@@ -21,9 +24,6 @@ from omnigraph.storage.tables.table import Table, TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.committed import among_ends
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TAKEN = "0taken"
 """The column of noted rows with the id that an edge took; beside it is the one that was made."""
@@ -42,8 +42,6 @@ class TaskImages(Images):
 
     def named(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Edges take the id of the one that they describe."""
-        import pyarrow.compute as pc
-
         taken = _taken_ids(table, self.entity, rows)
         if taken is None:
             return rows
@@ -67,9 +65,6 @@ def with_ids(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
 
 def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array | None:
     """By row, the id it takes from an edge of the table; None for types of which none ever does."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not isinstance(entity, EdgeType) or entity.identity is None:
         return None
     if not pc.any(rows.column(MADE)).as_py():
@@ -91,8 +86,6 @@ def image_rows(
     ref: TableRef, entity: Entity, fragments: Sequence[Any], noted: str
 ) -> Iterator[pa.RecordBatch]:
     """The rows of images as they were read: with the order column, and the ids that they had."""
-    import pyarrow as pa
-
     takes = isinstance(entity, EdgeType) and entity.identity is not None
     columns = ["id", ORDER] if takes else [ORDER]
     read = pa.Table.from_batches(read_data_file(ref, noted, columns))

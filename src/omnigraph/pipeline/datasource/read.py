@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.clock import now_us
 from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError, did_you_mean
@@ -17,6 +21,8 @@ from omnigraph.lang.schema.catalog import Catalog, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.options import Ends, Entity, ReadOptions, end_columns
+from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import Pinned
@@ -26,14 +32,6 @@ from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, TableRef, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced
 from omnigraph.types import PropType, Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes
-    from omnigraph.read.values.column import Column
 
 _TEXT = PropType(Scalar.STRING)
 _BLOB_BATCH_ROWS = 32
@@ -263,8 +261,6 @@ def _kept(
 ) -> pa.RecordBatch:
     if not where.checked:
         return batch
-    import pyarrow as pa
-
     from omnigraph.read.values.column import Column
 
     values = {
@@ -278,8 +274,6 @@ def _kept(
 def _batch(
     batch: pa.RecordBatch, columns: Sequence[SourceColumn], schema: pa.Schema
 ) -> pa.RecordBatch:
-    import pyarrow as pa
-
     arrays = [
         _values(batch, column, wanted.type)
         for column, wanted in zip(columns, schema, strict=True)
@@ -288,8 +282,6 @@ def _batch(
 
 
 def _values(batch: pa.RecordBatch, column: SourceColumn, wanted: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     if column.stored is None:
         return pa.nulls(batch.num_rows, wanted)
     values = batch.column(column.stored)

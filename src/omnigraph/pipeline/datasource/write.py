@@ -11,7 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, NodeType
@@ -41,9 +43,6 @@ from omnigraph.storage.tables.staging import (
 )
 from omnigraph.storage.tables.table import TableRef, open_table
 from omnigraph.storage.uris import Root
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_PARTITIONS = 1 << (63 - SOURCE_SHIFT)
 Form = Literal["fragments", "images", "rows"]
@@ -146,8 +145,6 @@ def _form(entity: Entity, mode: LoadMode, named: bool, *, forked: bool) -> Form:
 
 def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> None:
     """Refuse columns that no row can fit: names and types show without any rows."""
-    import pyarrow as pa
-
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
     for _ in typed_batches(entity, reader, options.ends.source, options.ends.target):
@@ -220,8 +217,6 @@ def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: i
 def _write_fragments(
     plan: WritePlan, good: Iterator[pa.RecordBatch], loose: LooseFile
 ) -> list[Any]:
-    import pyarrow as pa
-
     first = next(good, None)
     if first is None:
         return []
@@ -270,8 +265,6 @@ class _Judging:
             self.failure = error
 
     def _judged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         given = iter(batches)
         first = next(given, None)
         if first is None:

@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.pipeline.formats.json_columns import Doubt, stored_form
 from omnigraph.pipeline.formats.typed_batch import blob_column, column_type, stored_column
 from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
 from omnigraph.types.temporal import MAX_DAYS, MAX_MS, MIN_DAYS, MIN_MS, MS_PER_DAY
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _INTEGER = r"^[+-]?[0-9]+$"
@@ -40,8 +40,6 @@ def cast_column(t: PropType, array: pa.Array, *, from_text: bool = False) -> Cas
 
     ``from_text`` reads numbers, booleans and JSON arrays from a column of texts.
     """
-    import pyarrow as pa
-
     array, broken = _valid_texts(plain(array))
     if pa.types.is_null(array.type):
         return Cast(pa.nulls(len(array), column_type(t)), {})
@@ -59,8 +57,6 @@ def _valid_texts(array: pa.Array) -> tuple[pa.Array, dict[int, str]]:
 
     No reader of Arrow's looks at the texts of a file.
     """
-    import pyarrow as pa
-
     if not pa.types.is_string(array.type):
         return array, {}
     try:
@@ -82,9 +78,6 @@ def _valid_texts(array: pa.Array) -> tuple[pa.Array, dict[int, str]]:
 
 def plain(array: pa.Array) -> pa.Array:
     """The column without dictionary, run-length, view or extension dress."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
     kind = array.type
@@ -106,8 +99,6 @@ def _refuse(t: PropType, kind: pa.DataType) -> Unfit:
 
 
 def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
-    import pyarrow as pa
-
     types, kind = pa.types, array.type
     match t.scalar:
         case Scalar.STRING if types.is_string(kind):
@@ -137,21 +128,15 @@ def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     types = pa.types
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
 
 
 def _is_whole_decimal(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_decimal(kind)) and kind.scale == 0
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     types = pa.types
     return bool(
         types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
@@ -160,8 +145,6 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 def _whole_or_each(t: PropType, array: pa.Array, cast: Callable[[], pa.Array] | None) -> Cast:
     """The column at once if all rows fit, else row by row to find those that do not."""
-    import pyarrow as pa
-
     try:
         return Cast(stored_form(t, array) if cast is None else cast(), {})
     except (Doubt, pa.ArrowException):
@@ -181,9 +164,6 @@ def _each(t: PropType, values: list[Any], read: Callable[[Any], Any]) -> Cast:
 
 
 def _cast_times(t: PropType, array: pa.Array) -> Cast:
-    import numpy as np
-    import pyarrow as pa
-
     if pa.types.is_integer(array.type):
         return _whole_or_each(t, array, lambda: _checked(t, array.cast(pa.int64())))
     if array.type == t.arrow_type() and _all_in_years(t, array):
@@ -210,9 +190,6 @@ def _cast_times(t: PropType, array: pa.Array) -> Cast:
 
 def _all_in_years(t: PropType, array: pa.Array) -> bool:
     """Whether dates or instants in their stored type all lie in the years 0001 to 9999."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     is_date = t.scalar is Scalar.DATE
     low, high = (MIN_DAYS, MAX_DAYS) if is_date else (MIN_MS, MAX_MS)
     extremes = pc.min_max(array.cast(pa.int32() if is_date else pa.int64())).as_py()
@@ -221,9 +198,6 @@ def _all_in_years(t: PropType, array: pa.Array) -> bool:
 
 def _checked(t: PropType, numbers: pa.Array) -> pa.Array:
     """Integers as days or milliseconds, if all lie in the years 0001 to 9999."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     low, high = (MIN_DAYS, MAX_DAYS) if t.scalar is Scalar.DATE else (MIN_MS, MAX_MS)
     inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
     if not pc.all(inside, min_count=0).as_py():
@@ -234,9 +208,6 @@ def _checked(t: PropType, numbers: pa.Array) -> pa.Array:
 
 def _milliseconds(t: PropType, array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Milliseconds since the epoch, 0 for null, and which rows are not midnight sharp."""
-    import numpy as np
-    import pyarrow as pa
-
     kind = array.type
     if pa.types.is_date(kind):
         days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.int64())
@@ -253,10 +224,6 @@ def _milliseconds(t: PropType, array: pa.Array) -> tuple[NDArray[np.int64], NDAr
 
 
 def _cast_lists(t: PropType, array: pa.Array) -> Cast:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     types, kind = pa.types, array.type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         raise _refuse(t, kind)
@@ -288,9 +255,6 @@ def _cast_lists(t: PropType, array: pa.Array) -> Cast:
 
 
 def _read_texts(t: PropType, array: pa.Array) -> Cast:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_string(array.type):
         raise _refuse(t, array.type)
     if t.is_integer or t.is_float:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from omnigraph.errors import InputError
 from omnigraph.pipeline.sources.locations import open_plain
 from omnigraph.pipeline.sources.sources import Source
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCK_BYTES = 16 << 20
 """What is read at once; no row can be longer."""
@@ -41,7 +40,6 @@ def open_csv(
     All columns are texts: an empty cell is null, a quoted empty one the empty text. Whether a text
     is UTF-8 is not looked at here.
     """
-    import pyarrow as pa
     from pyarrow import csv
 
     ragged: deque[_Ragged] = deque()
@@ -74,8 +72,6 @@ def open_csv(
 
 
 def _texts(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     try:
         for batch in reader:
             columns = [

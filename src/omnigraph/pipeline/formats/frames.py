@@ -12,7 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, InputError, did_you_mean
 from omnigraph.lang.schema.catalog import EdgeType
@@ -34,9 +38,6 @@ from omnigraph.pipeline.formats.typed_batch import (
 from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
 from omnigraph.pipeline.sources.sources import Source, files_named
 from omnigraph.types import PropType, Scalar, Unfit, shown
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 1 << 16
 TASK_ROWS = 250_000
@@ -155,8 +156,6 @@ def read_batches(
 
 def frame_reader(data: Any) -> pa.RecordBatchReader:
     """A frame of any library but pandas as a stream of Arrow batches."""
-    import pyarrow as pa
-
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -278,8 +277,6 @@ Batches = Iterable["pa.RecordBatch | PandasBatch | BadRow"]
 def _binary(
     source: Source, stack: ExitStack, groups: RowGroups | None
 ) -> tuple[list[str], Batches]:
-    import pyarrow as pa
-
     file = stack.enter_context(_arrow_file(source.location))
     if source.name.lower().endswith(_PARQUET):
         from pyarrow import parquet
@@ -298,8 +295,6 @@ def _binary(
 
 
 def _arrow_file(location: Location) -> pa.NativeFile:
-    import pyarrow as pa
-
     if isinstance(location, LocalFile):
         return pa.OSFile(location.path)
     return pa.PythonFile(location.open(), mode="r")
@@ -332,9 +327,6 @@ def _parsed(
 def _read_batch(
     layout: Layout, batch: pa.RecordBatch | PandasBatch, source: int, row: int
 ) -> Parsed:
-    import numpy as np
-    import pyarrow as pa
-
     entity, size = layout.entity, batch.num_rows
     columns: list[pa.Array] = []
     bad: dict[int, str] = {}
@@ -373,8 +365,6 @@ def _read_batch(
 def _cast(
     batch: pa.RecordBatch | PandasBatch, name: str, t: PropType, read: Read, *, integers: bool
 ) -> Cast:
-    import pyarrow as pa
-
     if isinstance(batch, PandasBatch):
         place = batch.place(name)
         if place >= 0:
@@ -388,7 +378,6 @@ def _cast(
 
 def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Cast:
     """A column of ids. The ends of an edge may be integers, which are the key text of themselves."""
-    import pyarrow as pa
 
     def read(array: pa.Array) -> Cast:
         array = plain(array)
@@ -403,8 +392,6 @@ def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Ca
 
 
 def _note_missing(entity: Entity, columns: Sequence[pa.Array], bad: dict[int, str]) -> None:
-    import pyarrow.compute as pc
-
     by_name = dict(zip(entity.properties, columns, strict=True))
     for name in required_names(entity):
         _note_nulls(bad, by_name[name], missing(entity, entity.properties[name]))
@@ -419,7 +406,5 @@ def _note_nulls(bad: dict[int, str], column: pa.Array, reason: str) -> None:
 
 
 def _note(bad: dict[int, str], mask: pa.Array, reason: str) -> None:
-    import pyarrow.compute as pc
-
     for at in pc.indices_nonzero(mask).to_pylist():
         bad.setdefault(at, reason)

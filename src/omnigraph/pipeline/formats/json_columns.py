@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.pipeline.formats.typed_batch import (
     Entity,
@@ -29,9 +33,6 @@ from omnigraph.types import (
     parse_datetime,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _MAX_BYTES = 1 << 30
 _HEAD_BYTES = 4096
 
@@ -50,8 +51,6 @@ def read_columns(
     The caller has seen that every line begins as such a record and ends in `}`. So no object can
     reach into the next line, which begins with `{`, and as many objects as lines are one in each.
     """
-    import pyarrow as pa
-
     table = _table(entity, data, _integers_in(data, integer_ends))
     if table.num_rows != rows:
         raise Doubt
@@ -80,7 +79,6 @@ def _integers_in(data: pa.Buffer, integer_ends: Mapping[str, PropType]) -> dict[
 
 
 def _table(entity: Entity, data: pa.Buffer, integers: Mapping[str, pa.DataType]) -> pa.Table:
-    import pyarrow as pa
     from pyarrow import json
 
     if data.size > _MAX_BYTES:
@@ -104,8 +102,6 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 def json_schema(entity: Entity, ends: Mapping[str, pa.DataType]) -> pa.Schema:
     """The schema Arrow's reader is given for the records of a type; ``ends`` are not text."""
-    import pyarrow as pa
-
     members = [("id", pa.utf8())]
     members += [(name, _json_type(prop.type)) for name, prop in entity.properties.items()]
     is_edge = len(entity.implicit_columns) > 1
@@ -115,8 +111,6 @@ def json_schema(entity: Entity, ends: Mapping[str, pa.DataType]) -> pa.Schema:
 
 
 def _json_type(t: PropType) -> pa.DataType:
-    import pyarrow as pa
-
     if t.is_vector:
         return pa.list_(pa.float64())
     if t.is_list:
@@ -129,8 +123,6 @@ def _json_type(t: PropType) -> pa.DataType:
 
 def stored_form(t: PropType, array: pa.Array) -> pa.Array:
     """The column of a property from one as JSON has it: texts, and numbers as float64."""
-    import pyarrow as pa
-
     if t.is_vector:
         return _vectors(t, array)
     if t.is_list:
@@ -144,10 +136,6 @@ def stored_form(t: PropType, array: pa.Array) -> pa.Array:
 
 
 def _floats(scalar: Scalar, array: pa.Array) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values = array.drop_null().to_numpy(zero_copy_only=False)
     # Arrow's reader takes NaN and Infinity. `-0` is the integer 0 to Python, but -0.0 here.
     if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
@@ -161,10 +149,6 @@ def _floats(scalar: Scalar, array: pa.Array) -> pa.Array:
 
 
 def _vectors(t: PropType, array: pa.Array) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     assert t.dim is not None
     lengths = pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False)
     items = array.flatten()
@@ -183,8 +167,6 @@ def _vectors(t: PropType, array: pa.Array) -> pa.Array:
 
 
 def _dates(array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     try:
         days = array.cast(pa.date32())
     except pa.ArrowException:
@@ -195,9 +177,6 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _datetimes(array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     stored = PropType(Scalar.DATETIME)
     try:
         instants = array.cast(stored.arrow_type())
@@ -216,8 +195,6 @@ def _is_canonical(
     given: pa.Array, written: pa.Array, numbers: pa.Array, show: Callable[[int], str]
 ) -> bool:
     """Whether the text is as it would be written: then nothing depends on how Arrow reads it."""
-    import pyarrow.compute as pc
-
     if not pc.all(pc.equal(given, written), min_count=0).as_py():
         return False
     try:
@@ -257,8 +234,6 @@ _TEXTS: dict[Scalar, Callable[[Any], Any]] = {
 
 
 def _check_required(entity: Entity, columns: dict[str, pa.Array]) -> None:
-    import pyarrow.compute as pc
-
     if any(columns[name].null_count for name in required_names(entity)):
         raise Doubt
     for name, source in required_embeds(entity).items():

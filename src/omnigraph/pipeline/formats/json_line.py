@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, EntityType, NodeType, Property
@@ -18,9 +20,6 @@ from omnigraph.pipeline.formats.typed_batch import (
     stored_column,
 )
 from omnigraph.types import PropType, Scalar, Unfit, from_json, key_text, shown
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_LINE_BYTES = 1 << 30
 
@@ -79,8 +78,6 @@ def read_lines(
 def _batch(
     entity: Entity, source: int, records: Sequence[Record], offsets: Sequence[int]
 ) -> pa.RecordBatch:
-    import pyarrow as pa
-
     columns = [pa.array([record.id for record in records], pa.utf8())]
     for position in range(len(entity.implicit_columns) - 1):
         texts = [record.endpoints[position] for record in records]

@@ -12,7 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.pipeline.formats.json_columns import Doubt, read_columns
@@ -30,11 +34,6 @@ from omnigraph.pipeline.formats.typed_batch import (
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import BLOCK_BYTES, Block, Split, read_blocks
 from omnigraph.types import PropType
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 _HEAD = re.compile(rb'[ \t\r]*\{[ \t\r]*"(type|edge)"[ \t\r]*:[ \t\r]*"([^"\\\x00-\x1f]*)"')
 _HEAD_BYTES = 128
@@ -89,9 +88,6 @@ class _Lines:
 
     @classmethod
     def of(cls, block: Block) -> _Lines:
-        import numpy as np
-        import pyarrow as pa
-
         data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
         bounds = np.concatenate([[0], ends])
@@ -102,9 +98,6 @@ class _Lines:
 
 def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[np.int64]]]:
     """Types of the catalog, each with the lines that begin as its records and end in `}`."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     heads = pc.binary_slice(lines.array, 0, _HEAD_BYTES)
     undecided = _ends_in_brace(lines)
     entities: dict[str, Entity] = {}
@@ -128,8 +121,6 @@ def _next_head(
     lines: _Lines, undecided: NDArray[np.bool_], position: int
 ) -> tuple[re.Match[bytes] | None, int]:
     """The first undecided line that begins as a record; those passed over are decided: not so."""
-    import numpy as np
-
     for row in np.flatnonzero(undecided[position:]) + position:
         head = _HEAD.match(lines.block.data, lines.starts[row], lines.ends[row])
         if head is not None and len(head[0]) <= _HEAD_BYTES:
@@ -147,8 +138,6 @@ def _named(catalog: Catalog, head: re.Match[bytes]) -> Entity | None:
 
 
 def _ends_in_brace(lines: _Lines) -> NDArray[np.bool_]:
-    import numpy as np
-
     data = np.frombuffer(lines.block.data, np.uint8)
     last = np.maximum(lines.ends - 2, 0)
     returned = data[last] == _RETURN
@@ -167,9 +156,6 @@ def _read_group(
 
     A group in doubt is cut, so that one odd record slows down only its neighbours.
     """
-    import numpy as np
-    import pyarrow as pa
-
     array = lines.array if len(rows) == len(lines.array) else lines.array.take(pa.array(rows))
     bounds = np.frombuffer(array.buffers()[1], np.int64)
     data = array.buffers()[2]
@@ -198,8 +184,6 @@ def _read_group(
 def _read_singly(
     catalog: Catalog, source: int, lines: _Lines, rest: NDArray[np.bool_]
 ) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
-    import numpy as np
-
     data, offset = lines.block.data, lines.block.offset
     rows = np.flatnonzero(rest)
     starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()
@@ -209,9 +193,6 @@ def _read_singly(
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch, with its rows in the order of the input."""
-    import numpy as np
-    import pyarrow as pa
-
     if len(batches) == 1:
         return batches[0]
     batch = pa.concat_batches(batches)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from omnigraph.pipeline.formats.casts import Cast
 from omnigraph.pipeline.formats.typed_batch import stored_column
 from omnigraph.types import PropType, Unfit, from_json, shown
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 Read = Callable[["pa.Array"], Cast]
 """An Arrow column as one of a property; ``Unfit`` when columns of its type never fit."""
@@ -62,9 +61,6 @@ class PandasBatch:
 
     def cast(self, place: int, t: PropType, read: Read, *, integers: bool) -> Cast:
         """The column at a place by ``read``; with ``integers``, whole floats are the integers they stand for."""
-        import numpy as np
-        import pyarrow as pa
-
         series = self.frame.iloc[:, place]
         if series.dtype == np.dtype(object):
             return _cast_objects(t, series, read)
@@ -93,9 +89,6 @@ def pandas_batches(frame: Any, size: int) -> Iterator[PandasBatch]:
 
 
 def _cast_whole(floats: NDArray[np.float64], read: Read) -> Cast:
-    import numpy as np
-    import pyarrow as pa
-
     with np.errstate(invalid="ignore"):
         whole = (np.trunc(floats) == floats) & (np.abs(floats) <= _EXACT)
     integers = pa.array(np.where(whole, floats, 0).astype(np.int64), mask=~whole)
@@ -106,9 +99,6 @@ def _cast_whole(floats: NDArray[np.float64], read: Read) -> Cast:
 
 
 def _cast_objects(t: PropType, series: Any, read: Read) -> Cast:
-    import numpy as np
-    import pyarrow as pa
-
     values: list[Any] = series.tolist()
     groups: dict[type, list[int]] = {}
     absent = series.isna().tolist()
@@ -134,8 +124,6 @@ def _cast_objects(t: PropType, series: Any, read: Read) -> Cast:
 
 def _cast_alike(t: PropType, values: list[Any], read: Read, *, alone: bool) -> Cast:
     """Values of one Python type and nulls; if they are ``alone``, the column can be refused."""
-    import pyarrow as pa
-
     try:
         array = pa.array(values, from_pandas=True)
     except _NO_COLUMN:
@@ -158,9 +146,6 @@ def _cast_alike(t: PropType, values: list[Any], read: Read, *, alone: bool) -> C
 
 
 def _cast_one(t: PropType, value: Any, read: Read) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     try:
         cast = read(pa.array([value], from_pandas=True))
     except (Unfit, *_NO_COLUMN):

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
 from omnigraph.types import ExternalBlob, PropType, to_arrow
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # No property can have these names, because they begin with a digit.
 ID = "0id"
@@ -67,15 +67,11 @@ Piece = Callable[[], Parsed]
 
 def bad_schema() -> pa.Schema:
     """The columns of a batch of bad records."""
-    import pyarrow as pa
-
     return pa.schema([("source", pa.int32()), ("offset", pa.int64()), ("reason", pa.utf8())])
 
 
 def bad_batch(records: Iterable[BadRecord]) -> pa.RecordBatch:
     """Bad records as Arrow, in the order of the input."""
-    import pyarrow as pa
-
     rows = [record._asdict() for record in sorted(records)]
     if not rows:
         return _none_bad()
@@ -84,15 +80,11 @@ def bad_batch(records: Iterable[BadRecord]) -> pa.RecordBatch:
 
 @cache
 def _none_bad() -> pa.RecordBatch:
-    import pyarrow as pa
-
     return pa.RecordBatch.from_pylist([], schema=bad_schema())
 
 
 def column_type(t: PropType) -> pa.DataType:
     """The Arrow type of a property's column in a typed batch."""
-    import pyarrow as pa
-
     if t.is_blob:
         return pa.struct([("data", pa.large_binary()), ("uri", pa.utf8())])
     return t.arrow_type()
@@ -100,8 +92,6 @@ def column_type(t: PropType) -> pa.DataType:
 
 def batch_schema(entity: EntityType) -> pa.Schema:
     """The columns of a typed batch; all nullable, because validation has not been yet."""
-    import pyarrow as pa
-
     fields = [(ID, pa.utf8()), *((name, pa.utf8()) for name in entity.implicit_columns[1:])]
     fields += [(name, column_type(prop.type)) for name, prop in entity.properties.items()]
     return pa.schema([*fields, (SOURCE, pa.int32()), (OFFSET, pa.int64())])
@@ -109,16 +99,12 @@ def batch_schema(entity: EntityType) -> pa.Schema:
 
 def no_rows(entity: Entity) -> Parsed:
     """A block with a batch of no rows."""
-    import pyarrow as pa
-
     none = pa.RecordBatch.from_pylist([], schema=batch_schema(entity))
     return Parsed([TypedBatch(entity.table_key, none)], bad_batch([]))
 
 
 def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
     """The column of stored values, as ``types.from_json`` gives them; null is allowed."""
-    import pyarrow as pa
-
     if not t.is_blob:
         return to_arrow(t, values)
     data = [value if isinstance(value, bytes) else None for value in values]
@@ -128,9 +114,6 @@ def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
 
 def blob_column(data: pa.Array, uris: pa.Array) -> pa.Array:
     """The Blob column of a typed batch; a row with neither bytes nor address is null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     absent = pc.and_(data.is_null(), uris.is_null())
     return pa.StructArray.from_arrays([data, uris], names=["data", "uri"], mask=absent)
 

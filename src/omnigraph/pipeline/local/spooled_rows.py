@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.edge_ids import TakenIds
@@ -30,9 +32,6 @@ from omnigraph.storage.tables.staging import (
 )
 from omnigraph.storage.tables.table import Table
 from omnigraph.validate.change_set import ORDER
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class SpooledRows:
@@ -63,8 +62,6 @@ class SpooledRows:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Append rows: `id`, implicit columns, properties, and the order column."""
-        import pyarrow as pa
-
         if self._writer is None:
             self._writer = pa.ipc.new_stream(str(self._path), batch.schema)
         self._writer.write_batch(batch)
@@ -90,8 +87,6 @@ class SpooledRows:
 
         Where ids were taken it gets rows of its own, unless they are few.
         """
-        import pyarrow as pa
-
         with pa.ipc.open_stream(pa.memory_map(str(self._path))) as reader:
             whole = reader.read_all()
         if as_read or self._taken is None:
@@ -121,8 +116,6 @@ class SpooledRows:
 
     def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
         """Stream the rows into files for the table."""
-        import pyarrow as pa
-
         if mode == "merge" and self.may_repeat:
             return self._merged(table, told)
         form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
@@ -136,8 +129,6 @@ class SpooledRows:
         return stage_append_fragments(table, fragments)
 
     def _merged(self, table: Table, told: Told | None) -> Staged:
-        import pyarrow as pa
-
         if self.rows <= MERGE_INSERT_ROWS:
             stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
             rows = pa.Table.from_batches(counted(stored, told), table.schema)
@@ -163,7 +154,5 @@ class SpooledRows:
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
         yield from reader

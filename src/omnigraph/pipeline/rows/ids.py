@@ -11,7 +11,12 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.pipeline.formats.typed_batch import ID, OFFSET, SOURCE, BadRecord, Entity, bad_batch
@@ -27,11 +32,6 @@ from omnigraph.types import (
     shown,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 _CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _MAX_MS = 2**48 - 1
 _CHUNK_ROWS = 16_384
@@ -45,8 +45,6 @@ def derive_ids(
 
     Those have a null id, and a row in the second value, which has the columns of ``bad_schema``.
     """
-    import pyarrow.compute as pc
-
     if isinstance(entity, NodeType) and entity.key is not None:
         return _keyed_ids(entity, entity.key, batch)
     given = batch.column(ID)
@@ -66,10 +64,6 @@ def named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
 def _keyed_ids(
     node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch
 ) -> tuple[pa.Array, pa.RecordBatch]:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = np.ones(batch.num_rows, np.bool_)
     bad: list[BadRecord] = []
     for name in key:
@@ -124,8 +118,6 @@ def _spelled_otherwise(
     node: NodeType, batch: pa.RecordBatch, ids: pa.Array
 ) -> Iterator[tuple[int, str, bool]]:
     """The rows whose explicit id is not the derived text: its text, and whether it means the key."""
-    import pyarrow.compute as pc
-
     given = batch.column(ID)
     if given.null_count == len(given):
         return
@@ -173,9 +165,6 @@ def made_ids(
     sources: pa.Array, offsets: pa.Array, operation_id: str, started_at_ms: int
 ) -> pa.Array:
     """A ULID for every record, from where it stands. Records of one source never share one."""
-    import numpy as np
-    import pyarrow as pa
-
     size = len(offsets)
     source, offset = sources.to_numpy(), offsets.to_numpy()
     texts = np.empty((size, 13), np.uint16)
@@ -194,8 +183,6 @@ def _write_parts(
     texts: NDArray[np.uint16], low: NDArray[np.uint64], high: NDArray[np.uint64]
 ) -> None:
     """80 bits, 16 of them in `high`, as eight pairs of characters of ten bits each."""
-    import numpy as np
-
     pairs = _pairs()
     middle = (high << np.uint64(4)) | (low >> np.uint64(60))
     shifted = [high >> np.uint64(6), middle, *(low >> np.uint64(s) for s in range(50, -1, -10))]
@@ -206,8 +193,6 @@ def _write_parts(
 def _random_parts(
     sources: NDArray[np.int32], offsets: NDArray[np.int64], operation_id: str
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    import numpy as np
-
     offset = offsets.astype(np.uint64)
     if len(sources) and sources.min() == sources.max():
         return _hashed(operation_id, int(sources[0]), offset)
@@ -226,8 +211,6 @@ def _hashed(
     The first is a permutation of the offsets, so that within a source no two are equal; the keys
     stand between the rounds, so that two sources are unrelated.
     """
-    import numpy as np
-
     seed = struct.pack(">q", source) + operation_id.encode()
     keys = np.frombuffer(hashlib.blake2b(seed, digest_size=32).digest(), "<u8")
     low = _mixed(_mixed(offsets ^ keys[0]) ^ keys[1])
@@ -237,8 +220,6 @@ def _hashed(
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A permutation of 64-bit numbers that spreads every bit: two multiply-and-shift rounds."""
-    import numpy as np
-
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -247,8 +228,6 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 @cache
 def _pairs() -> NDArray[np.uint16]:
     """The two characters of every number of ten bits, as they lie in memory."""
-    import numpy as np
-
     alphabet = np.frombuffer(_CROCKFORD, np.uint8)
     texts = np.empty((1024, 2), np.uint8)
     texts[:, 0], texts[:, 1] = np.repeat(alphabet, 32), np.tile(alphabet, 32)

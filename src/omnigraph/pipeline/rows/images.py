@@ -9,7 +9,12 @@ dropped are looked up anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.pipeline.engine import stored_rows
 from omnigraph.pipeline.formats.typed_batch import Entity
@@ -18,11 +23,6 @@ from omnigraph.storage.tables.blobs import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
 from omnigraph.storage.tables.table import Table, TableRef, open_table
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
 
 IMAGE_BYTES = 128 << 20
 """How much of its rows a writer holds, to sort them by the row ids that they keep."""
@@ -53,9 +53,6 @@ class Images:
 
     def write(self) -> None:
         """Write what has come together."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not self._waiting:
             return
         if self._table is None:
@@ -83,8 +80,6 @@ class Images:
     @property
     def replaced(self) -> Any:
         """The addresses of the rows that were found (``numpy``)."""
-        import numpy as np
-
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
 
 
@@ -94,9 +89,6 @@ def matched_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint
     They fit as long as the ids that were there are there under the same row ids, and the others are
     not. What blobs are among cannot be read again as a file, and never fits.
     """
-    import numpy as np
-    import pyarrow.compute as pc
-
     if blob_columns(table.schema):
         return None
     found: list[Any] = [np.empty(0, np.uint64)]
@@ -116,8 +108,6 @@ def matched_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint
 
 
 def _ids_of(ref: TableRef, fragment: Any) -> pa.Array:
-    import pyarrow as pa
-
     batches = [b for name in data_files([fragment]) for b in read_data_file(ref, name, ["id"])]
     return pa.Table.from_batches(batches).column("id").combine_chunks()
 
@@ -159,9 +149,6 @@ def same_lineage(one: TableRef, other: TableRef) -> bool:
 
 def _places(table: Table, ids: pa.Array) -> pa.Table:
     """Those of the ids that the table has, with where their rows are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
     if len(ids) * FAR_LARGER <= table.count_rows():
         found = []
@@ -180,8 +167,6 @@ def _places(table: Table, ids: pa.Array) -> pa.Table:
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     """The batches as larger tables: for each of them the ids that are looked for are hashed anew."""
-    import pyarrow as pa
-
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

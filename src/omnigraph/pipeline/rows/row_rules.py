@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.embeddings.provider import (
     Embedder,
@@ -23,9 +25,6 @@ from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
 from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, named_rows
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Aliases = dict[str, dict[str, str]]
 """By node type: ids as the input spells them, and as they really are."""
@@ -63,8 +62,6 @@ class RowRules:
 
     def _take(self, typed: TypedBatch, judged: Judged) -> Iterator[Bad]:
         """Add the rows of a batch; what is wrong with them comes out."""
-        import pyarrow as pa
-
         entity = self.catalog.entity(typed.table_key)
         ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started_at_ms)
         for bad in errors.to_pylist():
@@ -87,9 +84,6 @@ class RowRules:
 
     def _embedded(self, entity: Entity, batch: pa.RecordBatch, judged: Judged) -> pa.RecordBatch:
         """Fill vectors that were left out and whose source text is there."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         made_columns: dict[str, pa.Array] = {}
         for name, embed in entity.embeds.items():
             kind = entity.properties[name].type
@@ -122,8 +116,6 @@ class RowRules:
 
 def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:
     """Blobs that would be kept elsewhere: no place outside the graph is allowed."""
-    import pyarrow.compute as pc
-
     for name in entity.blob_properties:
         uris = pc.struct_field(batch.column(name), "uri")
         for row in pc.indices_nonzero(uris.is_valid()).to_pylist():

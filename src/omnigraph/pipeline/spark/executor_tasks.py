@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph.pipeline.engine import Spellings, respelled, stored_batch, stored_rows
 from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.formats.typed_batch import Entity
@@ -36,7 +40,6 @@ from omnigraph.storage.tables.table import Table, TableRef, open_table
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark import Accumulator
 
 TASK = "0task"
@@ -75,8 +78,6 @@ def read_tasks(
 @carrying
 def read_payloads(batches: Batches, *, files: Sequence[str]) -> Batches:
     """The payload rows of the files whose places in the list come in."""
-    import pyarrow as pa
-
     for batch in batches:
         for place in batch.column(0).to_pylist():
             with pa.memory_map(files[place]) as file:
@@ -119,9 +120,6 @@ def read_spark_frame(
 @carrying
 def narrow_rows(batches: Batches, *, spellings: Spellings) -> Batches:
     """The columns of set rules, and the task of each row, from payload rows of one table."""
-    import numpy as np
-    import pyarrow as pa
-
     for batch in batches:
         tasks = batch.column("task").to_pylist()
         for task, data in zip(tasks, values_of(batch.column("narrow")), strict=True):
@@ -141,8 +139,6 @@ def write_payloads(
     counter: Counter = None,
 ) -> Batches:
     """Write payload rows of one table as fragments; the fragments come out, not the rows."""
-    import pyarrow as pa
-
     rows = (respelled(batch, spellings) for batch in whole_batches(batches))
     first = next(rows, None)
     if first is None:
@@ -224,9 +220,6 @@ class _Merge:
             self._task, self._expected, self._known = task, [], None
 
     def add(self, task: int, batch: pa.RecordBatch) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         self._turn_to(task)
         batch = respelled(batch, self.spellings)
         if not self._expected:
@@ -259,8 +252,6 @@ class _Merge:
 
     def written(self) -> list[Any]:
         """Write what has come together as fragments, and begin anew."""
-        import pyarrow as pa
-
         if not self._rows:
             return []
         schema = self.table.schema
@@ -300,8 +291,6 @@ def drop_matched(batches: Batches, *, ref: TableRef) -> Batches:
 
 
 def _left(table: Table, number: int, offsets: list[int]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     left = drop_rows(table, number, offsets)
     text = None if left is None else fragment_text(left)
     return pa.RecordBatch.from_pydict(
@@ -310,8 +299,6 @@ def _left(table: Table, number: int, offsets: list[int]) -> pa.RecordBatch:
 
 
 def _told(fragments: Sequence[Any], counter: Counter) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     for fragment in fragments:
         count(counter, fragment.physical_rows)
         yield pa.RecordBatch.from_pydict({"fragment": pa.array([fragment_text(fragment)])})

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import pyarrow as pa
+
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
@@ -38,7 +40,6 @@ from omnigraph.write.ensure_indices import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # A smaller table has one fragment, and is done here before executors have begun.
@@ -253,7 +254,6 @@ def _work(
     function: bytes, shares: Sequence[bytes], tries: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """An executor's side: the shares of the numbers that came to it."""
-    import pyarrow as pa
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType
@@ -18,9 +20,6 @@ from omnigraph.pipeline.formats.typed_batch import Entity, Parsed
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROWS, BAD, ALIASES, FAILURE, COUNT = "rows", "bad", "aliases", "failure", "count"
 
@@ -88,8 +87,6 @@ def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[
 
 
 def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     rows = [
         {"source": b.source, "offset": b.offset, "reason": b.reason, "violation": b.violation}
         for b in found
@@ -124,8 +121,6 @@ def aliases_of(data: bytes) -> Mapping[str, Mapping[str, str]]:
 
 def arrow_row(payload: Payload) -> pa.RecordBatch:
     """A payload as a batch of one row; its bytes are not copied."""
-    import pyarrow as pa
-
     numbers = [pa.array([value], pa.int64()) for value in (payload.task, payload.seq)]
     texts = [pa.array([value], pa.utf8()) for value in (payload.kind, payload.key)]
     counts = [pa.array([value], pa.int64()) for value in payload[4:7]]
@@ -136,8 +131,6 @@ def arrow_row(payload: Payload) -> pa.RecordBatch:
 
 
 def _binary(data: Any) -> pa.Array:
-    import pyarrow as pa
-
     if data is None:
         return pa.nulls(1, pa.binary())
     buffer = pa.py_buffer(data)
@@ -147,8 +140,6 @@ def _binary(data: Any) -> pa.Array:
 
 def ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
     """A batch as bytes."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -157,8 +148,6 @@ def ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
 
 def batch_of(data: Any) -> pa.RecordBatch:
     """The batch behind such bytes, which are not copied."""
-    import pyarrow as pa
-
     return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
 
 
@@ -178,8 +167,6 @@ def whole_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def joined(narrow: Any, wide: Any) -> pa.RecordBatch:
     """A typed batch of its two parts."""
-    import pyarrow as pa
-
     first, second = batch_of(narrow), batch_of(wide)
     return pa.RecordBatch.from_arrays(
         [*first.columns, *second.columns], names=[*first.schema.names, *second.schema.names]

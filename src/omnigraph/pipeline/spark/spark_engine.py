@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from omnigraph.embeddings.provider import Embedder, resolve_embedder
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.engine import Incoming, ReadRecords, spellings_of
@@ -52,7 +54,6 @@ from omnigraph.runner.spark import SparkRunner, working_session
 from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
@@ -262,8 +263,6 @@ class _Plan:
 
     def _written(self, number: int, rows: list[pa.RecordBatch]) -> str:
         """The rows in a file: executors of this machine read it."""
-        import pyarrow as pa
-
         path = self.directory / f"judged-{number}.arrow"
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows[0].schema) as writer:
             for row in rows:
@@ -272,7 +271,6 @@ class _Plan:
 
     def _stored(self, rows: list[pa.RecordBatch]) -> DataFrame:
         """The rows on the disks of the executors; without the checkpoint the driver kept them too."""
-        import pyarrow as pa
         from pyspark import StorageLevel
 
         sent = self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)

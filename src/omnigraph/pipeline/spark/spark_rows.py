@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+
 from omnigraph import settings
 from omnigraph.pipeline.engine import Spellings
 from omnigraph.pipeline.formats.typed_batch import Entity, batch_schema
@@ -43,7 +45,6 @@ from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 LOOKED_UP = 10_000
@@ -170,8 +171,6 @@ class SparkRows:
     def _narrow_rows(self) -> DataFrame:
         """Decoded once: every rule asks for them."""
         if self._narrow is None:
-            import pyarrow as pa
-
             schema = typed_schema(self.entity)
             fields = [schema.field(name) for name in narrow_columns(self.entity)]
             shown = portable_schema(pa.schema([*fields, pa.field(TASK, pa.int64())]))
@@ -326,8 +325,6 @@ class SparkRows:
 
 def typed_schema(entity: Entity) -> pa.Schema:
     """The columns of incoming rows: a typed batch with real ids, their order, and `MADE`."""
-    import pyarrow as pa
-
     typed = batch_schema(entity)
     names = [*entity.implicit_columns[1:], *entity.properties]
     fields = [pa.field("id", pa.utf8()), *(typed.field(name) for name in names)]

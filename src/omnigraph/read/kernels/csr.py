@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    from omnigraph.read.kernels.arrays import Codes, Counts
+from omnigraph.read.kernels.arrays import Codes, Counts
 
-    Keys = npt.NDArray[np.uint64]
+Keys = npt.NDArray[np.uint64]
+
 
 _KEY_BITS = 64
 
@@ -28,8 +28,6 @@ class Csr:
     @cached_property
     def degrees(self) -> Counts:
         """How many neighbours each row has."""
-        import numpy as np
-
         return np.diff(self.indptr)
 
     @property
@@ -43,8 +41,6 @@ class Csr:
 
         A row or column without pairs may have lost its number (-1).
         """
-        import numpy as np
-
         kept = rows >= 0
         indptr = np.zeros(shape[0] + 1, np.int64)
         indptr[rows[kept] + 1] = self.degrees[kept]
@@ -52,8 +48,6 @@ class Csr:
 
     def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
         """These pairs as well. Of a few, it costs a copy instead of a sort."""
-        import numpy as np
-
         fresh = csr_of(rows, columns, self.shape)
         rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), fresh.degrees)
         places = self._lower_bounds(rows, fresh.indices)
@@ -66,8 +60,6 @@ class Csr:
 
     def _lower_bounds(self, rows: Codes, columns: Codes) -> Counts:
         """Where in its row each column is, or would have to be: all searched at once."""
-        import numpy as np
-
         low, high = self.indptr[rows], self.indptr[rows + 1]
         while (searching := low < high).any():
             middle = np.where(searching, (low + high) // 2, 0)
@@ -92,8 +84,6 @@ class MultiCsr:
     @cached_property
     def degrees(self) -> Counts:
         """How many edges each row has."""
-        import numpy as np
-
         return np.diff(self.indptr)
 
     @property
@@ -104,8 +94,6 @@ class MultiCsr:
 
 def csr_of(rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
     """The distinct pairs of a row and a column."""
-    import numpy as np
-
     # Row and column in one integer each: sorting those is faster than any sort of pairs.
     keys = _packed(rows, columns, 32)
     keys.sort()
@@ -120,8 +108,6 @@ def csr_of(rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
 
 def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int, int]) -> MultiCsr:
     """The pairs of a row and a column, each with its position."""
-    import numpy as np
-
     place_bits = int(positions.max(initial=0)).bit_length()
     column_bits = shape[1].bit_length()
     if shape[0].bit_length() + column_bits + place_bits <= _KEY_BITS:
@@ -142,8 +128,6 @@ def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int
 
 def _packed(high: npt.NDArray[Any], low: Codes, bits: int) -> Keys:
     """Two columns in one: what is low takes so many bits."""
-    import numpy as np
-
     keys = high.astype(np.uint64)
     keys <<= np.uint64(bits)
     keys |= low.view(np.uint32)
@@ -155,8 +139,6 @@ def _ordered(codes: Codes) -> tuple[npt.NDArray[np.uint32], Keys]:
 
     Two sorts of integers that carry their places are faster than one sort of places.
     """
-    import numpy as np
-
     keys = _packed(codes, np.arange(codes.size, dtype=np.int32), 32)
     keys.sort()
     return keys.astype(np.uint32), keys
@@ -164,7 +146,5 @@ def _ordered(codes: Codes) -> tuple[npt.NDArray[np.uint32], Keys]:
 
 def _starts(keys: Keys, rows: int, shift: int) -> Counts:
     """Where each row begins among ascending keys that have it from this bit on."""
-    import numpy as np
-
     firsts = np.arange(rows + 1, dtype=np.uint64) << np.uint64(shift)
     return np.searchsorted(keys, firsts).astype(np.int64, copy=False)

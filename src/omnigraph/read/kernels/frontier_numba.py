@@ -6,21 +6,18 @@ are not used: its fallback scheduler ends the process when two threads enter it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
 from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
-
-    Index = npt.NDArray[np.int64]
-    Targets = npt.NDArray[np.uint32]
-    Worth = npt.NDArray[np.uint8] | Counts
-    Summed = TypeVar("Summed", Counts, Floats)
+Index = npt.NDArray[np.int64]
+Targets = npt.NDArray[np.uint32]
+Worth = npt.NDArray[np.uint8] | Counts
+Summed = TypeVar("Summed", Counts, Floats)
 
 
 def _arrays(csr: Adjacency) -> tuple[Index, Targets]:

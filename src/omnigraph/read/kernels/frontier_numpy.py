@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
 
-    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
+Index = npt.NDArray[np.int64]
+Summed = TypeVar("Summed", Counts, Floats)
 
-    Index = npt.NDArray[np.int64]
-    Summed = TypeVar("Summed", Counts, Floats)
 
 # Pairs an intersection looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from omnigraph.read.kernels import hops_numpy
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 from omnigraph.read.kernels.dispatch import Dispatch
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Index = npt.NDArray[np.int64]
 
-    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-
-    Index = npt.NDArray[np.int64]
 
 # Pairs in a chunk, about.
 CHUNK = 1 << 20

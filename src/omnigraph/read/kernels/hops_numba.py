@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Index = npt.NDArray[np.int64]
+Targets = npt.NDArray[np.uint32]
+Words = npt.NDArray[np.uint64]
 
-    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-
-    Index = npt.NDArray[np.int64]
-    Targets = npt.NDArray[np.uint32]
-    Words = npt.NDArray[np.uint64]
 
 # Words of starts in a wave: enough to use every access to memory well, few enough to stay in cache.
 WORDS = 4

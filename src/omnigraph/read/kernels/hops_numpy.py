@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Index = npt.NDArray[np.int64]
 
-    from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-
-    Index = npt.NDArray[np.int64]
 
 # Pairs of start and node to hold marks for.
 MARKS = 1 << 22

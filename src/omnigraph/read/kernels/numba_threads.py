@@ -7,17 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from omnigraph.cores import usable_cores
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
-    Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 

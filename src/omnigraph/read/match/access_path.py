@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from omnigraph import settings
 from omnigraph.lang.query import ir
@@ -13,9 +13,7 @@ from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.read.match.match_data import World
 from omnigraph.read.match.neighbourhood import TooWide, fetch
 from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
-
-if TYPE_CHECKING:
-    from omnigraph.read.view.view import View
+from omnigraph.read.view.view import View
 
 Path = Literal["indexed", "csr"]
 

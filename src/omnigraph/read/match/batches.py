@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from omnigraph.read.kernels.arrays import Codes, Counts
 from omnigraph.read.match.bindings import Bindings, Carried
 from omnigraph.read.match.candidates import Support, Totals
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from omnigraph.read.kernels.arrays import Codes, Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +46,12 @@ class Batch:
         if weights is None and not totals:
             return self
         if weights is None:
-            import numpy as np
-
             weights = np.ones(self.count, dtype=np.int64)
         both = Support(self.count, None, self.weights, self.totals).join(weights, totals)
         return Batch(self.count, self.codes, both.weights, both.totals)
 
     def bindings(self, kept: frozenset[str], unit: Support) -> Bindings:
         """The batch as consumers get it, times what was summed away apart from every row."""
-        import numpy as np
-
         rows = self.only(kept)
         if not unit.is_full:
             every = np.zeros(rows.count, dtype=np.int32)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes, Counts, Sums
-    from omnigraph.read.values.column import Column
+import numpy as np
+
+from omnigraph.read.kernels.arrays import Codes, Counts, Sums
+from omnigraph.read.values.column import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,6 @@ class Bindings:
 
 def joined(batches: Sequence[Bindings]) -> Bindings:
     """Several batches of one match as one."""
-    import numpy as np
-
     if len(batches) == 1:
         return batches[0]
     weights = None
@@ -78,8 +76,6 @@ def joined(batches: Sequence[Bindings]) -> Bindings:
 
 
 def _carried(parts: Sequence[Carried]) -> Carried:
-    import numpy as np
-
     sums = [part.sums for part in parts if part.sums is not None]
     best = [part.best for part in parts if part.best is not None]
     return Carried(

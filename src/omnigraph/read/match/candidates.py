@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
+import numpy as np
+
+from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask, Sums
+from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import too_many
 
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask, Sums
-    from omnigraph.read.values.column import Column
+Aligned = TypeVar("Aligned", Codes, Counts, Floats)
 
-    Aligned = TypeVar("Aligned", Codes, Counts, Floats)
 
 Best = Literal["min", "max"]
 
@@ -53,8 +54,6 @@ class Totals:
 
     def summed(self) -> Totals:
         """All entries as one."""
-        import numpy as np
-
         best = self.best
         if best is not None:
             known = best[best >= 0]
@@ -95,14 +94,10 @@ class Support:
 
     def listed(self) -> Codes:
         """The codes, ascending."""
-        import numpy as np
-
         return np.arange(self.size, dtype=np.int32) if self.codes is None else self.codes
 
     def mask(self) -> Mask:
         """Which codes are alive, over all codes."""
-        import numpy as np
-
         if self.codes is None:
             return np.ones(self.size, dtype=np.bool_) if self.weights is None else self.weights != 0
         mask = np.zeros(self.size, dtype=np.bool_)
@@ -111,8 +106,6 @@ class Support:
 
     def spread_out(self, values: Aligned, empty: float = 0) -> Aligned:
         """Values aligned with the listed codes, as an array over all codes."""
-        import numpy as np
-
         if self.codes is None:
             return values
         out = np.full(self.size, empty, dtype=values.dtype)
@@ -121,8 +114,6 @@ class Support:
 
     def multiplicities(self) -> Counts:
         """The weight of every listed code."""
-        import numpy as np
-
         return np.ones(self.count, dtype=np.int64) if self.weights is None else self.weights
 
     def total(self) -> int:
@@ -142,15 +133,11 @@ class Support:
 
     def summed(self) -> tuple[Counts, dict[int, Totals]]:
         """All codes as one: what a variable without links is to every row."""
-        import numpy as np
-
         weights = np.array([self.total()], dtype=np.int64)
         return weights, {key: entry.summed() for key, entry in self.totals.items()}
 
     def only(self, mask: Mask) -> Support:
         """The codes among these, by a mask over all codes."""
-        import numpy as np
-
         if self.is_full:
             return Support(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
         if self.codes is None:
@@ -163,8 +150,6 @@ class Support:
 
     def among(self, codes: Codes) -> Support:
         """The codes among these, which are ascending and distinct."""
-        import numpy as np
-
         if self.codes is None:
             return self._at(codes)
         if self.weights is None and not self.totals:
@@ -176,8 +161,6 @@ class Support:
 
     def _among(self, codes: Codes) -> Codes:
         """The listed codes among these: by a search for few, by marks for many."""
-        import numpy as np
-
         assert self.codes is not None
         few, many = sorted((self.codes, codes), key=len)
         found: Codes
@@ -193,8 +176,6 @@ class Support:
 
     def without(self, codes: Codes) -> Support:
         """The codes not among these, which are ascending and distinct."""
-        import numpy as np
-
         keep = np.ones(self.size, dtype=np.bool_)
         keep[codes] = False
         return self.only(keep)
@@ -207,8 +188,6 @@ class Support:
         return self if keep.all() else self._at(keep)
 
     def _at(self, rows: Codes | Mask) -> Support:
-        import numpy as np
-
         if self.codes is None:
             by_mask = rows.dtype == np.bool_
             listed = (
@@ -241,8 +220,6 @@ class Support:
 
 def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
     """The products, or the refusal to wrap; none is larger than ``at_most``, where that is known."""
-    import numpy as np
-
     is_small = at_most is not None and at_most < TOO_MANY
     if not is_small and left.size and right.size:
         bound = float(left.max()) * float(right.max())
@@ -266,8 +243,6 @@ def refuse_wrap(child: Support, add: Callable[[Counts], Counts]) -> None:
 
 def positions(within: Codes, codes: Codes) -> Codes:
     """Where each code stands in an ascending list; -1 where it does not."""
-    import numpy as np
-
     if not len(within):
         return np.full(len(codes), -1, dtype=np.int32)
     at = np.searchsorted(within, codes)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.read.match.bindings import Bindings, Carried
 from omnigraph.read.match.pattern import Negation, Pattern, merged
-
-if TYPE_CHECKING:
-    from omnigraph.read.match.solve import Wanted
+from omnigraph.read.match.solve import Wanted
 
 # Every block doubles the matches to count.
 _MOST = 2
@@ -109,8 +108,6 @@ def only_counts(plan: ir.ReadPlan) -> bool:
 
 def negative(batch: Bindings) -> Bindings:
     """The rows to be taken off."""
-    import numpy as np
-
     weights = np.ones(batch.rows, np.int64) if batch.weights is None else batch.weights
     carried = {
         at: Carried(-entry.counts, entry.column, entry.sums, entry.best)

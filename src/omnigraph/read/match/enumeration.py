@@ -8,23 +8,20 @@ variables are there. Batches are cut before they grow, so memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.batches import Batch
 from omnigraph.read.match.candidates import Support, positions, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, LinkSet, pieces
+from omnigraph.read.match.match_data import World
 from omnigraph.read.match.pattern import Negation, Pattern, variables_of
 from omnigraph.read.values.predicates import Rows, holds
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from omnigraph.read.kernels.arrays import Codes, Counts, Mask
-    from omnigraph.read.match.match_data import World
-    from omnigraph.read.values.space import Space
+from omnigraph.read.values.space import Space
 
 MAX_ROWS = 1 << 21
 
@@ -170,8 +167,6 @@ class Enumeration:
         support = self.supports[name]
 
         def step(rows: Batch, limit: int) -> Iterator[Batch]:
-            import numpy as np
-
             listed = support.listed()
             if rows.count == 1:
                 width = max(1, limit)
@@ -242,8 +237,6 @@ class Enumeration:
         def step(rows: Batch, limit: int) -> Iterator[Batch]:
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
-            import numpy as np
-
             sizes = np.minimum(first.degrees[a], second.degrees[b])
             for part in pieces(sizes, limit):
                 index, targets = frontier.common_expand(first, a[part], second, b[part])

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.candidates import Support
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
+from omnigraph.read.match.neighbourhood import Neighbourhood
 from omnigraph.read.match.pattern import Traversal, key_of
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.values.predicates import Rows, holds, mask_of
+from omnigraph.read.values.space import Space
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.topology import Topology
 from omnigraph.read.view.view import View
-
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes
-    from omnigraph.read.match.neighbourhood import Neighbourhood
-    from omnigraph.read.values.space import Space
-    from omnigraph.read.view.nodes import NodeSpace
-    from omnigraph.read.view.topology import Topology
 
 # Below this part of all codes, tests look at the listed codes only.
 FEW = 16
@@ -54,8 +54,6 @@ class World:
 
     def support(self, type_name: str, tests: Sequence[ir.Predicate]) -> Support:
         """The nodes that pass the tests; a test of the whole key is a look-up."""
-        import numpy as np
-
         space = self.nodes(type_name)
         everything = Support(space.size)
         for test in tests:

@@ -9,10 +9,15 @@ same. A process that asks one selective question never numbers a whole table.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
@@ -21,14 +26,9 @@ from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.properties import Properties, stored_name
 from omnigraph.read.view.topology import EdgeSpace, Topology
+from omnigraph.read.view.view import View
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes
-    from omnigraph.read.view.view import View
 
 MAX_FRONTIER = 1024
 MAX_HOPS = 6
@@ -80,9 +80,6 @@ class Neighbourhood:
         return self._topologies[edge_type_name]
 
     def _topology(self, edge: EdgeType) -> Topology:
-        import numpy as np
-        import pyarrow as pa
-
         sources, targets = self.nodes(edge.from_type), self.nodes(edge.to_type)
         found = self.found.get(edge.name, {})
         row_ids = np.array(sorted(found), dtype=np.uint64)
@@ -97,9 +94,6 @@ class _FoundNodes(NodeSpace):
     """Some nodes of a type; the properties a query needs are read with one look-up."""
 
     def __init__(self, type: NodeType, pinned: Pinned, ids: list[str], part: Neighbourhood) -> None:
-        import numpy as np
-        import pyarrow as pa
-
         numbers = np.arange(len(ids), dtype=np.uint64)
         super().__init__(type, pinned, NodeIds(pa.array(ids, pa.string()), numbers), ByteCache(0))
         self._properties = _LookedUp(self, part)
@@ -126,8 +120,6 @@ class _LookedUp(Properties):
         return self.column(name).array.take(codes)
 
     def _column(self, name: str) -> Column:
-        import pyarrow as pa
-
         type_ = self._type(name)
         stored = stored_name(self.pinned, name)
         if stored is None:
@@ -139,9 +131,6 @@ class _LookedUp(Properties):
 
     def _look_up(self) -> pa.Table:
         """A row for each id, in their order."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         columns = self._part.wanted(self.pinned)
         known = [rows.select(columns) for rows in self._part.rows.get(self.pinned.entity.name, ())]
         ids = pa.chunked_array([one_array(rows.column("id")) for rows in known], pa.string())
@@ -167,8 +156,6 @@ class _Taken(Properties):
 
     def column(self, name: str) -> Column:
         """A property of the edges that were found."""
-        import numpy as np
-
         every = np.arange(len(self.row_ids), dtype=np.int32)
         return Column(self._type(name), self._take(name, every))
 

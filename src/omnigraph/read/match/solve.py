@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes, Index, Mask
 from omnigraph.read.match.batches import Batch
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Support, Totals, positions
@@ -20,14 +23,10 @@ from omnigraph.read.match.enumeration import Enumeration
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
 from omnigraph.read.match.links.value_link import joins_by_value, value_link
-from omnigraph.read.match.match_data import FEW
+from omnigraph.read.match.match_data import FEW, World
 from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
 from omnigraph.read.values.predicates import Rows, holds
-
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes, Index, Mask
-    from omnigraph.read.match.match_data import World
-    from omnigraph.read.values.space import Space
+from omnigraph.read.values.space import Space
 
 SEED = "#seed"
 
@@ -71,8 +70,6 @@ def conditions_hold(world: World, pattern: Pattern) -> bool:
 
 def living(world: World, pattern: Pattern, var: str) -> Codes:
     """The codes of one variable that some match has, ascending."""
-    import numpy as np
-
     found = [
         np.unique(batch.codes[var])
         for batch in solve(world, pattern, Wanted(frozenset({var})))
@@ -85,8 +82,6 @@ def living(world: World, pattern: Pattern, var: str) -> Codes:
 
 def matched(world: World, negation: Negation, codes: Mapping[str, Codes], rows: int) -> Mask:
     """For which rows of the outer variables the inner block has a match."""
-    import numpy as np
-
     seeds, which = _distinct(world, negation, codes, rows)
     found = np.zeros(rows if which is None else int(which.max(initial=-1)) + 1, dtype=np.bool_)
     for batch in solve(world, negation.pattern, Wanted(frozenset({SEED})), seeds):
@@ -98,8 +93,6 @@ def _distinct(
     world: World, negation: Negation, codes: Mapping[str, Codes], rows: int
 ) -> tuple[dict[str, Codes], Index | None]:
     """The distinct combinations of the outer codes, and which of them each row has."""
-    import numpy as np
-
     names = sorted(negation.outer)
     key = np.zeros(rows, dtype=np.int64)
     span = 1
@@ -191,8 +184,6 @@ class _Solver:
         return all(support.count for support in self.supports.values())
 
     def _supported(self, name: str, type_name: str) -> Support:
-        import numpy as np
-
         tests = self.pattern.tests.get(name, ())
         if name in self.seed:
             space = self.world.space("node", type_name)
@@ -253,8 +244,6 @@ class _Solver:
 
     def _loops(self, traversal: Traversal) -> Codes:
         """The nodes a traversal joins with themselves: never by a way through others."""
-        import numpy as np
-
         name = traversal.left
         listed = self.supports[name].listed()
         if traversal.min_hops > 1:
@@ -278,8 +267,6 @@ class _Solver:
 
     def _with_totals(self, name: str, support: Support) -> Support:
         """The variable with its part in the aggregates, unless rows of it are enumerated."""
-        import numpy as np
-
         totals: dict[int, Totals] = {}
         for key, aggregate in self.wanted.totals.items():
             arg = aggregate.arg
@@ -384,8 +371,6 @@ class _Solver:
     # -- rows
 
     def _enumerate(self) -> Iterator[Bindings]:
-        import numpy as np
-
         enumeration = Enumeration(
             self.world,
             self.pattern,

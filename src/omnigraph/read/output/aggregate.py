@@ -10,26 +10,32 @@ fits. Where it does not, ``UnsureError`` asks for the rows once more, to be adde
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings, Carried, joined
-from omnigraph.read.output.grouping import Lines, Measure, Slot, given, merged, neutral, reduced
-from omnigraph.read.output.selection import best, in_order, nulls_first
+from omnigraph.read.output.grouping import (
+    Amounts,
+    Lines,
+    Measure,
+    Slot,
+    given,
+    merged,
+    neutral,
+    reduced,
+)
+from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
+from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MAX_COUNT, sortable, unsortable
 from omnigraph.read.values.predicates import is_worth_all
+from omnigraph.read.values.space import Space
 from omnigraph.read.values.wide_sums import narrowed, products
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes, Counts, Mask
-    from omnigraph.read.output.grouping import Amounts
-    from omnigraph.read.output.selection import Integers, Key
-    from omnigraph.read.values.column import Column
-    from omnigraph.read.values.space import Space
 
 _FEW_ROWS = 1 << 16
 
@@ -92,8 +98,6 @@ class Aggregator:
 
     def finish(self) -> pa.Table:
         """The groups in order, as many as the plan wants."""
-        import pyarrow as pa
-
         self._flush(few=not self._reduced)
         if not self._reduced:
             self._reduced.append(self._no_rows())
@@ -104,8 +108,6 @@ class Aggregator:
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
     def _no_rows(self) -> Lines:
-        import numpy as np
-
         return reduced(Lines(0, [np.zeros(0, np.int32) for _ in self._keys], None))
 
     # -------------------------------------------------------------- rows to lines
@@ -141,8 +143,6 @@ class Aggregator:
         return self._columns[name]
 
     def _carried(self, at: int, aggregate: ir.Aggregate, carried: Carried) -> dict[Slot, Amounts]:
-        import numpy as np
-
         self._carried_columns[at] = carried.column
         measures: dict[Slot, Amounts] = {(at, "count"): carried.counts}
         function = aggregate.function
@@ -160,8 +160,6 @@ class Aggregator:
     def _measured(
         self, at: int, aggregate: ir.Aggregate, arg: ir.PropertyOf, batch: Bindings, few: bool
     ) -> dict[Slot, Amounts]:
-        import numpy as np
-
         codes, weights, function = batch.codes[arg.var], batch.weights, aggregate.function
         column, by_code = self._column(arg, codes, few)
         valid = column.valid
@@ -182,8 +180,6 @@ class Aggregator:
     def _summands(
         self, aggregate: ir.Aggregate, numbers: npt.NDArray[Any], weights: Counts | None
     ) -> npt.NDArray[Any]:
-        import numpy as np
-
         if aggregate.is_whole_sum and self._wide:
             return products(numbers, weights)
         amounts = numbers.astype(np.int64 if aggregate.is_whole_sum else np.float64)
@@ -194,8 +190,6 @@ class Aggregator:
 
     def _sortables(self, arg: ir.PropertyOf, column: Column, codes: Codes | None) -> Counts:
         """Integers in the order of the values: of numbers themselves, of text its ranks."""
-        import numpy as np
-
         is_number = arg.type.is_numeric
         values: npt.NDArray[Any] = column.numbers if is_number else column.codes
         if codes is not None:
@@ -238,8 +232,6 @@ class Aggregator:
 
     def _chosen(self, groups: Lines) -> Counts:
         """The positions of the groups that are shown, in order."""
-        import numpy as np
-
         keys = [key for sort in self._plan.order for key in self._sort_keys(sort, groups)]
         for number, (_, expr) in enumerate(self._keys):
             keys.append(self._group_key(expr, groups.keys[number]))
@@ -267,8 +259,6 @@ class Aggregator:
         return [_key(~values if sort.descending else values) for values in keys]
 
     def _aggregate_keys(self, at: int, expr: ir.Aggregate, groups: Lines) -> list[Integers]:
-        import numpy as np
-
         counts = self._counts(at, expr, groups)
         if expr.function == "count":
             return [counts]
@@ -280,8 +270,6 @@ class Aggregator:
 
     def _counts(self, at: int, expr: ir.Aggregate, groups: Lines) -> Counts:
         """How often the argument is there, per group."""
-        import numpy as np
-
         rows = given(groups.rows)
         value = self._given(expr.arg)
         if value is not _ENTITY:
@@ -295,8 +283,6 @@ class Aggregator:
         self, at: int, expr: ir.Aggregate, groups: Lines, counts: Counts
     ) -> npt.NDArray[Any]:
         """The sum or average per group; of no value, 0."""
-        import numpy as np
-
         value = self._given(expr.arg)
         is_given = value is not _ENTITY
         if expr.is_whole_sum:
@@ -321,14 +307,10 @@ class Aggregator:
                 return _ENTITY
 
     def _measure(self, groups: Lines, at: int, measure: str) -> npt.NDArray[Any]:
-        import numpy as np
-
         amounts = groups.measures.get((at, cast("Measure", measure)))
         return np.zeros(groups.length, np.int64) if amounts is None else amounts
 
     def _output(self, at: int, groups: Lines, chosen: Counts) -> pa.Array:
-        import pyarrow as pa
-
         column = self._plan.columns[at]
         kind = column.type.arrow_type()
         expr = column.expr
@@ -348,8 +330,6 @@ class Aggregator:
         return _typed(self._extreme(at, expr.arg, extremes, counts == 0), kind)
 
     def _names(self, expr: ir.Output, codes: Codes) -> pa.Array:
-        import pyarrow as pa
-
         if isinstance(expr, ir.NodeId):
             return self._spaces[expr.var].ids(codes)
         assert isinstance(expr, ir.PropertyOf)
@@ -359,9 +339,6 @@ class Aggregator:
         return column.dictionary.take(pa.array(codes, mask=codes < 0))
 
     def _extreme(self, at: int, arg: ir.Operand, values: Counts, absent: Mask) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         assert isinstance(arg, ir.PropertyOf)
         if absent.all():
             return pa.nulls(len(values), arg.type.arrow_type())
@@ -379,8 +356,6 @@ _ENTITY: Any = object()
 
 def _without_absent(batch: Bindings) -> Bindings:
     """The batch without rows that stand for none."""
-    import numpy as np
-
     if batch.weights is None or batch.weights.all():
         return batch
     return batch.at(np.flatnonzero(batch.weights))
@@ -412,6 +387,4 @@ def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _or_neutral(values: Counts, present: Mask | None, function: str) -> Counts:
-    import numpy as np
-
     return values if present is None else np.where(present, values, neutral(function))

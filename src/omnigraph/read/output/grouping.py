@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.output.selection import permutation
 from omnigraph.read.values.numbers import MAX_COUNT, too_many
 from omnigraph.read.values.wide_sums import settled
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+Amounts = npt.NDArray[Any] | None
+Integers = npt.NDArray[np.integer]
 
-    from omnigraph.read.kernels.arrays import Codes, Counts, Floats
-
-    Amounts = npt.NDArray[Any] | None
-    Integers = npt.NDArray[np.integer]
 
 # Slots beyond the lines there are that may stay empty: clearing them costs less than sorting.
 _EMPTY_SLOTS = 1 << 16
@@ -52,8 +51,6 @@ class Lines:
 
 def reduced(lines: Lines) -> Lines:
     """One line per group, in the order of the codes; exactly one where there are no keys."""
-    import numpy as np
-
     if _is_reduced(lines.keys):
         return _filled(lines)
     slots = _Slots.of(lines.keys, lines.length)
@@ -80,8 +77,6 @@ def reduced(lines: Lines) -> Lines:
 
 def merged(parts: Sequence[Lines]) -> Lines:
     """Reduced lines of several batches as one line per group."""
-    import numpy as np
-
     if len(parts) == 1:
         return parts[0]
     return reduced(
@@ -107,8 +102,6 @@ def _is_reduced(keys: Sequence[Codes]) -> bool:
 
 def _filled(lines: Lines) -> Lines:
     """Lines that are groups, with all their numbers."""
-    import numpy as np
-
     rows = np.ones(lines.length, np.int64) if lines.rows is None else lines.rows
     measures: dict[Slot, Amounts] = {}
     for slot, amounts in lines.measures.items():
@@ -145,8 +138,6 @@ class _Slots:
 
     @classmethod
     def of(cls, keys: Sequence[Codes], length: int) -> _Slots:
-        import numpy as np
-
         if not keys:
             return cls(1, length, None)
         bases = [
@@ -172,8 +163,6 @@ class _Slots:
 
     @classmethod
     def _without_mixing(cls, keys: Sequence[Codes], length: int) -> _Slots:
-        import numpy as np
-
         slots = np.zeros(length, np.int64)
         firsts = slots[:0]
         for key in keys:
@@ -185,8 +174,6 @@ class _Slots:
         return cls(len(firsts), length, slots, keys, firsts=firsts)
 
     def keys_of(self, slots: Counts) -> list[Codes]:
-        import numpy as np
-
         if self.firsts is not None:
             return [key[self.firsts[slots]] for key in self.keys]
         rest = slots if self.mixed is None else self.mixed[slots]
@@ -200,8 +187,6 @@ class _Slots:
 
     def totals(self, amounts: Amounts) -> Counts:
         """Counts added up exactly."""
-        import numpy as np
-
         if amounts is None:
             if self.of_line is None:
                 return np.array([self.length], np.int64)
@@ -219,8 +204,6 @@ class _Slots:
 
     def _large_totals(self, amounts: Counts) -> Counts:
         """Counts beyond what a float64 holds, by halves of 32 bits."""
-        import numpy as np
-
         high, low = np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
         for start in range(0, self.length, _HALVES):
             part = slice(start, start + _HALVES)
@@ -236,8 +219,6 @@ class _Slots:
 
     def sums(self, amounts: npt.NDArray[Any]) -> Floats:
         """Numbers added up as float64."""
-        import numpy as np
-
         if self.of_line is None:
             # Infinities of both signs have no sum: that is NaN, not a fault.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -247,15 +228,11 @@ class _Slots:
 
     def added(self, amounts: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sums of floats, of integers, which wrap at 2^64, or of limbs, which never do."""
-        import numpy as np
-
         if amounts.ndim > 1:
             return settled(np.stack([self._wrapped(limb) for limb in amounts]))
         return self.sums(amounts) if amounts.dtype.kind == "f" else self._wrapped(amounts)
 
     def _wrapped(self, amounts: Counts) -> Counts:
-        import numpy as np
-
         if self.of_line is None:
             return np.array([amounts.sum(dtype=np.int64)])
         if np.abs(amounts.astype(np.float64)).sum() < _EXACT:
@@ -266,8 +243,6 @@ class _Slots:
 
     def extremes(self, values: Counts, function: Literal["min", "max"]) -> Counts:
         """The smallest or largest of each slot; of none, what changes no extreme."""
-        import numpy as np
-
         pick = np.minimum if function == "min" else np.maximum
         if self.of_line is None:
             return np.array([pick.reduce(values, initial=neutral(function))], np.int64)
@@ -278,8 +253,6 @@ class _Slots:
 
 def _is_distinct(key: Codes, low: int, base: int) -> bool:
     """Whether no two lines have the same code, so that every line is a group of its own."""
-    import numpy as np
-
     if not len(key) <= base <= 2 * len(key) + _EMPTY_SLOTS:
         return False
     return int(np.bincount(key - low, minlength=base).max()) <= 1
@@ -287,8 +260,6 @@ def _is_distinct(key: Codes, low: int, base: int) -> bool:
 
 def _mixed(keys: Sequence[Codes], bases: Sequence[tuple[int, int]]) -> Integers:
     """The codes of all keys in one integer, the first one leading."""
-    import numpy as np
-
     if len(keys) == 1:
         low = bases[0][0]
         return keys[0] - low if low else keys[0]

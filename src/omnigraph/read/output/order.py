@@ -8,27 +8,24 @@ shown. With a limit no more rows are kept than could still be shown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes, Counts
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.output.projection import project
-from omnigraph.read.output.selection import best, in_order, nulls_first
+from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
+from omnigraph.read.search.ranking import Ranked
+from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import sortable
 from omnigraph.read.values.predicates import is_worth_all
+from omnigraph.read.values.space import Space
 from omnigraph.types import Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes, Counts
-    from omnigraph.read.output.selection import Integers, Key
-    from omnigraph.read.search.ranking import Ranked
-    from omnigraph.read.values.column import Column
-    from omnigraph.read.values.space import Space
 
 MAX_ROWS = 2**32
 # Rows beyond twice the limit that are kept before the worst are dropped.
@@ -74,8 +71,6 @@ class Collector:
 
     def finish(self) -> pa.Table:
         """The rows in order, as many as the plan wants."""
-        import numpy as np
-
         if not self._batches:
             return project(self._plan, self._spaces, self._params, {}, 0, None)
         rows = joined(self._batches)
@@ -92,8 +87,6 @@ class Collector:
 
     def _promising(self, batch: Bindings) -> Bindings:
         """The rows that count, without those that the rows at hand already keep out."""
-        import numpy as np
-
         kept = None
         if batch.weights is not None and not batch.weights.all():
             kept = batch.weights != 0
@@ -131,8 +124,6 @@ class Collector:
         A later row can move its entity ahead of others it is tied with, and brings with it the rows
         of that entity: so none of these may be dropped for rows of other entities.
         """
-        import numpy as np
-
         ranks = places.key(rows)(slice(None))
         kept = np.flatnonzero(ranks <= np.partition(ranks, limit - 1)[limit - 1])
         if len(kept) <= 2 * limit + _SLACK:
@@ -150,8 +141,6 @@ class Collector:
 
     def _in_order(self, rows: Bindings, every: Counts) -> Counts:
         """The positions of the rows in order; not all of them where the limit is known to do."""
-        import numpy as np
-
         limit = self._plan.limit
         if not self._is_ordered:
             return every if limit is None or len(every) <= limit else every[:limit]
@@ -257,8 +246,6 @@ class _Places(_RowKey):
     is_lasting = True
 
     def __init__(self, plan: ir.ReadPlan, ranked: Ranked) -> None:
-        import numpy as np
-
         assert plan.ranking is not None
         arm = plan.ranking.first if isinstance(plan.ranking, ir.Rrf) else plan.ranking
         super().__init__(arm.field.var, descending=False)
@@ -272,8 +259,6 @@ class _Places(_RowKey):
 
     def found(self, codes: Codes) -> Counts:
         """The position of each entity in the ranking; -1 where it is not in it."""
-        import numpy as np
-
         if not len(self._codes):
             return np.full(len(codes), -1)
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
@@ -288,15 +273,11 @@ class _Places(_RowKey):
 
 def _stands_for(batch: Bindings, limit: int) -> int:
     """How many rows of the answer a batch is, as far as the limit cares."""
-    import numpy as np
-
     return batch.rows if batch.weights is None else int(np.minimum(batch.weights, limit).sum())
 
 
 def _repeated(at: Counts, weights: Counts | None, limit: int | None) -> Counts:
     """Each position as often as its row counts, up to the limit."""
-    import numpy as np
-
     if weights is None:
         return at if limit is None or len(at) <= limit else at[:limit]
     times = weights[at]
@@ -316,8 +297,6 @@ def _repeated(at: Counts, weights: Counts | None, limit: int | None) -> Counts:
 
 
 def _cut(at: Counts, times: Counts, limit: int) -> Counts:
-    import numpy as np
-
     ends = np.cumsum(times)
     last = int(np.searchsorted(ends, limit))
     return np.repeat(at[: last + 1], times[: last + 1])[:limit]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
+
+import numpy as np
+import pyarrow as pa
 
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.values.predicates import is_worth_all
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes, Floats
-    from omnigraph.read.values.space import Space
+from omnigraph.read.values.space import Space
 
 # Rows fetched at a time, so that the text of a chunk seldom passes what 32-bit offsets reach.
 _CHUNK = 1 << 22
@@ -29,8 +28,6 @@ def project(
     scores: Floats | None,
 ) -> pa.Table:
     """The output columns for rows given by the codes of their entities."""
-    import pyarrow as pa
-
     whole: dict[str, bool] = {}
     arrays = []
     for column in plan.columns:
@@ -53,9 +50,6 @@ def project(
 
 
 def _repeated(value: Any, kind: pa.DataType, length: int) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     if pa.types.is_nested(kind) or not length:
         # `repeat` copies lists one by one, and no list at all is an error to it (pyarrow 26).
         return pa.array([value], kind).take(pa.array(np.zeros(length, np.int32)))
@@ -76,8 +70,6 @@ def _fetched(
     kind: pa.DataType,
     is_everything: bool,
 ) -> pa.ChunkedArray:
-    import pyarrow as pa
-
     if is_everything and _is_held(expr, space):
         # Exactly what a column holds, so it is not copied.
         array = space.column(expr.property).array
@@ -105,8 +97,6 @@ def _chunks(
     space: Space, expr: ir.PropertyOf | ir.NodeId, codes: Codes, kind: pa.DataType
 ) -> Iterator[pa.Array]:
     """The values as one array, or as two halves where one would pass the reach of its offsets."""
-    import pyarrow as pa
-
     try:
         if isinstance(expr, ir.NodeId):
             array = space.ids(codes)

@@ -7,25 +7,22 @@ asked only about rows the earlier ones left tied.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    from omnigraph.read.kernels.arrays import Counts, Mask
+from omnigraph.read.kernels.arrays import Counts, Mask
 
-    Integers = npt.NDArray[np.integer]
-    At = Counts | slice
-    Key = Callable[[At], Integers]
+Integers = npt.NDArray[np.integer]
+At = Counts | slice
+Key = Callable[[At], Integers]
+
 
 _LOWEST = -(2**63)
 
 
 def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
     """The positions of the first ``limit`` of ``count`` rows, ascending and not yet in order."""
-    import numpy as np
-
     if count <= limit or not limit:
         return np.arange(min(count, limit))
     chosen: list[Counts] = []
@@ -45,8 +42,6 @@ def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
 
 def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
     """The positions in the order of the keys; what all keys leave tied comes in any order."""
-    import numpy as np
-
     values = [key(positions) for key in keys]
     if not values or not len(positions):
         return positions
@@ -60,8 +55,6 @@ def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
 
 def permutation(values: Integers, room: int) -> Counts:
     """What sorts integers from 0 up to ``room``."""
-    import numpy as np
-
     bits = len(values).bit_length()
     if room << bits > 2**63:
         return np.argsort(values)
@@ -73,8 +66,6 @@ def permutation(values: Integers, room: int) -> Counts:
 
 def _packed(keys: Sequence[Integers]) -> tuple[Counts | None, int]:
     """Several keys in one integer from 0 up to a bound; None when it is not wide enough."""
-    import numpy as np
-
     spans = [(int(key.min()), int(key.max())) for key in keys]
     room = 1
     for low, high in spans:
@@ -94,8 +85,6 @@ def nulls_first(values: Counts, present: Mask | None) -> list[Integers]:
 
     The second one tells apart the two lowest integers, which the first one makes room below.
     """
-    import numpy as np
-
     first = np.maximum(values, _LOWEST + 1)
     if present is not None:
         first[~present] = _LOWEST

@@ -7,22 +7,21 @@ whose distances are measured again likewise: the score of a node does not depend
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.search.terms import own_index
 from omnigraph.read.values.column import Column
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.view import View
 from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION, IndexKind
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
+Vectors = npt.NDArray[np.float32]
 
-    from omnigraph.read.kernels.arrays import Codes, Floats
-    from omnigraph.read.view.nodes import NodeSpace
-    from omnigraph.read.view.view import View
-
-    Vectors = npt.NDArray[np.float32]
 
 KEPT_BYTES: Final = 512 * 2**20
 """Vectors of up to so many bytes are read into memory and kept there."""
@@ -42,8 +41,6 @@ class _Measured:
     """Vectors by ordinal (zero where null) with their squared lengths: what is kept in memory."""
 
     def __init__(self, vectors: Vectors, absent: npt.NDArray[np.bool_] | None) -> None:
-        import numpy as np
-
         self.vectors = vectors
         self.absent = absent
         with np.errstate(over="ignore"):
@@ -64,8 +61,6 @@ def nearest_nodes(
     limit: int | None,
 ) -> tuple[Codes, Floats]:
     """Ordinals and distances, in no order: at least the best ``limit`` and all tied with the last."""
-    import numpy as np
-
     target = np.asarray(query, np.float32)
     nothing = np.empty(0, np.int32), np.empty(0, np.float64)
     if space.size == 0 or space.stored_name(name) is None or limit == 0:
@@ -115,8 +110,6 @@ def _in_memory(view: View, space: NodeSpace, name: str) -> _Measured:
 
 def _matrix(array: pa.Array) -> Vectors:
     """The vectors as rows; what lies behind a null is anything, so it is made zero."""
-    import numpy as np
-
     width = array.type.list_size
     values = array.values.slice(array.offset * width, len(array) * width)
     vectors: Vectors = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
@@ -135,8 +128,6 @@ def _among(
     measured: _Measured, target: Vectors, candidates: Codes | None, limit: int | None
 ) -> tuple[Codes, Floats]:
     """The best of the candidates, by rough distances first and exact ones where they could matter."""
-    import numpy as np
-
     absent = measured.absent
     if absent is not None and candidates is not None:
         absent = absent[candidates]
@@ -157,8 +148,6 @@ def _rough(
     measured: _Measured, target: Vectors, candidates: Codes | None
 ) -> tuple[Vectors, Vectors]:
     """Distances less the same constant, off by rounding, and the squared lengths of the vectors."""
-    import numpy as np
-
     if candidates is None:
         return measured.squares - 2 * (measured.vectors @ target), measured.squares
     squares = measured.squares[candidates]
@@ -175,8 +164,6 @@ def _could_be_best(
     rough: Vectors, squares: Vectors, target: Vectors, limit: int
 ) -> npt.NDArray[np.intp]:
     """The positions that can be among the best ``limit`` when rough distances are off a little."""
-    import numpy as np
-
     exact = target.astype(np.float64)
     length = np.sqrt(exact @ exact)
     unit = (len(target) + 8) * np.finfo(np.float32).eps
@@ -197,8 +184,6 @@ def _could_be_best(
 
 def _exact(vectors: Vectors, codes: Codes, target: Vectors) -> Floats:
     """Squared distances, summed in double precision and rounded to float32."""
-    import numpy as np
-
     distances = np.empty(len(codes), np.float64)
     wide = target.astype(np.float64)
     for begin in range(0, len(codes), _ROWS_AT_ONCE):
@@ -227,8 +212,6 @@ def _streamed(
     space: NodeSpace, name: str, target: Vectors, candidates: Codes | None, limit: int | None
 ) -> tuple[Codes, Floats]:
     """All vectors read past, keeping the best: for more of them than memory should hold."""
-    import numpy as np
-
     column = space.stored_name(name)
     assert column is not None
     wanted = None if candidates is None else np.zeros(space.size, np.bool_)
@@ -261,8 +244,6 @@ def _looked_up(
     limit: int | None,
 ) -> tuple[Codes, Floats] | None:
     """The best through the vector index; None when it is not there or cannot give enough."""
-    import numpy as np
-
     if limit is None or (own := own_index(view, space, name, IndexKind.VECTOR)) is None:
         return None
     if own.tail_rows * 8 > space.size or not np.isfinite(target).all():

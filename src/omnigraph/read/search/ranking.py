@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from omnigraph.embeddings.provider import Embedder, embed_texts, required_embedder
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
 from omnigraph.read.search.terms import FEW_ROWS, own_index
 from omnigraph.read.search.text_match import given
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed, text_hits
 from omnigraph.storage.tables.indexes import IndexKind
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from omnigraph.read.kernels.arrays import Codes, Counts, Floats
-    from omnigraph.read.view.nodes import NodeSpace
-    from omnigraph.read.view.view import View
 
 _SPARE: Final = 16
 _FEW_PLACES: Final = 64
@@ -94,8 +92,6 @@ class _Run:
         return _ordered(codes, scores, -scores, limit)
 
     def _relevant(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
-        import numpy as np
-
         if self.space.stored_name(name) is None or limit == 0:
             return np.empty(0, np.int32), np.empty(0, np.float64)
         chosen = None
@@ -119,8 +115,6 @@ class _Run:
 
     def _hits(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
         """Ordinals and scores, best first. Lance completes an index with the rows it lacks."""
-        import numpy as np
-
         own = own_index(self.view, self.space, name, IndexKind.INVERTED)
         if own is not None and own.tail_rows <= FEW_ROWS:
             rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
@@ -131,8 +125,6 @@ class _Run:
         return rows.astype(np.int32), scores
 
     def fused(self, ranking: ir.Rrf, limit: int | None) -> Ranked:
-        import numpy as np
-
         k = checked_k(ranking, self.params)
         arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
         # Who is beyond the limit in every arm scores less than the best of one arm alone.
@@ -144,8 +136,6 @@ class _Run:
 
     def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> tuple[Codes, Floats]:
         """Everything an arm contributes, with a key that is smaller for the better."""
-        import numpy as np
-
         if isinstance(arm, ir.Nearest):
             best = self.nearest(arm, limit).codes[:limit]
             return best, np.arange(len(best), dtype=np.float64)
@@ -158,8 +148,6 @@ class _Run:
 
 def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
     """The places, from 1, that entities have among the codes; infinite for those not among them."""
-    import numpy as np
-
     places = np.full(len(wanted), np.inf)
     among = np.flatnonzero(np.isin(codes, wanted))
     at = np.searchsorted(wanted, codes[among])
@@ -189,8 +177,6 @@ def checked_k(ranking: ir.Rrf, params: Mapping[str, Any]) -> int:
 
 def _ordered(codes: Codes, scores: Floats, key: Floats, limit: int | None) -> Ranked:
     """By the key ascending, then by ordinal, which is the order of the ids; cut after the limit."""
-    import numpy as np
-
     if limit is not None and len(codes) > limit > 0:
         best = key <= np.partition(key, limit - 1)[limit - 1]
         codes, scores, key = codes[best], scores[best], key[best]
@@ -202,7 +188,5 @@ def _ordered(codes: Codes, scores: Floats, key: Floats, limit: int | None) -> Ra
 
 
 def _nothing() -> Ranked:
-    import numpy as np
-
     empty: npt.NDArray[np.int32] = np.empty(0, np.int32)
     return Ranked(empty, np.empty(0, np.float64), np.empty(0, np.int64))

@@ -20,10 +20,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
+
+import pyarrow as pa
 
 from omnigraph import settings
 from omnigraph.errors import StorageError
+from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import Identity
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import TooManyEdits
@@ -31,11 +34,6 @@ from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, IndexKind, stage_cre
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from omnigraph.read.view.nodes import NodeSpace
 
 T = TypeVar("T")
 
@@ -117,8 +115,6 @@ def _opened(place: Path) -> Table | None:
 
 
 def _built(place: Path, texts: pa.Array) -> Table:
-    import pyarrow as pa
-
     directory = place.parent
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.read.kernels.arrays import Mask
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed
 from omnigraph.storage.tables.indexes import IndexKind, IndexState, list_indexes
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Mask
-    from omnigraph.read.view.nodes import NodeSpace
-    from omnigraph.read.view.view import View
 
 FEW_ROWS: Final = 4096
 """So many rows that no index covers are read and analysed rather than indexed on disk."""
@@ -64,9 +63,6 @@ class Terms:
     """
 
     def __init__(self, texts: pa.Array) -> None:
-        import numpy as np
-        import pyarrow.compute as pc
-
         self.size = len(texts)
         lists = pc.utf8_split_whitespace(texts)
         words = lists.flatten().dictionary_encode()
@@ -85,8 +81,6 @@ class Terms:
 
     def holding(self, wanted: Sequence[str], edits: int) -> Mask:
         """Which texts hold a term within so many edits of a wanted one."""
-        import numpy as np
-
         near = np.isin(self.terms, terms_within(self.terms, wanted, edits))
         found = np.zeros(self.size, np.bool_)
         found[self._rows[near[self._numbers]]] = True
@@ -100,8 +94,6 @@ class Terms:
 
 def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
     """Which texts hold a term within so many edits of a wanted one, however many texts there are."""
-    import numpy as np
-
     parts = [
         Terms(texts.slice(begin, _ROWS_AT_ONCE)).holding(wanted, edits)
         for begin in range(0, len(texts), _ROWS_AT_ONCE)
@@ -111,8 +103,6 @@ def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask
 
 def terms_within(terms: Sequence[str], wanted: Sequence[str], edits: int) -> list[str]:
     """The terms whose Levenshtein distance, in characters, from a wanted one is at most ``edits``."""
-    import numpy as np
-
     if edits == 0:
         return sorted(set(terms) & set(wanted))
     lengths = np.array([len(term) for term in terms], np.int64)
@@ -126,8 +116,6 @@ def terms_within(terms: Sequence[str], wanted: Sequence[str], edits: int) -> lis
 
 def _distances(terms: Sequence[str], want: str) -> npt.NDArray[np.int64]:
     """The Levenshtein distance of every term from one, a row of the table at a time for all."""
-    import numpy as np
-
     lengths = np.array([len(term) for term in terms])
     longest = int(lengths.max())
     if longest == 0:

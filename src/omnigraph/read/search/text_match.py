@@ -7,23 +7,21 @@ what it does not cover is read and analysed here when it is little, else indexed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
 from omnigraph.read.search.terms import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
 from omnigraph.read.values.column import one_array
+from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
 from omnigraph.storage.tables.indexes import IndexKind
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from omnigraph.read.kernels.arrays import Codes
-    from omnigraph.read.view.nodes import NodeSpace
-    from omnigraph.read.view.view import View
 
 DEFAULT_EDITS: Final = 2
 
@@ -35,8 +33,6 @@ def text_matches(
     view: View, node_type: NodeType, predicate: ir.TextMatch, params: Mapping[str, Any]
 ) -> Codes:
     """The ordinals, ascending, of the nodes that satisfy a text predicate."""
-    import numpy as np
-
     query = given(predicate.query, params)
     edits: int | None = DEFAULT_EDITS if predicate.function == "fuzzy" else 0
     if predicate.max_edits is not None:
@@ -68,8 +64,6 @@ def given(operand: ir.Operand, params: Mapping[str, Any]) -> Any:
 def _looked_up(
     view: View, space: NodeSpace, name: str, query: str, terms: Sequence[str], edits: int
 ) -> Codes:
-    import numpy as np
-
     own = own_index(view, space, name, IndexKind.INVERTED)
     unindexed = space.size if own is None else own.tail_rows
     if unindexed > FEW_ROWS:
@@ -103,7 +97,5 @@ def _tail(space: NodeSpace, own: OwnIndex) -> tuple[npt.NDArray[np.uint64], Term
 
 
 def _all_read(space: NodeSpace, name: str, terms: Sequence[str], edits: int) -> Codes:
-    import numpy as np
-
     found = texts_with_terms(space.column(name).array, terms, edits)
     return np.flatnonzero(found).astype(np.int32)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.types import PropType
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes, Mask
 
 _MAX_TEXT_BYTES = 2**31 - 1
 # A comparison of a few rows takes as long as if it were of so many more.
@@ -158,8 +158,6 @@ class Part(Column):
 
 def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The chunks as one array; text beyond 2 GB gets the wider offsets it needs then."""
-    import pyarrow as pa
-
     if isinstance(values, pa.Array):
         return values
     if pa.types.is_string(values.type) and values.nbytes > _MAX_TEXT_BYTES:
@@ -169,8 +167,6 @@ def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _numbers(array: pa.Array) -> npt.NDArray[Any]:
-    import pyarrow as pa
-
     if pa.types.is_date32(array.type):
         array = array.view(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -182,9 +178,6 @@ def _numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def _ranked(column: Column) -> tuple[Codes, pa.Array]:
-    import numpy as np
-    import pyarrow as pa
-
     kind = column.array.type
     valid = column.valid
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -200,8 +193,6 @@ def _ranked(column: Column) -> tuple[Codes, pa.Array]:
 
 def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The distinct numbers ascending and the rank of each; by counting where the range is narrow."""
-    import numpy as np
-
     if numbers.size == 0 or not np.issubdtype(numbers.dtype, np.integer):
         return np.unique(numbers, return_inverse=True)
     low, high = int(numbers.min()), int(numbers.max())
@@ -216,8 +207,6 @@ def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[
 
 
 def _typed(distinct: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     if pa.types.is_date32(kind):
         return pa.array(distinct, pa.int32()).view(kind)
     if pa.types.is_timestamp(kind):
@@ -227,8 +216,6 @@ def _typed(distinct: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 def _spread(ranks: Codes, valid: Mask | None, size: int) -> Codes:
     """Ranks of the present values as codes of all; null is -1."""
-    import numpy as np
-
     if valid is None:
         return ranks
     codes = np.full(size, -1, np.int32)
@@ -237,9 +224,6 @@ def _spread(ranks: Codes, valid: Mask | None, size: int) -> Codes:
 
 
 def _ranked_text(array: pa.Array) -> tuple[Codes, pa.Array]:
-    import numpy as np
-    import pyarrow.compute as pc
-
     encoded = array.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     # One place more, at the end: where a null (-1) looks its rank up.
@@ -251,10 +235,6 @@ def _ranked_text(array: pa.Array) -> tuple[Codes, pa.Array]:
 
 def _ranked_lists(column: Column) -> tuple[Codes, pa.Array]:
     """Lists ranked item by item, a shorter one before what it begins."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     valid = column.valid
     lists = column.array if valid is None else column.array.drop_null()
     lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)

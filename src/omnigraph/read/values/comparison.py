@@ -6,18 +6,17 @@ A column whose codes are there is compared by them, and a distinct text is looke
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.read.kernels.arrays import Mask
+from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import OPERATORS
 from omnigraph.storage.filters.pushdown import ComparisonOp, settle
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Mask
-    from omnigraph.read.values.column import Column
 
 # Equality and order of Arrow text are those of its bytes.
 ARROW: dict[ComparisonOp, str] = {
@@ -56,17 +55,12 @@ def _is_unstorable(value: Any) -> bool:
 
 
 def _where_valid(column: Column, held: bool) -> Mask:
-    import numpy as np
-
     if held and column.valid is not None:
         return column.valid.copy()
     return np.full(len(column), held, np.bool_)
 
 
 def _texts_compared(column: Column, op: ComparisonOp, value: str) -> Mask:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column.is_worth_codes():
         return _ranks_compared(column, op, value)
     return as_mask(pc.call_function(ARROW[op], [column.array, pa.scalar(value, column.array.type)]))
@@ -96,9 +90,6 @@ def as_mask(array: pa.BooleanArray) -> Mask:
 
 def texts_with(column: Column, op: Literal["substring", "prefix"], needle: str) -> Mask:
     """Which texts hold the needle, or start with it; each distinct text is looked at once."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     if _is_unstorable(needle):
         return _where_valid(column, held=False)
     function = pc.match_substring if op == "substring" else pc.starts_with
@@ -118,9 +109,6 @@ def lists_holding(column: Column, value: Any) -> Mask:
 
 def items_of(column: Column) -> tuple[Column, npt.NDArray[np.int64]]:
     """The items of all lists one after another, and how many each list has; a null has none."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     from omnigraph.read.values.column import Column
 
     lengths = pc.list_value_length(column.array).fill_null(0).to_numpy(zero_copy_only=False)
@@ -129,8 +117,6 @@ def items_of(column: Column) -> tuple[Column, npt.NDArray[np.int64]]:
 
 def any_of(hits: Mask, lengths: npt.NDArray[np.int64]) -> Mask:
     """Whether any of the hits of each stretch is one."""
-    import numpy as np
-
     seen = np.concatenate([[0], np.cumsum(hits)])
     ends = np.cumsum(lengths)
     held: Mask = seen[ends] > seen[ends - lengths]
@@ -139,10 +125,6 @@ def any_of(hits: Mask, lengths: npt.NDArray[np.int64]) -> Mask:
 
 def among(column: Column, values: list[Any]) -> Mask:
     """Which values of the column are among the given ones."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.kind
     exact = [
         settled[1]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from omnigraph.errors import ResourceLimit
+from omnigraph.read.kernels.arrays import Counts, Mask
 from omnigraph.storage.filters.pushdown import ComparisonOp
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+Numbers = npt.NDArray[Any]
 
-    from omnigraph.read.kernels.arrays import Counts, Mask
-
-    Numbers = npt.NDArray[Any]
 
 OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -40,8 +39,6 @@ _LOW_63 = 2**63 - 1
 
 def compare_numbers(left: Numbers, op: ComparisonOp, right: Numbers) -> Mask:
     """Two arrays of numbers by mathematical value, whatever their types."""
-    import numpy as np
-
     for whole, real, order in ((left, right, op), (right, left, MIRRORED[op])):
         if whole.dtype.kind in "iu" and whole.dtype.itemsize == 8 and real.dtype.kind == "f":
             return _whole_and_real(whole, order, real)
@@ -54,8 +51,6 @@ def compare_numbers(left: Numbers, op: ComparisonOp, right: Numbers) -> Mask:
 
 def _whole_and_real(whole: Numbers, op: ComparisonOp, real: Numbers) -> Mask:
     """64-bit integers against floats. Rounding keeps order, so only what rounds to equal is open."""
-    import numpy as np
-
     real = real.astype(np.float64, copy=False)
     rounded = whole.astype(np.float64)
     held: Mask = OPERATORS[op](rounded, real)
@@ -72,8 +67,6 @@ def _whole_and_real(whole: Numbers, op: ComparisonOp, real: Numbers) -> Mask:
 
 def sortable(numbers: Numbers) -> Counts:
     """64-bit integers in the order of the numbers, equal only for equal ones; NaN is the largest."""
-    import numpy as np
-
     if numbers.dtype.kind == "f":
         # Adding zero turns -0.0 into 0.0.
         bits = (numbers.astype(np.float64) + 0.0).view(np.int64)
@@ -87,8 +80,6 @@ def sortable(numbers: Numbers) -> Counts:
 
 def unsortable(integers: Counts, dtype: np.dtype[Any]) -> Numbers:
     """The numbers that ``sortable`` made the integers from."""
-    import numpy as np
-
     if dtype.kind == "f":
         bits = integers ^ ((integers >> 63) & _LOW_63)
         return bits.view(np.float64).astype(dtype)

@@ -10,9 +10,16 @@ import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes, Mask
+from omnigraph.read.values.column import Column
 from omnigraph.read.values.comparison import (
     ARROW,
     among,
@@ -24,18 +31,12 @@ from omnigraph.read.values.comparison import (
     texts_with,
 )
 from omnigraph.read.values.numbers import MIRRORED, OPERATORS, compare_numbers
+from omnigraph.read.values.space import Space
 from omnigraph.storage.filters.pushdown import ComparisonOp
 from omnigraph.types import PropType, Scalar, round_f32
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
+Numbers = npt.NDArray[Any]
 
-    from omnigraph.read.kernels.arrays import Codes, Mask
-    from omnigraph.read.values.column import Column
-    from omnigraph.read.values.space import Space
-
-    Numbers = npt.NDArray[Any]
 
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "member": operator.contains,
@@ -60,8 +61,6 @@ class Rows:
 
 def mask_of(compares: Sequence[ir.Compare], space: Space, params: Mapping[str, Any]) -> Mask:
     """Which entities of a space satisfy all the comparisons; these mention no other variable."""
-    import numpy as np
-
     mask: Mask | None = None
     for compare in compares:
         names = [
@@ -79,8 +78,6 @@ def mask_of(compares: Sequence[ir.Compare], space: Space, params: Mapping[str, A
 
 def holds(compare: ir.Compare, rows: Rows) -> Mask:
     """Which rows satisfy the comparison."""
-    import numpy as np
-
     if isinstance(compare.left, ir.NodeId) and isinstance(compare.right, ir.NodeId):
         ids = _ids_by_rank(compare.left.var, compare.right.var, rows)
         if ids is not None:
@@ -189,8 +186,6 @@ def _id(operand: ir.NodeId, rows: Rows) -> _Read:
 
 def _ids_by_rank(left: str, right: str, rows: Rows) -> tuple[Numbers, Numbers] | None:
     """Numbers that compare like the ids of two variables; None when these share no space."""
-    import numpy as np
-
     space = rows.spaces[left]
     if space is not rows.spaces[right]:
         return None
@@ -200,8 +195,6 @@ def _ids_by_rank(left: str, right: str, rows: Rows) -> tuple[Numbers, Numbers] |
 
 
 def _all(space: Space) -> Codes:
-    import numpy as np
-
     return np.arange(space.size, dtype=np.int32)
 
 
@@ -277,9 +270,6 @@ def _rows_compared(left: _Read, op: ComparisonOp, right: _Read) -> Mask:
 
 
 def _text_rows_compared(left: _Read, op: ComparisonOp, right: _Read) -> Mask:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if left.column is right.column and left.codes is not None:
         lefts, rights = left.ranks, right.ranks
         held: Mask = OPERATORS[op](lefts, rights)
@@ -300,9 +290,6 @@ def _is_worth_ranking(left: _Read, right: _Read) -> bool:
 
 def _joint_ranks(left: Column, right: Column) -> tuple[Codes, Codes]:
     """Codes of two text columns that compare with each other; null is -1."""
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.read.values.column import Column
 
     texts = [column.dictionary.cast(pa.large_string()) for column in (left, right)]
@@ -318,8 +305,6 @@ def _joint_ranks(left: Column, right: Column) -> tuple[Codes, Codes]:
 
 def _rows_holding(left: _Read, right: _Read) -> Mask:
     """Rows whose list on the left holds the value on the right."""
-    import numpy as np
-
     items, lengths = items_of(left.by_row())
     rows = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     wanted = _Read(right.column, rows if right.codes is None else right.codes[rows])
@@ -328,9 +313,6 @@ def _rows_holding(left: _Read, right: _Read) -> Mask:
 
 def _text_pairs(op: ir.CompareOp, texts: pa.Array | str, needles: pa.Array) -> Mask:
     """Text and needle row by row. Containment of code points is that of UTF-8 bytes."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     both = needles.is_valid()
     if not isinstance(texts, str):
         both = pc.and_(both, texts.is_valid())

@@ -7,20 +7,18 @@ a query has rows never pass 128 bits: each has at most 64, and rows are counted 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    from omnigraph.read.kernels.arrays import Counts, Mask
+from omnigraph.read.kernels.arrays import Counts, Mask
 
 _LOW = 0xFFFFFFFF
 
 
 def products(values: npt.NDArray[Any], weights: Counts | None) -> Counts:
     """Integers of up to 64 bits, signed or not, times counts (None: each once), as limbs."""
-    import numpy as np
-
     low = np.uint64(_LOW)
     half = np.uint64(32)
     is_negative = values < 0

@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.lang.query.ir import Direction
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr, csr_of, multi_csr_of
 from omnigraph.read.view.nodes import NodeSpace, RowIds
 from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.row_changes import RowChanges
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes, Mask
 
 T = TypeVar("T")
 
@@ -36,8 +34,6 @@ class Ends(NamedTuple):
 
     def after(self, changes: RowChanges, sources: NodeSpace, targets: NodeSpace) -> Ends:
         """The edges after these changes."""
-        import numpy as np
-
         now = self
         if changes.updated.num_rows:
             places, known = self._find(changes.updated.column("_rowid").to_numpy())
@@ -56,8 +52,6 @@ class Ends(NamedTuple):
     @staticmethod
     def joined(parts: Sequence[Ends]) -> Ends:
         """One after the other."""
-        import numpy as np
-
         return Ends(
             np.concatenate([part.src for part in parts]),
             np.concatenate([part.dst for part in parts]),
@@ -72,8 +66,6 @@ class Ends(NamedTuple):
         self, row_ids: npt.NDArray[np.uint64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """The positions of these rows, and which of them there are."""
-        import numpy as np
-
         places = np.searchsorted(self.row_ids, row_ids)
         known = places < self.row_ids.size
         known[known] = self.row_ids[places[known]] == row_ids[known]
@@ -106,8 +98,6 @@ def _read_end(
     pinned: Pinned, column: str, nodes: NodeSpace, *, with_row_id: bool
 ) -> tuple[Codes, npt.NDArray[np.uint64] | None]:
     """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
-    import numpy as np
-
     codes, row_ids = [], []
     for rows in _chunks(pinned, column, with_row_id=with_row_id):
         codes.append(nodes.ordinals_of(rows.column(column)))
@@ -135,8 +125,6 @@ class EdgeList:
     @staticmethod
     def read(pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
         """The ends as they are stored, each looked up among the nodes."""
-        import numpy as np
-
         ends = _read_ends(pinned, sources, targets)
         if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
             ends = ends.chosen(np.argsort(ends.row_ids, kind="stable"))
@@ -175,7 +163,6 @@ class EdgeList:
 
     def both(self) -> Csr:
         """Either way along an edge between nodes of one type."""
-        import numpy as np
 
         def build() -> Csr:
             ends = np.concatenate([self.src, self.dst]), np.concatenate([self.dst, self.src])
@@ -189,7 +176,6 @@ class EdgeList:
 
     def loops(self) -> Mask:
         """Which nodes have a stored edge to themselves."""
-        import numpy as np
 
         def build() -> Mask:
             found = np.zeros(self.shape[0], np.bool_)
@@ -205,8 +191,6 @@ class EdgeList:
         return self.src.nbytes + self.dst.nbytes + self.rows.nbytes + int(made)
 
     def _multi(self, direction: Direction) -> MultiCsr:
-        import numpy as np
-
         positions = np.arange(self.src.size, dtype=np.int32)
         if direction is Direction.OUT:
             return multi_csr_of(self.src, self.dst, positions, self.shape)
@@ -232,8 +216,6 @@ class EdgeList:
 
 def _chunks(pinned: Pinned, column: str, *, with_row_id: bool) -> Iterator[pa.Table]:
     """One column of the stored edges in tables of bounded size."""
-    import pyarrow as pa
-
     reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=_BATCH_ROWS)
     batches, rows = [], 0
     for batch in reader:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import Identity, Pinned
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import RowChanges
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes
 
 _DENSE = 8
 _FEW = 256
@@ -33,8 +31,6 @@ class RowIds:
 
     def codes(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
         """The codes of row ids; -1 for those that have none."""
-        import numpy as np
-
         if self.row_ids.size == 0:
             return np.full(len(row_ids), -1, np.int32)
         highest = int(self.row_ids.max())
@@ -43,8 +39,6 @@ class RowIds:
         return self._by_search(row_ids)
 
     def _by_table(self, row_ids: npt.NDArray[np.uint64], highest: int) -> Codes:
-        import numpy as np
-
         table = self._table
         if table is None:
             # One place more, which answers for every row id beyond the highest.
@@ -55,8 +49,6 @@ class RowIds:
         return codes
 
     def _by_search(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
-        import numpy as np
-
         if self._sorted is None:
             order = np.argsort(self.row_ids, kind="stable").astype(np.int32)
             self._sorted = self.row_ids[order], order
@@ -93,8 +85,6 @@ class NodeIds:
     @staticmethod
     def read(pinned: Pinned) -> NodeIds:
         """One scan of the ids, sorted."""
-        import pyarrow.compute as pc
-
         rows = pinned.table.read(["id"], with_row_id=True)
         ids = one_array(rows.column("id"))
         row_ids = rows.column("_rowid").to_numpy()
@@ -105,8 +95,6 @@ class NodeIds:
 
     def after(self, base: Identity, changes: Sequence[RowChanges]) -> NodeIds:
         """The ids of a later state, when these are those of ``base``."""
-        import numpy as np
-
         now, moves = self, None
         for change in changes:
             now, moved = now._after(change)
@@ -125,9 +113,6 @@ class NodeIds:
 
     def _after(self, changes: RowChanges) -> tuple[NodeIds, Codes]:
         """The ids after these changes, and for each ordinal of before that of now; -1: gone."""
-        import numpy as np
-        import pyarrow as pa
-
         size = len(self.id_array)
         kept = np.ones(size, np.bool_)
         gone = self.rows.codes(changes.gone)
@@ -145,10 +130,6 @@ class NodeIds:
 
     def find(self, ids: pa.Array) -> Codes:
         """The ordinals of a few ids, without an index of all; -1 for null and where there is none."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if len(self.id_array) == 0:
             return np.full(len(ids), -1, np.int32)
         places = np.minimum(_lower_bounds(self.id_array, ids), len(self.id_array) - 1)
@@ -165,18 +146,12 @@ class NodeIds:
 
 def _composed(first: Codes, second: Codes) -> Codes:
     """Where two moves in a row lead; -1 stays -1."""
-    import numpy as np
-
     moves: Codes = np.where(first >= 0, second[first], np.int32(-1))
     return moves
 
 
 def _lower_bounds(ids: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
     """For each wanted text how many of the ascending ids are smaller: all searched at once."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     low = np.zeros(len(wanted), np.int64)
     high = np.full(len(wanted), len(ids), np.int64)
     while (searching := low < high).any():
@@ -229,9 +204,6 @@ class NodeSpace:
 
     def ordinals_of(self, ids: pa.Array | pa.ChunkedArray) -> Codes:
         """The ordinals of many ids; -1 for null and for ids that are not there."""
-        import numpy as np
-        import pyarrow.compute as pc
-
         if len(ids) * _FEW < self.size:
             return self.node_ids.find(one_array(ids))
         found = pc.index_in(ids, value_set=self.id_array, skip_nulls=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.pinned_table import Identity, Pinned
 from omnigraph.read.view.row_changes import base_of, changes_since
-
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes
 
 
 class NodesKey(NamedTuple):
@@ -107,8 +107,6 @@ def _refreshed_edges(
 
 def _moves(cache: ByteCache, base: Identity, space: NodeSpace) -> Codes | None:
     """For each node of an older state of a table its ordinal now; None when that is forgotten."""
-    import numpy as np
-
     if base == space.pinned.identity:
         return np.arange(space.size, dtype=np.int32)
     if base.lineage.location != space.pinned.identity.lineage.location:

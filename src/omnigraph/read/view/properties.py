@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
+from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import Identity, Pinned
 from omnigraph.types import PropType, Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes
 
 WHOLE_COLUMN_ROWS = 2_000_000
 """Up to so many rows a column is read whole and kept when a few of its values are asked for."""
@@ -82,8 +80,6 @@ class Properties:
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these entities: from the column when that is there or cheap to read."""
-        import numpy as np
-
         kept = self._cache.peek(self._column_key(name)) is not None
         if kept or self._is_whole(name, codes):
             array = self.column(name).array
@@ -116,9 +112,6 @@ class Properties:
 
     def _derived(self, name: str) -> Column | None:
         """The column out of that of an older state and the few rows that changed since."""
-        import numpy as np
-        import pyarrow as pa
-
         origin, type_ = self._origin, self._type(name)
         if origin is None or origin.changed is None:
             return None
@@ -137,9 +130,6 @@ class Properties:
         return Column(type_, pa.concat_arrays([before.array, fresh]).take(pa.array(places)))
 
     def _read(self, name: str) -> Column:
-        import numpy as np
-        import pyarrow as pa
-
         type_ = self._type(name)
         stored = stored_name(self.pinned, name)
         if stored is None:
@@ -156,8 +146,6 @@ class Properties:
         return Column(type_, values.take(pa.array(places)))
 
     def _take(self, name: str, codes: Codes) -> pa.Array:
-        import pyarrow as pa
-
         type_ = self._type(name)
         stored = stored_name(self.pinned, name)
         if stored is None:
@@ -189,8 +177,6 @@ def _property_id(field: pa.Field) -> bytes | None:
 
 
 def _cast(values: pa.Array, type_: PropType) -> pa.Array:
-    import pyarrow as pa
-
     wanted = type_.arrow_type()
     if values.type == wanted or pa.types.is_large_string(values.type):
         return values

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.errors import StorageError
 from omnigraph.read.view.pinned_table import Identity, Lineage, Pinned
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, transactions_after
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
 
 MIN_ROWS = 50_000
 """Smaller tables are read again: that costs no more than asking what changed."""
@@ -126,8 +125,6 @@ def _read_delta(
 
 def _rows(reader: pa.RecordBatchReader, columns: list[str], limit: int) -> pa.Table | None:
     """These columns of the rows; None when there are more than the limit."""
-    import pyarrow as pa
-
     batches, rows = [], 0
     for batch in reader:
         rows += batch.num_rows

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.values.column import Column
 from omnigraph.read.view.byte_cache import ByteCache
@@ -15,13 +19,6 @@ from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.properties import ID, Properties
 from omnigraph.types import PropType, Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from omnigraph.read.kernels.arrays import Codes, Mask
 
 __all__ = ["Csr", "EdgeSpace", "MultiCsr", "Topology"]
 
@@ -56,8 +53,6 @@ class EdgeSpace:
 
     def ranks(self, codes: Codes) -> Codes:
         """The ranks of their ids among those of these edges."""
-        import numpy as np
-
         distinct, places = np.unique(codes, return_inverse=True)
         ranks = Column(PropType(Scalar.STRING), self.ids(distinct.astype(np.int32))).codes
         found: Codes = ranks[places]
@@ -132,8 +127,6 @@ class Topology:
 
     def loops(self) -> Mask:
         """Which sources have a stored edge to themselves; none when the two types differ."""
-        import numpy as np
-
         if self.edge.from_type != self.edge.to_type:
             return np.zeros(self.sources.size, np.bool_)
         return self._list.loops()

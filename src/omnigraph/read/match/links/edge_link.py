@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask, Sums
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.match.candidates import Support, Totals, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
-from omnigraph.read.match.pattern import FLIPPED
-
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask, Sums
-    from omnigraph.read.match.pattern import Traversal
-    from omnigraph.read.view.topology import Topology
+from omnigraph.read.match.pattern import FLIPPED, Traversal
+from omnigraph.read.view.topology import Topology
 
 # How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.
 _PUSH_COST = 6
@@ -124,16 +122,12 @@ def _cost(each: int, rows: Csr | MultiCsr, support: Support, most: int) -> int:
 
 def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
     """The entries of the stored edges a mask lets through."""
-    import numpy as np
-
     keep = mask[multi.positions]
     before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
     return MultiCsr(before[multi.indptr], multi.indices[keep], multi.positions[keep], multi.shape)
 
 
 def _present(index: Index, count: int) -> Mask:
-    import numpy as np
-
     found = np.zeros(count, dtype=np.bool_)
     found[index] = True
     return found

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from omnigraph.read.kernels import frontier, hops
+from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
+from omnigraph.read.kernels.csr import Csr
 from omnigraph.read.match.candidates import Support, positions, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, Message, Span, added, summed
-from omnigraph.read.match.pattern import FLIPPED
-
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
-    from omnigraph.read.kernels.csr import Csr
-    from omnigraph.read.match.pattern import Traversal
-    from omnigraph.read.view.topology import Topology
+from omnigraph.read.match.pattern import FLIPPED, Traversal
+from omnigraph.read.view.topology import Topology
 
 # Steps an estimate looks ahead; bounds may be any integer.
 _STEPS = 64
@@ -70,8 +68,6 @@ class HopLink:
 
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs are joined: one search from every distinct left code."""
-        import numpy as np
-
         found = np.zeros(len(left), dtype=np.bool_)
         starts, which = np.unique(left, return_inverse=True)
         order = np.lexsort((right, which))
@@ -84,8 +80,6 @@ class HopLink:
 
     def message(self, parent: str, at: Support, child: Support) -> Message:
         """The child summed over all that every code of the parent reaches."""
-        import numpy as np
-
         if not self._connects:
             return Message(None, np.zeros(at.count, dtype=np.int64), {})
         refuse_wrap(child, lambda part: self._sums(parent, at, child.spread_out(part)))
@@ -114,8 +108,6 @@ class HopLink:
         return hops.reach_count(csr, at.listed(), low, high, loops, inverse, weights)
 
     def _merged(self, at: Support, child: Support, pairs: Iterator[tuple[Index, Codes]]) -> Message:
-        import numpy as np
-
         done = summed(np.empty(0, np.int64), np.empty(0, np.int32), at.count, child, None)
         for index, targets in pairs:
             done = added(done, summed(index, targets, at.count, child, None))
@@ -127,6 +119,4 @@ class HopLink:
 
 
 def _rows_of(at: Support, codes: Codes) -> Index:
-    import numpy as np
-
     return (codes if at.codes is None else positions(at.codes, codes)).astype(np.int64)

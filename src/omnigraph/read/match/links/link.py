@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.match.candidates import Support, Totals, positions
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +114,6 @@ class LinkSet:
 
 def pieces(sizes: Counts, limit: int) -> Iterator[slice]:
     """Cut rows into runs whose sizes add up to about `limit`; a larger row stands alone."""
-    import numpy as np
-
     ends = np.cumsum(sizes)
     if not len(ends) or ends[-1] <= limit:
         yield slice(0, len(ends))
@@ -134,8 +130,6 @@ def summed(
     index: Index, targets: Codes, count: int, child: Support, codes: Codes | None
 ) -> Message:
     """The message over pairs: `index` among the parent's codes, `targets` codes of the child."""
-    import numpy as np
-
     if child.codes is not None:
         at = positions(child.codes, targets)
         keep = at >= 0
@@ -176,7 +170,6 @@ def summed(
 
 def added(left: Message, right: Message) -> Message:
     """Two messages to the same codes as one."""
-    import numpy as np
 
     def best(one: Totals, two: Totals) -> Codes | None:
         if one.best is None or two.best is None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, csr_of
 from omnigraph.read.match.candidates import Support, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
-
-if TYPE_CHECKING:
-    from omnigraph.read.kernels.arrays import Codes, Mask
-    from omnigraph.read.values.column import Column
-    from omnigraph.read.values.space import Space
+from omnigraph.read.values.column import Column
+from omnigraph.read.values.space import Space
 
 
 def joins_by_value(join: ir.Compare) -> bool:
@@ -57,8 +57,6 @@ class ValueLink:
 
     def _members_of(self, name: str) -> Csr:
         """The codes of a variable by value; one value more has none, for null."""
-        import numpy as np
-
         if name not in self._members:
             keys = self._keys[name]
             present = np.flatnonzero(keys >= 0).astype(np.int32)
@@ -66,8 +64,6 @@ class ValueLink:
         return self._members[name]
 
     def _key(self, name: str, codes: Codes) -> Codes:
-        import numpy as np
-
         keys = self._keys[name][codes]
         return np.where(keys < 0, self.values, keys).astype(np.int32)
 
@@ -97,8 +93,6 @@ class ValueLink:
         return Message(None, by_value.weights[keys], totals)
 
     def _by_value(self, child: Support, name: str) -> Message:
-        import numpy as np
-
         listed = child.listed()
         keys = self._key(name, listed)
         known = keys < self.values
@@ -112,8 +106,6 @@ class ValueLink:
 
     def reached(self, parent: str, at: Support, child: Support) -> Support:
         """The codes of the parent whose value a living code of the child has."""
-        import numpy as np
-
         alive = np.zeros(self.values + 1, np.bool_)
         alive[self._key(self.span.other(parent), child.alive().listed())] = True
         alive[self.values] = False
@@ -122,9 +114,6 @@ class ValueLink:
 
 def _translated(left: Column, right: Column) -> Codes:
     """The right column by the codes of the left one; -1 where the left has no such value."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     if left is right:
         return left.codes
     same = pc.index_in(right.dictionary, value_set=left.dictionary).fill_null(-1)
