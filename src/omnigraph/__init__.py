@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from omnigraph.version import __version__
+
 if TYPE_CHECKING:
     from omnigraph import errors as errors
     from omnigraph.embeddings.provider import Embedder as Embedder
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Embedder",

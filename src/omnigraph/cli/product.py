@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import omnigraph
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
+from omnigraph.version import __version__
 
 
 def version_text() -> str:
     """The two lines of `omnigraph version`."""
-    return f"omnigraph {omnigraph.__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}"
+    return f"omnigraph {__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}"
 
 
 def version_document() -> dict[str, Any]:
     """The document of `omnigraph version --json`."""
     return {
-        "version": omnigraph.__version__,
+        "version": __version__,
         "internal_schema_version": INTERNAL_SCHEMA_VERSION,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 
-import omnigraph
 from omnigraph.errors import BranchNotFound, GraphMoved
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
@@ -15,6 +14,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.table import Table
+from omnigraph.version import __version__
 
 
 def check_place(workspace: Workspace) -> None:
@@ -32,7 +32,7 @@ def check_format(workspace: Workspace) -> None:
     """Refuse a newer format on any branch; raise an older one; probe a store new to this product."""
     state = workspace.manifest.state(MAIN)
     refuse_newer(state.table)
-    if state.head.product != omnigraph.__version__:
+    if state.head.product != __version__:
         probe(workspace.store)
     tables = _manifest_tables(workspace)
     for table in tables:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import omnigraph
 from omnigraph.commit.sidecar import pending_and_strays
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
@@ -13,6 +12,7 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
+from omnigraph.version import __version__
 
 
 def graph_status(workspace: Workspace) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def graph_status(workspace: Workspace) -> dict[str, Any]:
     return {
         "uri": workspace.root.canonical,
         "graph_id": state.head.graph_id,
-        "omnigraph": omnigraph.__version__,
+        "omnigraph": __version__,
         "internal_schema_version": stamp_of(state.table),
         "branches": refs.list_refs(workspace.manifest),
         "head": state.head.commit.to_json(),

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import omnigraph
 from omnigraph import clock, failpoints
 from omnigraph.errors import AlreadyInitialised, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
@@ -18,6 +17,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.tables.blobs import blob_field
 from omnigraph.storage.tables.table import TableRef, create_table, open_table, table_exists
 from omnigraph.storage.uris import Root
+from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,7 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
     head = Head(
         graph_id=str(uuid.uuid4()),
         root=root.canonical,
-        product=omnigraph.__version__,
+        product=__version__,
         ir_hash=schema.ir_hash,
         commit=commit,
         tables=dict(sorted(states.items())),

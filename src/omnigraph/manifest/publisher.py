@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import omnigraph
 from omnigraph import failpoints
 from omnigraph.errors import (
     BranchNotFound,
@@ -31,6 +30,7 @@ from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision
+from omnigraph.version import __version__
 
 PUBLISHER_RETRY_BUDGET = 5
 MANIFEST_KEY = "__manifest"
@@ -254,7 +254,7 @@ def _rows(
     head = replace(
         state.head,
         root=manifest.root.canonical,
-        product=omnigraph.__version__,
+        product=__version__,
         commit=commit,
         tables=tables,
         ir_hash=changes.schema.ir_hash if changes.schema is not None else state.head.ir_hash,

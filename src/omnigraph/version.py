@@ -1,0 +1,3 @@
+"""The version of the product, for modules that record or print it."""
+
+__version__ = "0.1.0"
