@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph, init
 from omnigraph.manifest import rows
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.storage.tables.staging import stage_append
@@ -54,7 +54,7 @@ def publish_one(manifest: Manifest, branch: str = "main") -> None:
     """Publish a commit that moves one table by one version."""
     table = manifest.state(branch).head.tables["node:T0"]
     moved = replace(table, table_version=table.table_version + 1)
-    intent = Intent(new_commit_id(), "load", now_us())
+    intent = Intent(new_ulid(), "load", stamp_us())
     publish(manifest, branch, Changes(tables=(moved,)), [table], intent)
 
 
@@ -76,7 +76,7 @@ def raw_publish(directory: Path, graph: Graph) -> float:
     samples = []
     for _ in range(WINDOW):
         head = state.head
-        commit = replace(head.commit, graph_commit_id=new_commit_id())
+        commit = replace(head.commit, graph_commit_id=new_ulid())
         new = [
             rows.version_row(head.tables["node:T0"]),
             rows.commit_row(commit),
@@ -154,7 +154,7 @@ def commit_once(graph: Graph, keys: list[str], start: int) -> None:
     )
     commit(
         graph.workspace,
-        Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes),
+        Write("load", state.pin, Intent(new_ulid(), "load", stamp_us()), changes),
     )
 
 
@@ -177,7 +177,7 @@ class Raw:
         self.tables = [
             commit_staged(stage_append(table, rows_for(table, start))) for table in self.tables
         ]
-        made = replace(self.head.commit, graph_commit_id=new_commit_id())
+        made = replace(self.head.commit, graph_commit_id=new_ulid())
         pins = [replace(self.head.tables[key], table_version=start + 2) for key in self.keys]
         new = [rows.version_row(pin) for pin in pins]
         new += [rows.commit_row(made), rows.head_row(replace(self.head, commit=made))]

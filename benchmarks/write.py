@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.manifest import rows
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
@@ -103,7 +103,7 @@ class Raw:
         """One merge-insert of the rows a publish of one table writes."""
         if len(self.manifest.fragments()) >= 32:
             self._fresh_manifest()
-        made = replace(self.head.commit, graph_commit_id=new_commit_id())
+        made = replace(self.head.commit, graph_commit_id=new_ulid())
         new = [
             rows.version_row(self.head.tables["node:Person"]),
             rows.commit_row(made),
@@ -159,7 +159,7 @@ def filled(place: Path, nodes: int, edges: int) -> omnigraph.Graph:
     changes = tuple(TableChange(pins[key], tuple(each)) for key, each in steps.items() if each)
     commit(
         graph.workspace,
-        Write("load", state.pin, Intent(new_commit_id(), "load", now_us()), changes),
+        Write("load", state.pin, Intent(new_ulid(), "load", stamp_us()), changes),
     )
     return graph
 

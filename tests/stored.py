@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.tables.staging import Staged, stage_append
 from omnigraph.storage.tables.table import Table, open_table
@@ -27,7 +27,7 @@ def fill(graph: Graph, plain: PlainGraph) -> None:
     for kind, rows in _rows(plain, catalog.nodes, catalog.edges):
         if rows:
             changes.append(TableChange(pins[kind.table_key], (_appending(rows),)))
-    intent = Intent(new_commit_id(), "load", now_us())
+    intent = Intent(new_ulid(), "load", stamp_us())
     commit(graph.workspace, Write("load", graph.manifest.state("main").pin, intent, tuple(changes)))
 
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write, Writer
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
@@ -72,7 +72,7 @@ def prepare(
     return Write(
         writer=writer,
         pin=state.pin,
-        intent=Intent(new_commit_id(), writer, now_us(), actor),
+        intent=Intent(new_ulid(), writer, stamp_us(), actor),
         tables=tuple(appending(pins[key], ids) for key, ids in rows.items()),
         relied_on=tuple(pins[key] for key in relying_on),
     )

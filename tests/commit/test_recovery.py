@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.audit import read_audit
 from omnigraph.commit.changes import InlineStep, NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, sweep
@@ -24,7 +25,6 @@ from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.migrate.identity import evolve
 from omnigraph.manifest import refs
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
 from omnigraph.manifest.schema_row import read_ir
@@ -56,7 +56,7 @@ def graph(tmp_path):
 
 
 def intent(operation: str = "load") -> Intent:
-    return Intent(new_commit_id(), operation, now_us())
+    return Intent(new_ulid(), operation, stamp_us())
 
 
 def sidecars(graph) -> list[str]:

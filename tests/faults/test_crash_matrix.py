@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid
 from omnigraph.commit.audit import read_audit
 from omnigraph.commit.changes import WRITERS, Write
 from omnigraph.commit.heal import heal, sweep
@@ -20,7 +21,6 @@ from omnigraph.commit.recovery import RECOVERY_ACTOR, rollback_commit_id
 from omnigraph.errors import CommitNotFound, RecoveryRequired
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest.create import new_commit_id
 from omnigraph.manifest.workspace import Workspace
 from tests.commit.synthetic import ALL, Died, contents, drifted, prepare, write
 from tests.faults.commit_workers import identified, open_and_die, open_read_write, write_and_die
@@ -95,7 +95,7 @@ class Case:
             graph.branches.create("x")
         if place == "forked":
             write(graph.workspace, {key: ["older"] for key in ALL}, branch="x")
-        self.operation_id, self.commit_id = new_commit_id(), new_commit_id()
+        self.operation_id, self.commit_id = new_ulid(), new_ulid()
         self.before = contents(graph, self.branch)
         self.commits = len(graph.commits.list(self.branch))
         self.main = contents(graph)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.graph import Graph, init
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.rows import GraphCommit
@@ -28,7 +28,7 @@ def new_graph(tmp_path: Path, schema: str = SCHEMA) -> Graph:
 
 
 def intent(actor: str | None = None, operation: str = "load") -> Intent:
-    return Intent(new_commit_id(), operation, now_us(), actor)
+    return Intent(new_ulid(), operation, stamp_us(), actor)
 
 
 def advance(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import InlineStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.read.match import neighbourhood
 from omnigraph.read.search import ranking, text_match
@@ -64,7 +64,7 @@ def maintain_all(graph: Graph, branch: str = "main") -> None:
     changes = tuple(
         TableChange(pin, (InlineStep("maintain", compact),)) for pin in pins if pin.row_count
     )
-    intent = Intent(new_commit_id(), "load", now_us())
+    intent = Intent(new_ulid(), "load", stamp_us())
     commit(graph.workspace, Write("optimize", graph.manifest.state(branch).pin, intent, changes))
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import InlineStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.lang.query import ir
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.view.view import Reader, View
@@ -70,7 +70,7 @@ def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") 
         Write(
             "optimize",
             graph.manifest.state(branch).pin,
-            Intent(new_commit_id(), "load", now_us()),
+            Intent(new_ulid(), "load", stamp_us()),
             (change,),
         ),
     )

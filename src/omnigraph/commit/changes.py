@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
-from omnigraph.manifest.create import new_commit_id as new_ulid
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState

@@ -11,6 +11,7 @@ import logging
 from dataclasses import replace
 
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid
 from omnigraph.commit.changes import (
     WRITERS,
     InlineStep,
@@ -41,7 +42,6 @@ from omnigraph.errors import (
     RecoveryRequired,
     SchemaConflict,
 )
-from omnigraph.manifest.create import new_commit_id
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes, branch_remade, check_expected
@@ -363,7 +363,7 @@ class _Commit:
         """
         try:
             if not is_pending(self.workspace, sidecar):
-                sidecar = replace(sidecar, operation_id=new_commit_id())
+                sidecar = replace(sidecar, operation_id=new_ulid())
                 write_sidecar(self.workspace, sidecar)
         except OmniGraphError as stuck:
             logger.warning("the tables of %s may need repair: %s", sidecar.operation_id, stuck)

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from omnigraph import failpoints
+from omnigraph.clock import stamp_us
 from omnigraph.commit import audit
 from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
 from omnigraph.commit.classify import (
@@ -32,7 +33,6 @@ from omnigraph.commit.publishing import publish_held
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.create import now_us
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent, check_expected
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -159,7 +159,7 @@ def _recovery_of(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) -> R
         recovery_kind=kind,
         graph_commit_id=commit.graph_commit_id,
         recovery_for_actor=sidecar.intent.actor_id,
-        created_at=now_us(),
+        created_at=stamp_us(),
         outcomes=(),
     )
 
@@ -259,7 +259,7 @@ class _Work:
         intent = Intent(
             graph_commit_id=rollback_commit_id(self.sidecar.operation_id),
             operation="recovery",
-            created_at=now_us(),
+            created_at=stamp_us(),
             actor_id=RECOVERY_ACTOR,
             facts={"recovery": recovery.facts()},
         )
@@ -336,7 +336,7 @@ class _Work:
             recovery_kind=kind,
             graph_commit_id=None,
             recovery_for_actor=self.sidecar.intent.actor_id,
-            created_at=now_us(),
+            created_at=stamp_us(),
             outcomes=outcomes,
         )
 
@@ -367,7 +367,7 @@ def _discard_orphan(workspace: Workspace, sidecar: Sidecar) -> Recovery:
         recovery_kind="OrphanedBranchDiscarded",
         graph_commit_id=None,
         recovery_for_actor=sidecar.intent.actor_id,
-        created_at=now_us(),
+        created_at=stamp_us(),
         outcomes=(),
     )
     return _close(workspace, sidecar, recovery)

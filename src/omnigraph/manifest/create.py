@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph import clock, failpoints
+from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import AlreadyInitialised, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest import rows
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
 
 AFTER_TABLES = failpoints.declare("init.after_tables")
 AFTER_MANIFEST = failpoints.declare("init.after_manifest")
-
-
-def new_commit_id() -> str:
-    """A fresh ULID."""
-    return clock.new_ulid()
-
-
-def now_us() -> int:
-    """Microseconds since the epoch, to be stored."""
-    return clock.stamp_us()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +82,7 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
             new.table_key, new.incarnation, new.location, version, None, 0
         )
     failpoints.hit(AFTER_TABLES)
-    commit = GraphCommit(new_commit_id(), None, 1, None, None, None, now_us(), "init")
+    commit = GraphCommit(new_ulid(), None, 1, None, None, None, stamp_us(), "init")
     head = Head(
         graph_id=str(uuid.uuid4()),
         root=root.canonical,

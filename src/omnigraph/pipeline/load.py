@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from omnigraph import settings
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
@@ -27,7 +28,6 @@ from omnigraph.errors import (
 )
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest import refs
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -159,7 +159,7 @@ class _Load:
         self.request = request
         self.engine = engine
         self.directory = directory
-        self.started = now_us()
+        self.started = stamp_us()
         self.incoming: dict[str, Incoming] = {}
         self.embeddings_pending = 0
         self.report = ProgressReport(request.progress)
@@ -173,7 +173,7 @@ class _Load:
 
     def read(self) -> None:
         """Stages 1 and 2; any bad record ends the load."""
-        rules = RowRules(self.catalog, new_commit_id(), self.started // 1000, self.request.embedder)
+        rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
         with self._timed("read"):
             found = self.engine.read(self.request, rules, self.directory, self.report)
         self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
@@ -289,7 +289,7 @@ class _Load:
             writer="load",
             pin=state.pin,
             ir_hash=state.head.ir_hash,
-            intent=Intent(new_commit_id(), "load", self.started, self.request.actor_id),
+            intent=Intent(new_ulid(), "load", self.started, self.request.actor_id),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
             is_large=sum(incoming.rows for incoming in self.incoming.values()) > LARGE_ROWS,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import (
     InlineStep,
@@ -22,7 +23,6 @@ from omnigraph.commit.changes import (
 )
 from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent, branch_remade
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
@@ -150,7 +150,7 @@ def compact(
             if now.identifier != attempt.state.identifier:
                 raise branch_remade(branch)
         if changes:
-            intent = Intent(new_commit_id(), "optimize", now_us(), actor_id)
+            intent = Intent(new_ulid(), "optimize", stamp_us(), actor_id)
             write = Write(
                 "optimize", attempt.state.pin, intent, tuple(changes), only_if_changed=True
             )

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import NothingToPublish, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, declared_indexes
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
@@ -158,7 +158,7 @@ def ensure_indices(
                 steps = index_steps(entity, todo, report, builds_for(pin))
                 changes.append(TableChange(pin, tuple(steps)))
         if changes:
-            intent = Intent(new_commit_id(), "ensure_indices", now_us(), actor_id)
+            intent = Intent(new_ulid(), "ensure_indices", stamp_us(), actor_id)
             write = Write(
                 "ensure_indices", attempt.state.pin, intent, tuple(changes), only_if_changed=True
             )

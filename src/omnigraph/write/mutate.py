@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import settings
-from omnigraph.clock import new_ulid
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.embeddings.provider import (
@@ -19,7 +19,6 @@ from omnigraph.embeddings.provider import (
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
@@ -91,7 +90,7 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     It is a text: one that lost a race is run again, and means what it would have meant a moment
     later. The time that ``now()`` gives stays the same.
     """
-    started = now_us()
+    started = stamp_us()
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     return attempts.run(lambda attempt: _Mutation(attempt, request, request.check(), started).run())
 
@@ -303,7 +302,7 @@ class _Mutation:
             writer="mutation",
             pin=self.state.pin,
             ir_hash=self.state.head.ir_hash,
-            intent=Intent(new_commit_id(), "mutation", self.started, self.request.actor_id),
+            intent=Intent(new_ulid(), "mutation", self.started, self.request.actor_id),
             tables=tuple(TableChange(table.pin, (_step(table),)) for table in changed.values()),
             relied_on=tuple(
                 head.tables[key]

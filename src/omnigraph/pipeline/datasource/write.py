@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.create import new_commit_id, now_us
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
@@ -124,7 +124,7 @@ def plan_write(
     return WritePlan(
         options,
         mode,
-        RowRules(catalog, new_commit_id(), now_us() // 1000),
+        RowRules(catalog, new_ulid(), stamp_us() // 1000),
         entity.table_key,
         workspace.pinned(pin),
         ir_hash,
