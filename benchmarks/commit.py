@@ -22,6 +22,7 @@ from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph, init
+from omnigraph.graph.graph import state_of
 from omnigraph.manifest import rows
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
@@ -62,8 +63,8 @@ def window(graph: Graph) -> dict[str, float]:
     """Medians over the next commits: publish, fresh open, warm read without a change."""
     publishes, opens, warm = [], [], []
     for _ in range(WINDOW):
-        publishes.append(timed(lambda: publish_one(graph.manifest)))
-        opens.append(timed(lambda: Manifest(graph.root).state("main")))
+        publishes.append(timed(lambda: publish_one(state_of(graph).workspace.manifest)))
+        opens.append(timed(lambda: Manifest(state_of(graph).workspace.root).state("main")))
         graph.snapshot()
         warm.append(timed(graph.snapshot))
     return {"publish": median(publishes), "open": median(opens), "warm read": median(warm)}
@@ -71,7 +72,7 @@ def window(graph: Graph) -> dict[str, float]:
 
 def raw_publish(directory: Path, graph: Graph) -> float:
     """The one Lance call a publish must make, on a manifest-like table of the same size."""
-    state = graph.manifest.state("main")
+    state = state_of(graph).workspace.manifest.state("main")
     table = create_table(TableRef(str(directory / "raw")), state.table.schema, state.table.read())
     samples = []
     for _ in range(WINDOW):
@@ -97,14 +98,14 @@ def history(directory: Path, late: int) -> None:
     graph = init(directory / "history", schema(5))
     while (
         len(graph.commits.list(limit=1))
-        and graph.manifest.state("main").head.commit.manifest_version < EARLY
+        and state_of(graph).workspace.manifest.state("main").head.commit.manifest_version < EARLY
     ):
-        publish_one(graph.manifest)
+        publish_one(state_of(graph).workspace.manifest)
     early = window(graph)
     raw = raw_publish(directory, graph)
     made = EARLY + WINDOW
     while made < late:
-        publish_one(graph.manifest)
+        publish_one(state_of(graph).workspace.manifest)
         made += 1
     now = window(graph)
     bars = {"publish": "1.4 x", "open": "2 x, 8 ms", "warm read": "0.3 ms"}
@@ -145,15 +146,15 @@ def rows_for(table: Table, start: int) -> pa.Table:
 
 def commit_once(graph: Graph, keys: list[str], start: int) -> None:
     """What a writer does: heal, pin, stage, phases A to D."""
-    heal(graph.workspace)
-    state = graph.manifest.state("main")
+    heal(state_of(graph).workspace)
+    state = state_of(graph).workspace.manifest.state("main")
     pins = state.head.tables
     changes = tuple(
         TableChange(pins[key], (StagedStep(lambda t: stage_append(t, rows_for(t, start))),))
         for key in keys
     )
     commit(
-        graph.workspace,
+        state_of(graph).workspace,
         Write("load", state.pin, Intent(new_ulid(), "load", stamp_us()), changes),
     )
 
@@ -162,11 +163,11 @@ class Raw:
     """The same tables and a manifest of the same rows, moved by Lance calls and nothing else."""
 
     def __init__(self, directory: Path, graph: Graph, keys: list[str]) -> None:
-        self.head = graph.manifest.state("main").head
+        self.head = state_of(graph).workspace.manifest.state("main").head
         self.keys = keys
-        schema = open_table(graph.workspace.pinned(self.head.tables[keys[0]])).schema
+        schema = open_table(state_of(graph).workspace.pinned(self.head.tables[keys[0]])).schema
         self.tables = [create_table(TableRef(str(directory / key[5:])), schema) for key in keys]
-        state = graph.manifest.state("main")
+        state = state_of(graph).workspace.manifest.state("main")
         rows_now = state.table.read()
         self.manifest = create_table(
             TableRef(str(directory / "manifest")), state.table.schema, rows_now

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import omnigraph
+from omnigraph.graph.graph import state_of
 from omnigraph.storage.tables.table import open_table
 
 SCHEMA = """
@@ -76,9 +77,9 @@ class Raw:
 
     def __init__(self, graph: omnigraph.Graph) -> None:
         tables = graph.snapshot().tables
-        self.manifest = graph.manifest.state("main").table
-        self.nodes = open_table(graph.workspace.pinned(tables["node:Person"])).dataset
-        self.edges = open_table(graph.workspace.pinned(tables["edge:Knows"])).dataset
+        self.manifest = state_of(graph).workspace.manifest.state("main").table
+        self.nodes = open_table(state_of(graph).workspace.pinned(tables["node:Person"])).dataset
+        self.edges = open_table(state_of(graph).workspace.pinned(tables["edge:Knows"])).dataset
 
     def probe(self) -> None:
         """Whether somebody published meanwhile."""

@@ -24,6 +24,7 @@ import omnigraph
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.protocol import commit
+from omnigraph.graph.graph import state_of
 from omnigraph.manifest import rows
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
@@ -86,12 +87,12 @@ class Raw:
         tables = graph.snapshot().tables
         self.node = self._copy("person", graph, tables["node:Person"])
         self.edge = self._copy("knows", graph, tables["edge:Knows"])
-        self.head = graph.manifest.state("main").head
-        self._source = graph.manifest.state("main").table
+        self.head = state_of(graph).workspace.manifest.state("main").head
+        self._source = state_of(graph).workspace.manifest.state("main").table
         self._fresh_manifest()
 
     def _copy(self, name: str, graph: omnigraph.Graph, pin: rows.TableState) -> Table:
-        source = open_table(graph.workspace.pinned(pin))
+        source = open_table(state_of(graph).workspace.pinned(pin))
         copy = create_table(TableRef(str(self.directory / name)), source.schema, source.read())
         return commit_staged(stage_create_index(copy, "id", IndexKind.BTREE))
 
@@ -154,11 +155,11 @@ def filled(place: Path, nodes: int, edges: int) -> omnigraph.Graph:
         steps["edge:Knows"].append(appending(partial(edge_rows, start, count, nodes)))
     steps["node:Person"].append(indexing("id"))
     steps["edge:Knows"] += [indexing(column) for column in ("id", "src", "dst")] if edges else []
-    state = graph.manifest.state("main")
+    state = state_of(graph).workspace.manifest.state("main")
     pins = state.head.tables
     changes = tuple(TableChange(pins[key], tuple(each)) for key, each in steps.items() if each)
     commit(
-        graph.workspace,
+        state_of(graph).workspace,
         Write("load", state.pin, Intent(new_ulid(), "load", stamp_us()), changes),
     )
     return graph

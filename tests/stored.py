@@ -16,6 +16,7 @@ from omnigraph.storage.tables.staging import Staged, stage_append
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import from_arrow
 from omnigraph.write.pending import read_plain
+from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 
 
@@ -28,7 +29,10 @@ def fill(graph: Graph, plain: PlainGraph) -> None:
         if rows:
             changes.append(TableChange(pins[kind.table_key], (_appending(rows),)))
     intent = Intent(new_ulid(), "load", stamp_us())
-    commit(graph.workspace, Write("load", graph.manifest.state("main").pin, intent, tuple(changes)))
+    commit(
+        workspace_of(graph),
+        Write("load", workspace_of(graph).manifest.state("main").pin, intent, tuple(changes)),
+    )
 
 
 def _rows(plain: PlainGraph, nodes: Any, edges: Any) -> Any:
@@ -60,7 +64,7 @@ def read_back(graph: Graph, branch: str = "main") -> PlainGraph:
 
     def rows(kind: NodeType | EdgeType) -> list[dict[str, Any]]:
         pin = tables[kind.table_key]
-        table = open_table(graph.workspace.pinned(pin))
+        table = open_table(workspace_of(graph).pinned(pin))
         found = read_plain(table, None)
         assert found.num_rows == pin.row_count
         columns = {name: found.column(name).to_pylist() for name in kind.implicit_columns}

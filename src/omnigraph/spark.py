@@ -106,6 +106,7 @@ class OmniGraphSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows with these columns, in place of the others or beside them."""
+        from omnigraph.graph.graph import state_of
         from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
         from omnigraph.pipeline.datasource.write import plan_write
@@ -113,13 +114,16 @@ class OmniGraphSource(DataSource):
         with _plainly():
             asked = write_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
-                accepted, columns = graph.schema.pinned(), _arrow_schema(schema)
-                plan = plan_write(graph.workspace, accepted, asked, columns, overwrite=overwrite)
+                state, columns = state_of(graph), _arrow_schema(schema)
+                schemas = state.schemas.of(asked.branch)
+                accepted = schemas.ir_hash, schemas.catalog
+                plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
             return _Writer(plan)
 
     def _source(self) -> PinnedSource:
         """What the read sees, fixed the first time: Spark plans one frame more than once."""
         if self._pinned is None:
+            from omnigraph.graph.graph import state_of
             from omnigraph.graph.opening import open as open_graph
             from omnigraph.graph.reads import resolve
             from omnigraph.pipeline.datasource.options import find_type, read_options
@@ -127,9 +131,10 @@ class OmniGraphSource(DataSource):
 
             asked = read_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
-                snapshot, catalog = resolve(graph, asked.target)
+                state = state_of(graph)
+                snapshot, catalog = resolve(state, asked.target)
                 entity = find_type(catalog, asked.type)
-                self._pinned = pin_source(graph.workspace, snapshot, catalog, entity, asked)
+                self._pinned = pin_source(state.workspace, snapshot, catalog, entity, asked)
         return self._pinned
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,12 +218,13 @@ class _Writer(DataSourceArrowWriter):
             return _Message(write_rows(self._plan, iterator, task.partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        from omnigraph.graph.graph import state_of
         from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.commit import commit_rows
 
         asked = self._plan.options
         with _plainly(), open_graph(asked.graph) as graph:
-            commit_rows(graph.workspace, self._plan, _told(messages))
+            commit_rows(state_of(graph).workspace, self._plan, _told(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.pipeline.datasource.write import discard_rows

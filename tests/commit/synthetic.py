@@ -20,6 +20,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from tests.opened import workspace_of
 
 PERSON, TEAM, MEMBER_OF = "node:Person", "node:Team", "edge:MemberOf"
 ALL = (PERSON, TEAM, MEMBER_OF)
@@ -87,7 +88,7 @@ def write(workspace: Workspace, rows: dict[str, Iterable[str]], **options) -> Gr
 def foreign_append(graph: Graph, table_key: str, ids: Iterable[str], branch: str = "main") -> Table:
     """What another program does that knows Lance and not this product."""
     pin = graph.snapshot(branch=branch).tables[table_key]
-    head = open_table(graph.workspace.ref(pin.location).on(pin.table_branch))
+    head = open_table(workspace_of(graph).ref(pin.location).on(pin.table_branch))
     return commit_staged(stage_append(head, rows_of(table_key, ids, head.schema)))
 
 
@@ -95,7 +96,7 @@ def contents(graph: Graph, branch: str = "main") -> dict[str, list[str]]:
     """The ids in every table of a branch as a reader sees them."""
     found = {}
     for key, pin in graph.snapshot(branch=branch).tables.items():
-        table = open_table(graph.workspace.pinned(pin))
+        table = open_table(workspace_of(graph).pinned(pin))
         assert table.count_rows() == pin.row_count
         found[key] = sorted(table.read(["id"]).column("id").to_pylist())
     return found
@@ -106,6 +107,6 @@ def drifted(graph: Graph, branch: str = "main") -> list[str]:
     return [
         key
         for key, pin in graph.snapshot(branch=branch).tables.items()
-        if not open_table(graph.workspace.pinned(pin)).is_head()
+        if not open_table(workspace_of(graph).pinned(pin)).is_head()
         and pin.table_branch == (None if branch == "main" else branch)
     ]

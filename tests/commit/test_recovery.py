@@ -22,6 +22,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.graph import open as open_graph
+from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.migrate.identity import evolve
 from omnigraph.manifest import refs
@@ -45,6 +46,7 @@ from tests.commit.synthetic import (
     write,
 )
 from tests.manifest.publishing import SCHEMA, new_graph
+from tests.opened import workspace_of
 
 FINISHED = "load.after_phase_b_before_phase_c"
 
@@ -60,11 +62,11 @@ def intent(operation: str = "load") -> Intent:
 
 
 def sidecars(graph) -> list[str]:
-    return graph.store.list("__recovery")
+    return workspace_of(graph).store.list("__recovery")
 
 
 def kinds(graph) -> list[str]:
-    return [audit.recovery_kind for audit in read_audit(graph.workspace)]
+    return [audit.recovery_kind for audit in read_audit(workspace_of(graph))]
 
 
 # ------------------------------------------------------------------ expectations
@@ -73,12 +75,12 @@ def kinds(graph) -> list[str]:
 def test_a_finished_write_is_undone_when_what_it_relied_on_has_moved(graph):
     # "Insert an edge" and "delete its endpoint": the second one was validated before the first
     # one's rows can be seen, so the first must not appear after it.
-    edge = prepare(graph.workspace, {MEMBER_OF: ["m"]}, relying_on=[PERSON])
-    node = prepare(graph.workspace, {PERSON: ["p"]}, relying_on=[MEMBER_OF])
+    edge = prepare(workspace_of(graph), {MEMBER_OF: ["m"]}, relying_on=[PERSON])
+    node = prepare(workspace_of(graph), {PERSON: ["p"]}, relying_on=[MEMBER_OF])
     with dying_at(FINISHED):
-        commit(graph.workspace, edge)
-    commit(graph.workspace, node)
-    assert [one.operation_id for one in heal(graph.workspace).deferred] == [edge.operation_id]
+        commit(workspace_of(graph), edge)
+    commit(workspace_of(graph), node)
+    assert [one.operation_id for one in heal(workspace_of(graph)).deferred] == [edge.operation_id]
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: ["p"], TEAM: [], MEMBER_OF: []}
         assert drifted(reopened) == []
@@ -86,10 +88,10 @@ def test_a_finished_write_is_undone_when_what_it_relied_on_has_moved(graph):
 
 
 def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(graph):
-    wanted = replace(prepare(graph.workspace, {PERSON: ["p"]}), exact_head=True)
+    wanted = replace(prepare(workspace_of(graph), {PERSON: ["p"]}), exact_head=True)
     with dying_at(FINISHED):
-        commit(graph.workspace, wanted)
-    commit(graph.workspace, prepare(graph.workspace, {TEAM: ["t"]}))
+        commit(workspace_of(graph), wanted)
+    commit(workspace_of(graph), prepare(workspace_of(graph), {TEAM: ["t"]}))
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: [], TEAM: ["t"], MEMBER_OF: []}
         assert drifted(reopened) == []
@@ -100,7 +102,7 @@ def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(
 
 def test_a_foreign_commit_just_before_a_restore_is_not_restored_over(graph):
     with dying_at("load.after_table_commit"):
-        write(graph.workspace, {PERSON: ["a"], TEAM: ["t"]})
+        write(workspace_of(graph), {PERSON: ["a"], TEAM: ["t"]})
     arrived = []
 
     def arrive(_: str) -> None:
@@ -109,13 +111,13 @@ def test_a_foreign_commit_just_before_a_restore_is_not_restored_over(graph):
     with failpoints.arm("recovery.before_restore", arrive, times=1):
         open_graph(graph.uri).close()
     pin = graph.snapshot().tables[PERSON]
-    head = open_table(graph.workspace.ref(pin.location))
+    head = open_table(workspace_of(graph).ref(pin.location))
     assert [head.version] == arrived
     assert sorted(head.read(["id"]).column("id").to_pylist()) == ["a", "alien"]
     assert contents(graph)[PERSON] == []
     assert kinds(graph) == ["RolledBack"]
     with pytest.raises(Drift, match="omnigraph repair"):
-        write(graph.workspace, {PERSON: ["b"]})
+        write(workspace_of(graph), {PERSON: ["b"]})
 
 
 def test_a_foreign_commit_during_a_best_effort_step_is_not_published(graph):
@@ -128,8 +130,13 @@ def test_a_foreign_commit_during_a_best_effort_step_is_not_published(graph):
     steps = (*appending(pin, ["a"]).steps, StagedStep(disturbed, best_effort=True))
     with pytest.raises(RecoveryRequired):
         commit(
-            graph.workspace,
-            Write("load", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)),
+            workspace_of(graph),
+            Write(
+                "load",
+                workspace_of(graph).manifest.state("main").pin,
+                intent(),
+                (TableChange(pin, steps),),
+            ),
         )
     assert contents(graph)[PERSON] == []
     with open_graph(graph.uri) as reopened:
@@ -145,8 +152,13 @@ def test_a_best_effort_step_that_fails_is_left_out(graph):
 
     steps = (*appending(pin, ["a"]).steps, StagedStep(failing, best_effort=True))
     commit(
-        graph.workspace,
-        Write("load", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)),
+        workspace_of(graph),
+        Write(
+            "load",
+            workspace_of(graph).manifest.state("main").pin,
+            intent(),
+            (TableChange(pin, steps),),
+        ),
     )
     assert contents(graph)[PERSON] == ["a"]
     assert drifted(graph) == []
@@ -159,11 +171,14 @@ def test_a_write_that_dies_at_its_best_effort_step_keeps_its_rows(graph, point):
     (data,) = appending(pin, ["a"]).steps
     extra = StagedStep(appending(pin, ["x"]).steps[0].stage, best_effort=True)
     wanted = Write(
-        "load", graph.manifest.state("main").pin, intent(), (TableChange(pin, (data, extra)),)
+        "load",
+        workspace_of(graph).manifest.state("main").pin,
+        intent(),
+        (TableChange(pin, (data, extra)),),
     )
     with dying_at(point, skip=1):
-        commit(graph.workspace, wanted)
-    write(graph.workspace, {TEAM: ["t"]})
+        commit(workspace_of(graph), wanted)
+    write(workspace_of(graph), {TEAM: ["t"]})
     landed = ["a", "x"] if point.endswith("after_table_commit") else ["a"]
     assert contents(graph)[PERSON] == landed
     assert graph.snapshot(snapshot=wanted.intent.graph_commit_id).graph_commit_id
@@ -178,8 +193,10 @@ def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
     change = TableChange(pin, (InlineStep("annotate", disturbed),))
     with pytest.raises(RecoveryRequired, match="another program"):
         commit(
-            graph.workspace,
-            Write("schema_apply", graph.manifest.state("main").pin, intent(), (change,)),
+            workspace_of(graph),
+            Write(
+                "schema_apply", workspace_of(graph).manifest.state("main").pin, intent(), (change,)
+            ),
         )
     with open_graph(graph.uri) as reopened:
         assert contents(reopened)[PERSON] == []
@@ -193,7 +210,7 @@ def with_more_columns(graph) -> SchemaRow:
     """The schema after two optional properties were added to every person."""
     source = SCHEMA.replace("age: I32?", "age: I32?  height: I32?  weight: I32?")
     shape = compile_schema(source, None).shape
-    ir, _ = evolve(read_ir(graph.schema.row()), shape)
+    ir, _ = evolve(read_ir(state_of(graph).schemas.of("main").row), shape)
     return SchemaRow(source, ir.to_json(), shape.shape_hash, ir.ir_hash)
 
 
@@ -203,7 +220,7 @@ def schema_apply(graph, *runs) -> Write:
     row = with_more_columns(graph)
     return Write(
         "schema_apply",
-        graph.manifest.state("main").pin,
+        workspace_of(graph).manifest.state("main").pin,
         intent(),
         (TableChange(pin, steps),),
         schema=row,
@@ -217,33 +234,33 @@ def add(*names: str):
 def test_a_schema_apply_that_finished_its_tables_is_rolled_forward(graph):
     wanted = schema_apply(graph, add("height"), add("weight"))
     with dying_at("schema_apply.after_phase_b_before_phase_c"):
-        commit(graph.workspace, wanted)
-    assert [one.recovery_kind for one in heal(graph.workspace).recovered] == ["RolledForward"]
-    assert graph.schema.row() == wanted.schema
+        commit(workspace_of(graph), wanted)
+    assert [one.recovery_kind for one in heal(workspace_of(graph)).recovered] == ["RolledForward"]
+    assert state_of(graph).schemas.of("main").row == wanted.schema
     assert drifted(graph) == []
 
 
 def test_a_schema_apply_that_stopped_between_two_columns_is_rolled_back(graph):
-    before = graph.schema.row()
+    before = state_of(graph).schemas.of("main").row
     with dying_at("schema_apply.after_table_commit"):
-        commit(graph.workspace, schema_apply(graph, add("height"), add("weight")))
+        commit(workspace_of(graph), schema_apply(graph, add("height"), add("weight")))
     with open_graph(graph.uri) as reopened:
         assert drifted(reopened) == []
         assert kinds(reopened) == ["RolledBack"]
-        assert reopened.schema.row() == before
+        assert state_of(reopened).schemas.of("main").row == before
         pin = reopened.snapshot().tables[PERSON]
-        assert "height" not in open_table(reopened.workspace.pinned(pin)).schema.names
-        commit(reopened.workspace, schema_apply(reopened, add("height"), add("weight")))
+        assert "height" not in open_table(workspace_of(reopened).pinned(pin)).schema.names
+        commit(workspace_of(reopened), schema_apply(reopened, add("height"), add("weight")))
 
 
 def test_a_foreign_column_is_not_taken_for_the_one_a_schema_apply_was_to_add(graph):
-    before = graph.schema.row()
+    before = state_of(graph).schemas.of("main").row
     with dying_at("schema_apply.before_table_commit"):
-        commit(graph.workspace, schema_apply(graph, add("height", "weight")))
+        commit(workspace_of(graph), schema_apply(graph, add("height", "weight")))
     pin = graph.snapshot().tables[PERSON]
-    foreign = add("alien")(open_table(graph.workspace.pinned(pin)))
+    foreign = add("alien")(open_table(workspace_of(graph).pinned(pin)))
     with open_graph(graph.uri) as reopened:
-        assert reopened.schema.row() == before
+        assert state_of(reopened).schemas.of("main").row == before
         assert drifted(reopened) == [PERSON]
     assert open_table(foreign.ref.at(None)).version == foreign.version
 
@@ -256,37 +273,37 @@ def orphan_fork(graph, branch: str, table_key: str) -> None:
     with dying_at("branch.after_delete"):
         graph.branches.delete(branch)
     location = graph.snapshot().tables[table_key].location
-    assert branch in list_branches(graph.workspace.ref(location))
-    graph.manifest.forget()
+    assert branch in list_branches(workspace_of(graph).ref(location))
+    workspace_of(graph).manifest.forget()
 
 
 def test_an_old_fork_does_not_condemn_a_write_that_died_before_forking(graph):
     graph.branches.create("x")
-    write(graph.workspace, {PERSON: ["old"]}, branch="x")
+    write(workspace_of(graph), {PERSON: ["old"]}, branch="x")
     orphan_fork(graph, "x", PERSON)
     for name in "abc":
-        write(graph.workspace, {PERSON: [name]})
+        write(workspace_of(graph), {PERSON: [name]})
     graph.branches.create("x")
     with dying_at("load.before_phase_b"):
-        write(graph.workspace, {PERSON: ["d"]}, branch="x")
+        write(workspace_of(graph), {PERSON: ["d"]}, branch="x")
     with open_graph(graph.uri) as reopened:
         assert contents(reopened, "x")[PERSON] == ["a", "b", "c"]
-        write(reopened.workspace, {PERSON: ["e"]}, branch="x")
+        write(workspace_of(reopened), {PERSON: ["e"]}, branch="x")
         assert contents(reopened, "x")[PERSON] == ["a", "b", "c", "e"]
 
 
 def test_a_leftover_fork_that_another_leftover_was_made_from_is_reclaimed(graph):
     graph.branches.create("x")
-    write(graph.workspace, {PERSON: ["on x"]}, branch="x")
+    write(workspace_of(graph), {PERSON: ["on x"]}, branch="x")
     graph.branches.create("y", from_="x")
-    write(graph.workspace, {PERSON: ["on y"]}, branch="y")
+    write(workspace_of(graph), {PERSON: ["on y"]}, branch="y")
     orphan_fork(graph, "y", PERSON)
     orphan_fork(graph, "x", PERSON)
     graph.branches.create("x")
-    write(graph.workspace, {PERSON: ["new"]}, branch="x")
+    write(workspace_of(graph), {PERSON: ["new"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["new"]
     graph.branches.create("y")
-    write(graph.workspace, {PERSON: ["new y"]}, branch="y")
+    write(workspace_of(graph), {PERSON: ["new y"]}, branch="y")
     assert contents(graph, "y")[PERSON] == ["new y"]
 
 
@@ -294,59 +311,64 @@ def test_leftover_forks_of_nested_names_do_not_get_in_each_others_way(graph):
     """Lance keeps `a/b` inside the directory of `a`."""
     for name in ("a", "a/b", "a", "a/b"):
         graph.branches.create(name)
-        write(graph.workspace, {PERSON: [f"on {name}"]}, branch=name)
+        write(workspace_of(graph), {PERSON: [f"on {name}"]}, branch=name)
         assert contents(graph, name)[PERSON] == [f"on {name}"]
         orphan_fork(graph, name, PERSON)
     graph.branches.create("a/c")
-    write(graph.workspace, {PERSON: ["c"]}, branch="a/c")
+    write(workspace_of(graph), {PERSON: ["c"]}, branch="a/c")
     assert contents(graph, "a/c")[PERSON] == ["c"]
 
 
 def test_a_fork_the_manifest_pins_is_never_reclaimed(graph):
     """A fork without a commit has the version number of its parent: the number alone says little."""
     graph.branches.create("x")
-    stale = prepare(graph.workspace, {PERSON: ["late"]}, branch="x")
+    stale = prepare(workspace_of(graph), {PERSON: ["late"]}, branch="x")
     pin = graph.snapshot(branch="x").tables[PERSON]
     nothing = TableChange(pin, (StagedStep(lambda table: None),))
     commit(
-        graph.workspace,
-        Write("ensure_indices", graph.manifest.state("x").pin, intent(), (nothing,)),
+        workspace_of(graph),
+        Write("ensure_indices", workspace_of(graph).manifest.state("x").pin, intent(), (nothing,)),
     )
     forked = graph.snapshot(branch="x").tables[PERSON]
     assert (forked.table_branch, forked.table_version) == ("x", pin.table_version)
-    identifier = list_branches(graph.workspace.ref(pin.location))["x"].identifier
+    identifier = list_branches(workspace_of(graph).ref(pin.location))["x"].identifier
     with pytest.raises(ExpectedVersionMismatch):
-        commit(graph.workspace, stale)
-    assert list_branches(graph.workspace.ref(pin.location))["x"].identifier == identifier
+        commit(workspace_of(graph), stale)
+    assert list_branches(workspace_of(graph).ref(pin.location))["x"].identifier == identifier
 
 
 def test_a_fork_a_pending_write_made_is_not_reclaimed(graph):
     graph.branches.create("x")
     with dying_at("load.after_fork"):
-        write(graph.workspace, {PERSON: ["a"]}, branch="x")
+        write(workspace_of(graph), {PERSON: ["a"]}, branch="x")
     with pytest.raises(RecoveryRequired, match="reopen the graph read-write"):
-        write(graph.workspace, {PERSON: ["b"]}, branch="x")
-    write(graph.workspace, {PERSON: ["main goes on"]})
+        write(workspace_of(graph), {PERSON: ["b"]}, branch="x")
+    write(workspace_of(graph), {PERSON: ["main goes on"]})
     with open_graph(graph.uri) as reopened:
         location = reopened.snapshot().tables[PERSON].location
-        assert list_branches(reopened.workspace.ref(location)) == {}
-        write(reopened.workspace, {PERSON: ["c"]}, branch="x")
+        assert list_branches(workspace_of(reopened).ref(location)) == {}
+        write(workspace_of(reopened), {PERSON: ["c"]}, branch="x")
         assert contents(reopened, "x")[PERSON] == ["c"]
 
 
 def test_a_dropped_table_does_not_keep_its_pending_write_from_being_settled(graph):
     with dying_at("load.before_table_commit"):
-        write(graph.workspace, {TEAM: ["t"], PERSON: ["a"]})
+        write(workspace_of(graph), {TEAM: ["t"], PERSON: ["a"]})
     team = graph.snapshot().tables[TEAM]
     commit(
-        graph.workspace,
-        Write("schema_apply", graph.manifest.state("main").pin, intent(), dropped=(team,)),
+        workspace_of(graph),
+        Write(
+            "schema_apply",
+            workspace_of(graph).manifest.state("main").pin,
+            intent(),
+            dropped=(team,),
+        ),
     )
     with open_graph(graph.uri) as reopened:
         assert sidecars(reopened) == []
         assert kinds(reopened) == ["RolledBack"]
         assert TEAM not in reopened.snapshot().tables
-        write(reopened.workspace, {PERSON: ["b"]})
+        write(workspace_of(reopened), {PERSON: ["b"]})
 
 
 # ------------------------------------------------------------------ new tables
@@ -356,13 +378,16 @@ def new_table(graph, location: str = "nodes/fresh", incarnation: int = 9001) -> 
     schema = pa.schema([pa.field("id", pa.string(), nullable=False)])
     return NewDataset(
         TableState("node:Fresh", incarnation, location, 1, None, 0),
-        lambda: create_table(graph.workspace.ref(location), schema),
+        lambda: create_table(workspace_of(graph).ref(location), schema),
     )
 
 
 def creating(graph) -> Write:
     return Write(
-        "schema_apply", graph.manifest.state("main").pin, intent(), created=(new_table(graph),)
+        "schema_apply",
+        workspace_of(graph).manifest.state("main").pin,
+        intent(),
+        created=(new_table(graph),),
     )
 
 
@@ -370,20 +395,20 @@ def creating(graph) -> Write:
 def test_a_table_being_made_is_registered_or_removed(graph, moment):
     wanted = creating(graph)
     with dying_at(f"schema_apply.{moment}"):
-        commit(graph.workspace, wanted)
+        commit(workspace_of(graph), wanted)
     with open_graph(graph.uri) as reopened:
         finished = moment.startswith("after")
         assert ("node:Fresh" in reopened.snapshot().tables) == finished
         assert drifted(reopened) == []
         if not finished:
-            commit(reopened.workspace, creating(reopened))
-        assert open_table(graph.workspace.ref("nodes/fresh")).version == 1
+            commit(workspace_of(reopened), creating(reopened))
+        assert open_table(workspace_of(graph).ref("nodes/fresh")).version == 1
 
 
 def test_a_table_that_is_there_already_is_neither_used_nor_removed(graph):
     foreign = new_table(graph).create()
     with pytest.raises(Drift, match="nodes/fresh"):
-        commit(graph.workspace, creating(graph))
+        commit(workspace_of(graph), creating(graph))
     assert sidecars(graph) == []
     open_graph(graph.uri).close()
     assert open_table(foreign.ref.at(None)).version == 1
@@ -391,18 +416,18 @@ def test_a_table_that_is_there_already_is_neither_used_nor_removed(graph):
 
 def test_a_table_somebody_else_registered_is_not_removed_by_an_older_recovery(graph):
     with dying_at("schema_apply.before_phase_b"):
-        commit(graph.workspace, creating(graph))
+        commit(workspace_of(graph), creating(graph))
     with pytest.raises(RecoveryRequired):
-        commit(graph.workspace, creating(graph))
+        commit(workspace_of(graph), creating(graph))
     pending = sidecars(graph)
-    text = graph.store.read_text(pending[0])
-    graph.store.delete(pending[0])
-    commit(graph.workspace, creating(graph))
-    graph.store.write_text(pending[0], text)
+    text = workspace_of(graph).store.read_text(pending[0])
+    workspace_of(graph).store.delete(pending[0])
+    commit(workspace_of(graph), creating(graph))
+    workspace_of(graph).store.write_text(pending[0], text)
     with open_graph(graph.uri) as reopened:
         assert sidecars(reopened) == []
         assert (
-            open_table(graph.workspace.pinned(reopened.snapshot().tables["node:Fresh"])).version
+            open_table(workspace_of(graph).pinned(reopened.snapshot().tables["node:Fresh"])).version
             == 1
         )
 
@@ -412,10 +437,10 @@ def test_a_table_somebody_else_registered_is_not_removed_by_an_older_recovery(gr
 
 def test_a_write_without_tables_needs_no_recovery(graph):
     """It holds no lock, so nobody could tell its live writer from a dead one."""
-    empty = Write("load", graph.manifest.state("main").pin, intent())
+    empty = Write("load", workspace_of(graph).manifest.state("main").pin, intent())
     pause = failpoints.Pause()
     with failpoints.arm("publish.before_write", pause, times=1):
-        writer = threading.Thread(target=commit, args=(graph.workspace, empty))
+        writer = threading.Thread(target=commit, args=(workspace_of(graph), empty))
         writer.start()
         pause.wait_until_reached()
         assert sidecars(graph) == []
@@ -428,7 +453,7 @@ def test_a_write_without_tables_needs_no_recovery(graph):
 
 
 def lose_locks(graph) -> None:
-    for file in Path(graph.root.path, "__locks").glob("table-*"):
+    for file in Path(workspace_of(graph).root.path, "__locks").glob("table-*"):
         file.unlink()
 
 
@@ -437,14 +462,17 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
 
     def sleep_past_the_lock(table):
         lose_locks(graph)
-        (recovery,) = sweep(graph.workspace).recovered
+        (recovery,) = sweep(workspace_of(graph)).recovered
         assert recovery.recovery_kind == "RolledBack"
         assert sidecars(graph) == []
         return set_field_metadata(table, "id", {"late": "yes"})
 
     steps = (InlineStep("annotate", sleep_past_the_lock), InlineStep("never", add("never")))
     wanted = Write(
-        "schema_apply", graph.manifest.state("main").pin, intent(), (TableChange(pin, steps),)
+        "schema_apply",
+        workspace_of(graph).manifest.state("main").pin,
+        intent(),
+        (TableChange(pin, steps),),
     )
     with pytest.raises(RecoveryRequired) as caught:
         run_in_thread_that_does_not_hold(graph, wanted)
@@ -453,7 +481,7 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
     with open_graph(graph.uri) as reopened:
         assert drifted(reopened) == []
         assert kinds(reopened) == ["RolledBack", "RolledBack"]
-        write(reopened.workspace, {PERSON: ["a"]})
+        write(workspace_of(reopened), {PERSON: ["a"]})
 
 
 def run_in_thread_that_does_not_hold(graph, wanted: Write) -> None:
@@ -468,28 +496,28 @@ def run_in_thread_that_does_not_hold(graph, wanted: Write) -> None:
                 (threading.get_ident(), len(turns), name), locks._Turn()
             )
         )
-        commit(graph.workspace, wanted)
+        commit(workspace_of(graph), wanted)
     finally:
         locks._Turn.of = of
 
 
 def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph):
-    write(graph.workspace, {PERSON: ["a"]})
+    write(workspace_of(graph), {PERSON: ["a"]})
     graph.branches.create("x")
-    wanted = prepare(graph.workspace, {PERSON: ["b"]}, branch="x")
+    wanted = prepare(workspace_of(graph), {PERSON: ["b"]}, branch="x")
 
     def replace_branch(_: str) -> None:
         # Below the handle, which makes no branch while a writer of its predecessor is at work.
-        refs.delete_ref(graph.manifest, "x")
-        refs.create_ref(graph.manifest, "x", "main")
+        refs.delete_ref(workspace_of(graph).manifest, "x")
+        refs.create_ref(workspace_of(graph).manifest, "x", "main")
 
     with (
         failpoints.arm("load.after_phase_b_before_phase_c", replace_branch),
         pytest.raises(RecoveryRequired),
     ):
-        commit(graph.workspace, wanted)
+        commit(workspace_of(graph), wanted)
     assert contents(graph, "x")[PERSON] == ["a"]
-    write(graph.workspace, {PERSON: ["c"]}, branch="x")
+    write(workspace_of(graph), {PERSON: ["c"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["a", "c"]
     assert kinds(graph) == ["OrphanedBranchDiscarded"]
 
@@ -499,10 +527,10 @@ def test_a_write_meant_for_a_deleted_branch_does_not_land_on_its_successor(graph
 
 def test_two_pending_writes_on_one_table_are_both_settled(graph):
     with dying_at("load.before_table_commit"):
-        write(graph.workspace, {PERSON: ["never"], TEAM: ["never"]})
-    finished = prepare(graph.workspace, {PERSON: ["b"]})
+        write(workspace_of(graph), {PERSON: ["never"], TEAM: ["never"]})
+    finished = prepare(workspace_of(graph), {PERSON: ["b"]})
     with dying_at(FINISHED):
-        commit(graph.workspace, finished)
+        commit(workspace_of(graph), finished)
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == {PERSON: ["b"], TEAM: [], MEMBER_OF: []}
         assert sorted(kinds(reopened)) == ["RolledBack", "RolledForward"]
@@ -511,7 +539,7 @@ def test_two_pending_writes_on_one_table_are_both_settled(graph):
 
 def test_two_sweeps_at_once_recover_once(graph):
     with dying_at("load.after_table_commit"):
-        write(graph.workspace, {key: ["a"] for key in ALL})
+        write(workspace_of(graph), {key: ["a"] for key in ALL})
     pause = failpoints.Pause()
     with failpoints.arm("recovery.after_restore", pause, times=1):
         first = threading.Thread(target=lambda: open_graph(graph.uri).close())
@@ -532,25 +560,25 @@ def test_a_heal_between_the_delete_of_a_sidecar_and_the_release_of_its_locks(gra
     heard = []
     with failpoints.arm("recovery.sidecar_delete", pause, times=1):
         writer = threading.Thread(
-            target=lambda: heard.append(write(graph.workspace, {PERSON: ["a"], TEAM: ["t"]}))
+            target=lambda: heard.append(write(workspace_of(graph), {PERSON: ["a"], TEAM: ["t"]}))
         )
         writer.start()
         pause.wait_until_reached()
-        healed = heal(graph.workspace)
+        healed = heal(workspace_of(graph))
         assert (healed.recovered, len(healed.in_flight)) == ([], 1)
         pause.resume()
         writer.join()
-    assert read_audit(graph.workspace) == []
+    assert read_audit(workspace_of(graph)) == []
     assert graph.snapshot().commit == heard[0]
 
 
 def test_a_refused_recovery_keeps_the_sidecar_and_says_so(graph):
-    write(graph.workspace, {PERSON: ["a"]})
+    write(workspace_of(graph), {PERSON: ["a"]})
     with dying_at("load.before_table_commit"):
-        write(graph.workspace, {PERSON: ["b"]})
+        write(workspace_of(graph), {PERSON: ["b"]})
     (name,) = sidecars(graph)
     pin = graph.snapshot().tables[PERSON]
-    versions = Path(graph.root.path, pin.location, "_versions")
+    versions = Path(workspace_of(graph).root.path, pin.location, "_versions")
     versions.joinpath(f"{2**64 - 1 - pin.table_version}.manifest").unlink()
     versions.joinpath("latest_version_hint.json").unlink(missing_ok=True)
     with pytest.raises(StorageError, match="behind its pin"):
@@ -562,6 +590,6 @@ def test_a_refused_recovery_keeps_the_sidecar_and_says_so(graph):
 def test_a_branch_fork_made_by_another_program_is_left_to_the_next_write(graph):
     graph.branches.create("x")
     pin = graph.snapshot().tables[PERSON]
-    create_branch(open_table(graph.workspace.pinned(pin)), "x")
-    write(graph.workspace, {PERSON: ["a"]}, branch="x")
+    create_branch(open_table(workspace_of(graph).pinned(pin)), "x")
+    write(workspace_of(graph), {PERSON: ["a"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["a"]

@@ -19,6 +19,7 @@ from omnigraph.storage.tables.table import open_table
 from omnigraph.types import to_json
 from tests.conformance.executors import environment, not_built
 from tests.conformance.expectations import check_error, only_known, same_value
+from tests.opened import workspace_of
 from tests.oracle.analysis import mock_embedding
 from tests.stored import read_back
 
@@ -179,7 +180,7 @@ def _check_embeddings(graph: Graph, nodes: Any, expect: Mapping[str, Any]) -> No
 def _check_indexes(graph: Graph, expect: Mapping[str, Any]) -> None:
     report = graph.ensure_indices()
     for key, wanted in (expect.get("index_kinds") or {}).items():
-        table = open_table(graph.workspace.pinned(graph.snapshot().tables[key]))
+        table = open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
         for name, kind in wanted.items():
             built = {k for k, v in KINDS.items() if coverage(table, name, v) is not Coverage.NONE}
             assert built == (set() if kind == "none" else {kind}), f"{key}.{name}: {built}"

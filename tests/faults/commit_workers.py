@@ -23,6 +23,7 @@ from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.storage.tables.table import open_table
 from tests.commit.synthetic import prepare
+from tests.opened import workspace_of
 
 Rows = Mapping[str, Sequence[str]]
 Told = list[tuple[str, str, list[str]]]
@@ -39,10 +40,10 @@ def write_and_die(
 ) -> None:
     """Write once, and leave the process at the point without any clean-up."""
     with open_graph(uri) as graph:
-        wanted = identified(prepare(graph.workspace, rows, **options), *ids)
+        wanted = identified(prepare(workspace_of(graph), rows, **options), *ids)
         failpoints.arm(point, "exit:0", skip=skip)
-        heal(graph.workspace)
-        commit(graph.workspace, wanted)
+        heal(workspace_of(graph))
+        commit(workspace_of(graph), wanted)
     raise AssertionError(f"{point} was not reached")
 
 
@@ -56,7 +57,7 @@ def open_and_die(uri: str, point: str) -> None:
 def open_read_write(uri: str) -> list[str]:
     """What a process that opens and closes the graph leaves in `__recovery/`."""
     with open_graph(uri) as graph:
-        return graph.store.list("__recovery")
+        return workspace_of(graph).store.list("__recovery")
 
 
 def write_paused(
@@ -65,10 +66,10 @@ def write_paused(
     """Write once, stopping at the point until told to go on; report what became of it."""
     os.environ.update(environment)
     with open_graph(uri) as graph:
-        wanted = prepare(graph.workspace, rows)
+        wanted = prepare(workspace_of(graph), rows)
         failpoints.arm(point, failpoints.FilePause(Path(pause)), times=1)
         try:
-            made = commit(graph.workspace, wanted)
+            made = commit(workspace_of(graph), wanted)
         except OmniGraphError as error:
             pipe.send((error.code, wanted.intent.graph_commit_id))
         else:
@@ -90,9 +91,9 @@ def write_many(uri: str, choices: Sequence[Sequence[str]], times: int, name: str
 def attempt(graph: Graph, keys: list[str], row_id: str) -> str:
     """Commit one id into these tables; what became of it."""
     try:
-        heal(graph.workspace)
-        wanted = prepare(graph.workspace, {key: [row_id] for key in keys})
-        commit(graph.workspace, wanted)
+        heal(workspace_of(graph))
+        wanted = prepare(workspace_of(graph), {key: [row_id] for key in keys})
+        commit(workspace_of(graph), wanted)
     except ExpectedVersionMismatch as lost:
         assert lost.details["table_key"] in keys
         assert lost.details["actual"] > lost.details["expected"]
@@ -114,10 +115,10 @@ def write_until_killed(pipe: Connection, uri: str, branch: str, keys: list[str],
         number = 0
         while True:
             row_id = f"{name}-{number:04}"
-            heal(graph.workspace)
-            wanted = prepare(graph.workspace, {key: [row_id] for key in keys}, branch=branch)
+            heal(workspace_of(graph))
+            wanted = prepare(workspace_of(graph), {key: [row_id] for key in keys}, branch=branch)
             pipe.send(("begun", row_id, wanted.intent.graph_commit_id))
-            commit(graph.workspace, wanted)
+            commit(workspace_of(graph), wanted)
             pipe.send(("acknowledged", row_id, wanted.intent.graph_commit_id))
             number += 1
 
@@ -130,7 +131,9 @@ def watch(pipe: Connection, uri: str, keys: list[str]) -> None:
             tables = graph.snapshot().tables
             rows = [
                 sorted(
-                    open_table(graph.workspace.pinned(tables[key])).read(["id"])["id"].to_pylist()
+                    open_table(workspace_of(graph).pinned(tables[key]))
+                    .read(["id"])["id"]
+                    .to_pylist()
                 )
                 for key in keys
             ]

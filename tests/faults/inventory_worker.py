@@ -15,6 +15,7 @@ from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import ALL, PERSON, TEAM, Died, prepare, write
 from tests.manifest.publishing import advance, new_graph
+from tests.opened import workspace_of
 
 
 def import_everything() -> None:
@@ -47,7 +48,7 @@ def branches_come_and_go(graph: Graph) -> None:
 def every_writer_writes_on_a_branch(graph: Graph) -> None:
     for writer in WRITERS:
         graph.branches.create(writer)
-        write(graph.workspace, {key: ["a"] for key in ALL}, branch=writer, writer=writer)
+        write(workspace_of(graph), {key: ["a"] for key in ALL}, branch=writer, writer=writer)
 
 
 def a_mutation_runs(graph: Graph) -> None:
@@ -56,7 +57,7 @@ def a_mutation_runs(graph: Graph) -> None:
 
 def the_manifest_grows(graph: Graph) -> None:
     for _ in range(40):
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
     graph.branches.create("whole")
 
 
@@ -73,10 +74,10 @@ def die(graph: Graph, point: str, branch: str) -> None:
     from omnigraph.commit.protocol import commit
 
     failpoints._armed.pop(point).disarm()
-    wanted = prepare(graph.workspace, {PERSON: ["b"], TEAM: ["b"]}, branch=branch)
+    wanted = prepare(workspace_of(graph), {PERSON: ["b"], TEAM: ["b"]}, branch=branch)
     with failpoints.arm(point, Died()):
         try:
-            commit(graph.workspace, wanted)
+            commit(workspace_of(graph), wanted)
         except Died:
             return
     raise AssertionError(point)

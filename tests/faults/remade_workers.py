@@ -23,6 +23,7 @@ from omnigraph.pipeline.datasource.options import write_options
 from omnigraph.pipeline.datasource.write import plan_write, write_rows
 from omnigraph.write.compaction import compact
 from tests.commit.synthetic import drifted
+from tests.opened import accepted_by, workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -115,9 +116,9 @@ def data_source(people: dict[str, int], **options: str) -> Callable[..., Any]:
         batch = pa.record_batch({"name": pa.array(people), "age": ages})
         asked = write_options({"graph": graph.uri, "type": "Person", "branch": branch, **options})
         plan = plan_write(
-            graph.workspace, graph.schema.pinned(), asked, batch.schema, overwrite=False
+            workspace_of(graph), accepted_by(graph), asked, batch.schema, overwrite=False
         )
-        return commit_rows(graph.workspace, plan, [write_rows(plan, [batch], 0)]).total_rows
+        return commit_rows(workspace_of(graph), plan, [write_rows(plan, [batch], 0)]).total_rows
 
     return run
 
@@ -129,7 +130,7 @@ def build_indexes(graph: Graph, branch: str) -> list[str]:
 
 
 def compact_tables(graph: Graph, branch: str) -> int:
-    report = compact(graph.workspace, branch)
+    report = compact(workspace_of(graph), branch)
     assert report.failed == {}
     return sum(report.removed.values())
 
@@ -264,4 +265,4 @@ def look(uri: str, branch: str) -> tuple[Content, list[str], list[str]]:
         found = {row["p.name"] for row in one}
         assert found == {name for name, age in people.items() if age == AGES["new"]}
         content = Content(people, tuple(knows))
-        return content, drifted(graph, branch), graph.store.list("__recovery")
+        return content, drifted(graph, branch), workspace_of(graph).store.list("__recovery")

@@ -37,6 +37,7 @@ from tests.faults.remade_workers import (
 )
 from tests.faults.test_branch_remade import WriterProcess, new_graph
 from tests.manifest.publishing import new_graph as new_team_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes, stopped_at, talk_to
 
 DOCS = "node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }"
@@ -85,7 +86,7 @@ def test_a_prepared_writer_waits_for_the_delete_and_finds_the_branch_gone(
         assert delete.go_on() == ("done", None)
     told = late.answer()
     assert told[0] == "branch_not_found", told
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert graph.branches.list() == ["main"]
 
 
@@ -242,7 +243,7 @@ def test_a_branch_refreshed_again_and_again_under_writers_and_readers(graph):
     odd = [one for one in told if one[0] not in {"done", "branch_not_found"}]
     assert odd == []
     assert read.keys() <= {"done", "branch_not_found"}, read
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph, "b") == []
     there = {one.graph_commit_id for one in graph.commits.list("b")}
     mine = {name for code, name, made in told if code == "done" and made in there}
@@ -264,11 +265,13 @@ def teams(tmp_path):
 def die_one_after_the_other(graph: Graph, second: str) -> None:
     """The first dies between its two tables, the second after it wrote to the other one of them."""
     with dying_at("load.after_table_commit"):
-        commit(graph.workspace, prepare(graph.workspace, {PERSON: ["first"], TEAM: ["first"]}))
+        commit(
+            workspace_of(graph), prepare(workspace_of(graph), {PERSON: ["first"], TEAM: ["first"]})
+        )
     rows = {TEAM: ["second"], MEMBER_OF: ["second"]}
     with dying_at(second):
-        write(graph.workspace, rows)
-    assert len(graph.store.list("__recovery")) == 2
+        write(workspace_of(graph), rows)
+    assert len(workspace_of(graph).store.list("__recovery")) == 2
 
 
 @pytest.mark.parametrize(
@@ -282,24 +285,24 @@ def die_one_after_the_other(graph: Graph, second: str) -> None:
 def test_of_two_dead_writers_none_is_taken_for_another_program(teams, caplog, second, left):
     die_one_after_the_other(teams, second)
     with caplog.at_level(logging.INFO), open_graph(teams.uri) as reopened:
-        assert reopened.store.list("__recovery") == []
+        assert workspace_of(reopened).store.list("__recovery") == []
         assert contents(reopened) == {PERSON: [], TEAM: left, MEMBER_OF: left}
         assert drifted(reopened) == []
-        assert len(read_audit(reopened.workspace)) == 2
+        assert len(read_audit(workspace_of(reopened))) == 2
     said = " ".join(record.getMessage() for record in caplog.records)
     assert "another program" not in said
     assert "repair" not in said
-    write(teams.workspace, {key: ["next"] for key in (PERSON, TEAM, MEMBER_OF)})
+    write(workspace_of(teams), {key: ["next"] for key in (PERSON, TEAM, MEMBER_OF)})
 
 
 def test_a_write_finishes_the_second_and_leaves_the_first_to_an_open(teams):
     die_one_after_the_other(teams, "load.after_phase_b_before_phase_c")
-    write(teams.workspace, {TEAM: ["third"]})
+    write(workspace_of(teams), {TEAM: ["third"]})
     assert contents(teams) == {PERSON: [], TEAM: ["second", "third"], MEMBER_OF: ["second"]}
     with pytest.raises(RecoveryRequired) as stuck:
-        write(teams.workspace, {PERSON: ["third"]})
+        write(workspace_of(teams), {PERSON: ["third"]})
     assert "reopen" in str(stuck.value)
     assert "another program" not in str(stuck.value)
     open_graph(teams.uri).close()
-    write(teams.workspace, {PERSON: ["third"]})
+    write(workspace_of(teams), {PERSON: ["third"]})
     assert drifted(teams) == []

@@ -28,6 +28,7 @@ from tests.faults.remade_workers import (
     records,
     serve_writes,
 )
+from tests.opened import workspace_of
 from tests.storage.processes import Stopped, run_processes, talk_to
 
 GONE, AGAIN, EQUAL = "gone", "made again", "same version numbers"
@@ -116,7 +117,7 @@ class Race:
             if told[0] == other:
                 code, content = other, left
         assert told[0] == code, told
-        assert self.graph.store.list("__recovery") == []
+        assert workspace_of(self.graph).store.list("__recovery") == []
         if content is None:
             assert self.branch not in self.graph.branches.list()
             late.pipe.send("close")

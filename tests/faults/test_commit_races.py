@@ -36,6 +36,7 @@ from tests.faults.commit_workers import (
     write_paused,
 )
 from tests.manifest.publishing import new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes, talk_to
 
 PROCESSES = 8
@@ -52,7 +53,7 @@ def graph(tmp_path):
 def check(graph: Graph, told: Told) -> None:
     """What was acknowledged is there, whole and once; what was refused is not."""
     with open_graph(graph.uri) as reopened:
-        assert reopened.store.list("__recovery") == []
+        assert workspace_of(reopened).store.list("__recovery") == []
         assert drifted(reopened) == []
         found = contents(reopened)
     for key, ids in found.items():
@@ -66,12 +67,12 @@ def check(graph: Graph, told: Told) -> None:
         assert {key for key, ids in found.items() if row_id in ids} in (set(), set(keys))
     chain = graph.commits.list()
     recoveries = [
-        audit for audit in read_audit(graph.workspace) if audit.recovery_kind == "RolledBack"
+        audit for audit in read_audit(workspace_of(graph)) if audit.recovery_kind == "RolledBack"
     ]
     assert len(chain) == 1 + len(visible) + len(recoveries)
     parents = Counter(one.parent_commit_id for one in chain)
     assert set(parents.values()) == {1}
-    write(graph.workspace, {key: ["afterwards"] for key in ALL})
+    write(workspace_of(graph), {key: ["afterwards"] for key in ALL})
     assert drifted(graph) == []
 
 
@@ -132,15 +133,15 @@ def test_many_processes_recover_many_operations_at_once(graph):
         with dying_at(point):
             # Without the heal of a write, which would settle the ones before it.
             commit(
-                graph.workspace,
-                prepare(graph.workspace, {PERSON: [branch], TEAM: [branch]}, branch=branch),
+                workspace_of(graph),
+                prepare(workspace_of(graph), {PERSON: [branch], TEAM: [branch]}, branch=branch),
             )
-    assert len(graph.store.list("__recovery")) == 6
+    assert len(workspace_of(graph).store.list("__recovery")) == 6
     run_processes(open_read_write, [(graph.uri,)] * 4)
     # One that met another at work left that operation to it.
     open_graph(graph.uri).close()
-    assert graph.store.list("__recovery") == []
-    operations = [audit.operation_id for audit in read_audit(graph.workspace)]
+    assert workspace_of(graph).store.list("__recovery") == []
+    operations = [audit.operation_id for audit in read_audit(workspace_of(graph))]
     assert len(operations) == len(set(operations)) == 6
     for number, branch in enumerate(branches):
         finished = [branch] if number % 2 else []
@@ -169,22 +170,22 @@ def test_nobody_disturbs_a_writer_paused_between_its_phases(graph, tmp_path, poi
     arguments = ({}, graph.uri, rows, point, str(tmp_path / "pause"))
     with talk_to(write_paused, arguments) as (_, pipe):
         pause.wait_until_reached()
-        (pending,) = graph.store.list("__recovery")
+        (pending,) = workspace_of(graph).store.list("__recovery")
         with open_graph(graph.uri) as other:
-            assert other.store.list("__recovery") == [pending]
-            assert len(sweep(other.workspace).in_flight) == 1
-            assert len(heal(other.workspace).in_flight) == 1
-            write(other.workspace, {MEMBER_OF: ["beside"]})
+            assert workspace_of(other).store.list("__recovery") == [pending]
+            assert len(sweep(workspace_of(other)).in_flight) == 1
+            assert len(heal(workspace_of(other)).in_flight) == 1
+            write(workspace_of(other), {MEMBER_OF: ["beside"]})
             monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "20")
             with pytest.raises(Contention):
-                write(other.workspace, {PERSON: ["impatient"]})
+                write(workspace_of(other), {PERSON: ["impatient"]})
         pause.resume()
         outcome, commit_id = pipe.recv()
     assert outcome == "committed"
     assert graph.commits.show(commit_id)
     assert contents(graph) == {PERSON: ["slow"], TEAM: ["slow"], MEMBER_OF: ["beside"]}
-    assert read_audit(graph.workspace) == []
-    assert graph.store.list("__recovery") == []
+    assert read_audit(workspace_of(graph)) == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph) == []
 
 
@@ -200,15 +201,15 @@ def test_a_writer_stopped_by_a_signal_loses_nothing(graph, tmp_path, monkeypatch
         os.kill(process.pid, signal.SIGSTOP)
         pause.resume()
         with open_graph(graph.uri) as other:
-            assert len(other.store.list("__recovery")) == 1
+            assert len(workspace_of(other).store.list("__recovery")) == 1
             monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "20")
             with pytest.raises(Contention):
-                write(other.workspace, {TEAM: ["meanwhile"]})
+                write(workspace_of(other), {TEAM: ["meanwhile"]})
         os.kill(process.pid, signal.SIGCONT)
         outcome, _ = pipe.recv()
     assert outcome == "committed"
     assert contents(graph) == {PERSON: ["stopped"], TEAM: ["stopped"], MEMBER_OF: []}
-    assert read_audit(graph.workspace) == []
+    assert read_audit(workspace_of(graph)) == []
 
 
 def test_a_writer_killed_while_paused_is_recovered_from(graph, tmp_path):
@@ -220,9 +221,9 @@ def test_a_writer_killed_while_paused_is_recovered_from(graph, tmp_path):
         process.kill()
         process.join()
         with open_graph(graph.uri) as other:
-            assert other.store.list("__recovery") == []
+            assert workspace_of(other).store.list("__recovery") == []
             assert contents(other) == {PERSON: [], TEAM: [], MEMBER_OF: []}
-            write(other.workspace, {PERSON: ["b"]})
+            write(workspace_of(other), {PERSON: ["b"]})
 
 
 # ------------------------------------------------------------------ readers, sweeps, branches
@@ -237,7 +238,7 @@ def test_sweeps_and_branches_during_writes(graph):
         while any(process.is_alive() for process, _ in processes):
             with open_graph(graph.uri) as other:
                 other.branches.create(f"b{rounds}")
-                write(other.workspace, {PERSON: ["on branch"]}, branch=f"b{rounds}")
+                write(workspace_of(other), {PERSON: ["on branch"]}, branch=f"b{rounds}")
                 if rounds % 2:
                     other.branches.delete(f"b{rounds}")
             rounds += 1
@@ -246,7 +247,7 @@ def test_sweeps_and_branches_during_writes(graph):
         assert reader.recv()[0] == "whole"
     assert rounds > 0
     check(graph, told)
-    assert read_audit(graph.workspace) == []
+    assert read_audit(workspace_of(graph)) == []
 
 
 def run_in_background(worker, calls):

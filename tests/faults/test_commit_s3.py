@@ -20,6 +20,7 @@ from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drift
 from tests.faults import test_crash_matrix as matrix
 from tests.faults.commit_workers import write_paused
 from tests.manifest.publishing import SCHEMA
+from tests.opened import workspace_of
 from tests.s3_server import BUCKET
 from tests.storage.processes import talk_to
 
@@ -46,8 +47,10 @@ def graph(s3):
 
 def hasty(graph: Graph) -> Workspace:
     """The graph with short leases."""
-    manager = LockManager(graph.root, lease_period=LEASE)
-    return Workspace(graph.root, graph.store, manager, graph.manifest)
+    manager = LockManager(workspace_of(graph).root, lease_period=LEASE)
+    return Workspace(
+        workspace_of(graph).root, workspace_of(graph).store, manager, workspace_of(graph).manifest
+    )
 
 
 @pytest.mark.parametrize(("place", "death"), DEATHS, ids=str)
@@ -92,7 +95,7 @@ def test_a_live_lease_keeps_everybody_out(graph, paused):
     talk, pause = paused("load.after_table_commit")
     with talk as (_, pipe):
         pause.wait_until_reached()
-        assert len(heal(graph.workspace).in_flight) == 1
+        assert len(heal(workspace_of(graph)).in_flight) == 1
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "1500")
             # Longer than the lease: it is renewed all the while.
@@ -100,7 +103,7 @@ def test_a_live_lease_keeps_everybody_out(graph, paused):
         pause.resume()
         assert pipe.recv()[0] == "committed"
     assert contents(graph) == {PERSON: ["slow"], TEAM: ["slow"], MEMBER_OF: []}
-    assert read_audit(graph.workspace) == []
+    assert read_audit(workspace_of(graph)) == []
 
 
 def test_a_killed_writers_lease_runs_out_and_the_next_open_settles_it(graph, paused):
@@ -109,11 +112,11 @@ def test_a_killed_writers_lease_runs_out_and_the_next_open_settles_it(graph, pau
         pause.wait_until_reached()
         process.kill()
         process.join()
-        assert len(heal(graph.workspace).in_flight) == 1
-        assert [one.recovery_kind for one in sweep(graph.workspace).recovered] == ["RolledBack"]
+        assert len(heal(workspace_of(graph)).in_flight) == 1
+        assert [one.recovery_kind for one in sweep(workspace_of(graph)).recovered] == ["RolledBack"]
     assert contents(graph) == {PERSON: [], TEAM: [], MEMBER_OF: []}
     assert drifted(graph) == []
-    write(graph.workspace, {key: ["next"] for key in ALL})
+    write(workspace_of(graph), {key: ["next"] for key in ALL})
 
 
 @pytest.mark.parametrize(
@@ -133,8 +136,8 @@ def test_a_stopped_writer_is_recovered_from_and_stops_when_it_wakes(
         pause.wait_until_reached()
         os.kill(process.pid, signal.SIGSTOP)
         pause.resume()
-        assert [one.recovery_kind for one in sweep(graph.workspace).recovered] == [kind]
-        write(graph.workspace, {key: ["meanwhile"] for key in ALL})
+        assert [one.recovery_kind for one in sweep(workspace_of(graph)).recovered] == [kind]
+        write(workspace_of(graph), {key: ["meanwhile"] for key in ALL})
         before = contents(graph)
         os.kill(process.pid, signal.SIGCONT)
         outcome, commit_id = pipe.recv()
@@ -147,7 +150,7 @@ def test_a_stopped_writer_is_recovered_from_and_stops_when_it_wakes(
     open_graph(graph.uri).close()
     assert contents(graph) == before
     assert drifted(graph) == []
-    assert len(read_audit(graph.workspace)) == 1
+    assert len(read_audit(workspace_of(graph))) == 1
 
 
 # ------------------------------------------------------------------ lost answers
@@ -165,33 +168,35 @@ def losing(method: str, *, part: str):
 def test_a_sidecar_whose_writing_failed_is_not_left_behind(graph, s3):
     s3.before(losing("PUT", part="__recovery/"))
     with pytest.raises(StorageError, match="__recovery"):
-        write(graph.workspace, {PERSON: ["a"]})
+        write(workspace_of(graph), {PERSON: ["a"]})
     s3.disarm()
-    assert graph.store.list("__recovery") == []
-    write(graph.workspace, {PERSON: ["b"]})
+    assert workspace_of(graph).store.list("__recovery") == []
+    write(workspace_of(graph), {PERSON: ["b"]})
     assert contents(graph)[PERSON] == ["b"]
-    assert read_audit(graph.workspace) == []
+    assert read_audit(workspace_of(graph)) == []
 
 
 def test_a_sidecar_that_the_store_kept_without_saying_so_is_found(graph, s3):
     """Every answer to its writing is lost: the store is asked, and the write goes on."""
     s3.after(losing("PUT", part="__recovery/"))
-    made = write(graph.workspace, {PERSON: ["a"]})
+    made = write(workspace_of(graph), {PERSON: ["a"]})
     s3.disarm()
     assert graph.snapshot().commit == made
     assert contents(graph)[PERSON] == ["a"]
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
 
 
 def test_a_sidecar_that_cannot_be_deleted_is_consumed_later(graph, s3):
     s3.before(losing("DELETE", part="__recovery/"))
     s3.before(losing("POST", part=""))
-    made = write(graph.workspace, {PERSON: ["a"]})
+    made = write(workspace_of(graph), {PERSON: ["a"]})
     s3.disarm()
-    assert len(graph.store.list("__recovery")) == 1
-    write(graph.workspace, {PERSON: ["b"]})
-    assert graph.store.list("__recovery") == []
-    assert [one.graph_commit_id for one in read_audit(graph.workspace)] == [made.graph_commit_id]
+    assert len(workspace_of(graph).store.list("__recovery")) == 1
+    write(workspace_of(graph), {PERSON: ["b"]})
+    assert workspace_of(graph).store.list("__recovery") == []
+    assert [one.graph_commit_id for one in read_audit(workspace_of(graph))] == [
+        made.graph_commit_id
+    ]
 
 
 def test_a_store_that_fails_in_the_middle(graph, s3):
@@ -199,10 +204,10 @@ def test_a_store_that_fails_in_the_middle(graph, s3):
     team = graph.snapshot().tables[TEAM].location
     s3.before(losing("PUT", part=f"{team}/_versions"))
     with pytest.raises(RecoveryRequired):
-        write(graph.workspace, {PERSON: ["a"], TEAM: ["a"]})
+        write(workspace_of(graph), {PERSON: ["a"], TEAM: ["a"]})
     s3.disarm()
     assert contents(graph) == {PERSON: [], TEAM: [], MEMBER_OF: []}
     with open_graph(graph.uri) as reopened:
         assert drifted(reopened) == []
-        write(reopened.workspace, {PERSON: ["b"], TEAM: ["b"]})
+        write(workspace_of(reopened), {PERSON: ["b"], TEAM: ["b"]})
         assert contents(reopened)[TEAM] == ["b"]

@@ -25,6 +25,7 @@ from omnigraph.manifest.workspace import Workspace
 from tests.commit.synthetic import ALL, Died, contents, drifted, prepare, write
 from tests.faults.commit_workers import identified, open_and_die, open_read_write, write_and_die
 from tests.manifest.publishing import new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import context, run_processes
 
 NOTHING, PENDING, PARTLY, FINISHED, PUBLISHED = range(5)
@@ -90,11 +91,11 @@ class Case:
         self.death = death
         self.writer = writer
         self.branch = "main" if place == "main" else "x"
-        write(graph.workspace, {key: ["old"] for key in ALL})
+        write(workspace_of(graph), {key: ["old"] for key in ALL})
         if place != "main":
             graph.branches.create("x")
         if place == "forked":
-            write(graph.workspace, {key: ["older"] for key in ALL}, branch="x")
+            write(workspace_of(graph), {key: ["older"] for key in ALL}, branch="x")
         self.operation_id, self.commit_id = new_ulid(), new_ulid()
         self.before = contents(graph, self.branch)
         self.commits = len(graph.commits.list(self.branch))
@@ -111,19 +112,19 @@ class Case:
         if how == "exit":
             die_in_child(write_and_die, self.graph.uri, rows, options, ids, point, self.death.skip)
             return
-        workspace = self.graph.workspace
+        workspace = workspace_of(self.graph)
         wanted = identified(prepare(workspace, rows, **options), *ids)
         with failpoints.arm(point, Died(), skip=self.death.skip), pytest.raises(Died):
             heal_and_commit(workspace, wanted)
 
     def check_readers(self) -> None:
         """A read-only open works at once, sees a whole state, and changes nothing."""
-        pending = self.graph.store.list("__recovery")
+        pending = workspace_of(self.graph).store.list("__recovery")
         assert len(pending) == (0 if self.death.reached == NOTHING else 1)
         with open_graph(self.graph.uri, mode="r") as reader:
             visible = self.after if self.death.reached == PUBLISHED else self.before
             assert contents(reader, self.branch) == visible
-        assert self.graph.store.list("__recovery") == pending
+        assert workspace_of(self.graph).store.list("__recovery") == pending
 
     def write_again(self) -> None:
         """The same handle goes on, except where a rollback must come first."""
@@ -132,11 +133,11 @@ class Case:
         # A fork that a pending operation claims is not made anew.
         if self.death.reached == PARTLY or (self.death.reached == PENDING and forking):
             with pytest.raises(RecoveryRequired, match="reopen the graph read-write") as blocked:
-                write(self.graph.workspace, rows, branch=self.branch)
+                write(workspace_of(self.graph), rows, branch=self.branch)
             assert blocked.value.details["operation_id"] == self.operation_id
             assert contents(self.graph, self.branch) == self.before
             return
-        write(self.graph.workspace, rows, branch=self.branch)
+        write(workspace_of(self.graph), rows, branch=self.branch)
         survives = self.death.reached in (FINISHED, PUBLISHED)
         expected = self.after if survives else self.before
         assert contents(self.graph, self.branch) == {
@@ -163,9 +164,9 @@ class Case:
                 graph.commits.show(self.commit_id)
         if self.branch != "main":
             assert contents(graph) == self.main
-        assert sweep(graph.workspace).recovered == []
+        assert sweep(workspace_of(graph)).recovered == []
         assert self._facts() == settled
-        write(graph.workspace, {key: ["last"] for key in ALL}, branch=self.branch)
+        write(workspace_of(graph), {key: ["last"] for key in ALL}, branch=self.branch)
         assert drifted(graph, self.branch) == []
 
     def _check_audit(self, audit, *, forward: bool) -> None:
@@ -185,9 +186,9 @@ class Case:
         return {
             "contents": contents(self.graph, self.branch),
             "drifted": drifted(self.graph, self.branch),
-            "pending": self.graph.store.list("__recovery"),
+            "pending": workspace_of(self.graph).store.list("__recovery"),
             "commits": len(self.graph.commits.list(self.branch)),
-            "audit": read_audit(self.graph.workspace),
+            "audit": read_audit(workspace_of(self.graph)),
         }
 
 
@@ -210,7 +211,7 @@ def test_the_same_handle_goes_on(tmp_path, place, death, how):
         case.die(how)
         case.check_readers()
         case.write_again()
-        sweep(graph.workspace)
+        sweep(workspace_of(graph))
         case.check_settled()
 
 
@@ -313,6 +314,6 @@ def test_a_heal_that_dies_is_repeated_by_the_next_write(tmp_path, point):
         case = Case(graph, "main", WHOLE)
         case.die("raise")
         with failpoints.arm(point, Died()), pytest.raises(Died):
-            write(graph.workspace, {ALL[0]: ["blocked"]})
+            write(workspace_of(graph), {ALL[0]: ["blocked"]})
         case.write_again()
         case.check_settled()

@@ -27,6 +27,7 @@ from tests.commit.synthetic import (
     write,
 )
 from tests.manifest.publishing import new_graph
+from tests.opened import workspace_of
 
 
 @pytest.fixture(params=["main", "x"])
@@ -37,16 +38,16 @@ def branch(request):
 @pytest.fixture
 def graph(tmp_path, branch):
     with new_graph(tmp_path) as graph:
-        write(graph.workspace, {key: ["old"] for key in ALL})
+        write(workspace_of(graph), {key: ["old"] for key in ALL})
         if branch != "main":
             graph.branches.create(branch)
-            write(graph.workspace, {key: ["fork"] for key in ALL}, branch=branch)
+            write(workspace_of(graph), {key: ["fork"] for key in ALL}, branch=branch)
         yield graph
 
 
 def at_head(graph: Graph, branch: str, table_key: str) -> tuple[int, list[str]]:
     pin = graph.snapshot(branch=branch).tables[table_key]
-    head = open_table(graph.workspace.ref(pin.location).on(pin.table_branch))
+    head = open_table(workspace_of(graph).ref(pin.location).on(pin.table_branch))
     return head.version, sorted(head.read(["id"]).column("id").to_pylist())
 
 
@@ -58,14 +59,14 @@ def check_left_alone(graph: Graph, branch: str, table_key: str, before: dict) ->
         with open_graph(graph.uri) as reopened:
             assert contents(reopened, branch)[table_key] == before[table_key]
             assert drifted(reopened, branch) == [table_key]
-            assert reopened.store.list("__recovery") == []
+            assert workspace_of(reopened).store.list("__recovery") == []
             with pytest.raises(Drift, match="run omnigraph repair") as refused:
-                write(reopened.workspace, {table_key: ["more"]}, branch=branch)
+                write(workspace_of(reopened), {table_key: ["more"]}, branch=branch)
             assert refused.value.details["head"] == head[0]
             others = [key for key in ALL if key != table_key]
-            write(reopened.workspace, {key: ["more"] for key in others}, branch=branch)
+            write(workspace_of(reopened), {key: ["more"] for key in others}, branch=branch)
     assert at_head(graph, branch, table_key) == head
-    assert len(read_audit(graph.workspace)) <= 1
+    assert len(read_audit(workspace_of(graph))) <= 1
 
 
 def test_a_foreign_commit_on_a_quiet_table(graph, branch):
@@ -88,10 +89,10 @@ def test_a_foreign_commit_on_top_of_a_dead_writers_operation(graph, branch, poin
     """On the table that moved, on one that did not, or after all had moved."""
     before = contents(graph, branch)
     with dying_at(point, skip=skip):
-        write(graph.workspace, {key: ["ours"] for key in ALL}, branch=branch)
+        write(workspace_of(graph), {key: ["ours"] for key in ALL}, branch=branch)
     foreign_append(graph, table_key, ["alien"], branch)
     with pytest.raises((RecoveryRequired, Drift)):
-        write(graph.workspace, {table_key: ["more"]}, branch=branch)
+        write(workspace_of(graph), {table_key: ["more"]}, branch=branch)
     open_graph(graph.uri).close()
     assert contents(graph, branch) == before
     check_left_alone(graph, branch, table_key, before)
@@ -107,7 +108,7 @@ def test_a_foreign_commit_between_two_table_commits_of_a_live_writer(graph, bran
         failpoints.arm("load.after_table_commit", arrive, times=1),
         pytest.raises(RecoveryRequired),
     ):
-        write(graph.workspace, {PERSON: ["ours"], TEAM: ["ours"]}, branch=branch)
+        write(workspace_of(graph), {PERSON: ["ours"], TEAM: ["ours"]}, branch=branch)
     assert contents(graph, branch) == before
     open_graph(graph.uri).close()
     check_left_alone(graph, branch, TEAM, before)
@@ -124,9 +125,9 @@ def test_a_foreign_commit_before_the_first_table_commit_of_a_live_writer(graph, 
         failpoints.arm("load.before_table_commit", arrive, times=1),
         pytest.raises(OmniGraphError) as caught,
     ):
-        write(graph.workspace, {PERSON: ["ours"], TEAM: ["ours"]}, branch=branch)
+        write(workspace_of(graph), {PERSON: ["ours"], TEAM: ["ours"]}, branch=branch)
     assert not isinstance(caught.value, RecoveryRequired)
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     check_left_alone(graph, branch, PERSON, before)
 
 
@@ -137,15 +138,15 @@ def test_a_foreign_commit_after_the_table_commits_is_not_in_what_we_publish(grap
         foreign_append(graph, PERSON, ["alien"], branch)
 
     with failpoints.arm("load.after_phase_b_before_phase_c", arrive, times=1):
-        write(graph.workspace, {PERSON: ["ours"], TEAM: ["ours"]}, branch=branch)
+        write(workspace_of(graph), {PERSON: ["ours"], TEAM: ["ours"]}, branch=branch)
     published = {**before, PERSON: sorted([*before[PERSON], "ours"])}
     assert contents(graph, branch)[PERSON] == published[PERSON]
     check_left_alone(graph, branch, PERSON, published)
 
 
 def test_a_foreign_commit_does_not_make_a_stale_write_pass(graph, branch):
-    stale = prepare(graph.workspace, {PERSON: ["stale"]}, branch=branch)
-    write(graph.workspace, {PERSON: ["first"]}, branch=branch)
+    stale = prepare(workspace_of(graph), {PERSON: ["stale"]}, branch=branch)
+    write(workspace_of(graph), {PERSON: ["first"]}, branch=branch)
     foreign_append(graph, PERSON, ["alien"], branch)
     with pytest.raises(ExpectedVersionMismatch):
-        commit(graph.workspace, stale)
+        commit(workspace_of(graph), stale)

@@ -15,6 +15,7 @@ from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
 from tests.faults.remade_workers import BASE, KINDS, Content, look, outcome, records
 from tests.faults.test_branch_remade import WriterProcess, new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes, talk_to
 
 
@@ -85,7 +86,7 @@ def test_nobody_strands_a_conditional_writer(graph, writer, monkeypatch, name, m
             assert outcome(load_nothing, another)[0] == "contention"
     told = stopped.go_on()
     assert told[0] == "done", told
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     ((found, drift, sidecars),) = run_processes(look, [(graph.uri, "main")])
     assert (found, drift, sidecars) == (after(name), [], [])
     stopped.pipe.send("again")
@@ -123,7 +124,7 @@ def test_any_commit_before_the_locks_breaks_the_condition(graph, writer, other):
     assert outcome(other, graph)[0] == "done"
     told = stopped.go_on()
     assert told[0] == ("done" if other is make_a_branch else "precondition_failed"), told
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph) == []
     stopped.pipe.send("again")
     assert stopped.answer()[0] == "done"

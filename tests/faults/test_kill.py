@@ -15,6 +15,7 @@ from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import ALL, PERSON, TEAM, contents, drifted, write
 from tests.faults.commit_workers import write_until_killed
 from tests.manifest.publishing import new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import talk_to
 
 ROUNDS = 25
@@ -46,7 +47,7 @@ def test_kill_and_reopen(tmp_path, branch):
             for what, row_id in said(pipe):
                 (acknowledged if what == "acknowledged" else begun).add(row_id)
         with open_graph(uri) as graph:
-            assert graph.store.list("__recovery") == []
+            assert workspace_of(graph).store.list("__recovery") == []
             assert drifted(graph, branch) == []
             found = contents(graph, branch)
             assert found[PERSON] == found[TEAM]
@@ -54,10 +55,10 @@ def test_kill_and_reopen(tmp_path, branch):
             assert acknowledged <= set(found[PERSON]) <= begun
     print(f"{len(acknowledged)} commits acknowledged")  # noqa: T201 - shown when the test fails
     with open_graph(uri) as graph:
-        operations = [audit.operation_id for audit in read_audit(graph.workspace)]
+        operations = [audit.operation_id for audit in read_audit(workspace_of(graph))]
         assert len(operations) == len(set(operations))
         print(f"{len(operations)} operations recovered")  # noqa: T201 - shown when the test fails
-        write(graph.workspace, {key: ["last"] for key in ALL}, branch=branch)
+        write(workspace_of(graph), {key: ["last"] for key in ALL}, branch=branch)
 
 
 def said(pipe) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from omnigraph import failpoints
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
+from tests.opened import workspace_of
 from tests.write.writing import nodes, run
 
 SCHEMA = "node Item { name: String @key  n: I64? }\nnode Note { text: String }"
@@ -43,7 +44,7 @@ def test_a_mutation_takes_a_lost_lock_anew(graph, lose_at, moment):
     assert reached.fired == 2
     assert nodes(graph, "Item") == {"a": {"name": "a", "n": 1}}
     assert len(graph.commits.list()) == 2
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph) == []
 
 
@@ -59,4 +60,4 @@ def test_rows_written_to_a_fork_that_is_made_again_are_written_again(
         graph.load([{"type": type_name, "data": values}], mode=mode, branch="b")
     with open_graph(graph.uri) as fresh:
         assert [*nodes(fresh, type_name, branch="b").values()] == [values]
-        assert fresh.store.list("__recovery") == []
+        assert workspace_of(fresh).store.list("__recovery") == []

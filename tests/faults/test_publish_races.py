@@ -11,6 +11,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.manifest.rows import read_table_states
 from tests.faults.publish_workers import create_branches, publish_and_die, publish_many
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 
 PROCESSES = 8
@@ -28,10 +29,12 @@ def check_branch(graph: Graph, branch: str, told: list[tuple[str, str]], inherit
     assert versions == sorted(set(versions), reverse=True)
     parents = Counter(commit.parent_commit_id for commit in chain)
     assert set(parents.values()) == {1}
-    state = graph.manifest.state(branch)
+    state = workspace_of(graph).manifest.state(branch)
     ids = state.table.read(["object_id"]).column("object_id").to_pylist()
     assert len(ids) == len(set(ids))
-    assert read_table_states(graph.manifest.table_rows(state)) == dict(state.head.tables)
+    assert read_table_states(workspace_of(graph).manifest.table_rows(state)) == dict(
+        state.head.tables
+    )
 
 
 def test_one_branch_one_table(tmp_path):

@@ -26,6 +26,7 @@ from tests.faults.queue_workers import (
     write_in_turn,
 )
 from tests.measured import MEASURED
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes, stopped_at, talk_to
 from tests.write.writing import ends, nodes, run, state
 
@@ -59,7 +60,7 @@ def check(graph: Graph, told: dict[str, Told], turns: int, loaded: dict[str, int
     """Every row that was acknowledged is there and no other; every token has one owner."""
     with open_graph(graph.uri) as fresh:
         found = nodes(fresh, "Item")
-        assert fresh.store.list("__recovery") == []
+        assert workspace_of(fresh).store.list("__recovery") == []
         assert drifted(fresh) == []
     owners = {f"token-{turn}": name for name, one in told.items() for turn in one.claimed}
     assert sum(len(one.claimed) for one in told.values()) == len(owners) == turns
@@ -251,7 +252,7 @@ def test_the_waiting_of_all_attempts_is_bounded(graph, tmp_path, overtaken):
         assert code == "contention"
         assert holders[0].go_on() == 1
     assert set(nodes(graph, "Item")) == {"first", "slow"}
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     run(graph, 'insert Item { name: "next" }')
 
 

@@ -10,11 +10,13 @@ import pytest
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
+from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
 from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
 from tests.faults.remade_workers import BASE, fill, filled, outcome
 from tests.faults.test_branch_remade import new_graph
+from tests.opened import workspace_of
 from tests.s3_server import BUCKET
 from tests.storage.processes import run_processes
 
@@ -105,13 +107,13 @@ def test_a_commit_of_main_reads_as_ever(graph):
 def test_a_held_snapshot_first_opened_afterwards(graph, shape):
     held = graph.snapshot(branch="b")
     catalog = graph.schema.catalog
-    view = graph.reader.view(held, catalog)
+    view = state_of(graph).reader.view(held, catalog)
     remake(graph, shape)
 
     def read(opened):
         return opened.nodes("Person").pinned.table.read(["id"])
 
-    for opened in (view, graph.reader.view(held, catalog)):
+    for opened in (view, state_of(graph).reader.view(held, catalog)):
         told = outcome(read, opened)
         assert told[0] in REFUSED, told
 
@@ -119,7 +121,7 @@ def test_a_held_snapshot_first_opened_afterwards(graph, shape):
 @EVERYWHERE
 def test_a_held_view_opened_before_never_gives_rows_of_the_new_branch(graph, shape):
     """Rows that are in memory may still be answered; nothing else is."""
-    view = graph.reader.view(graph.snapshot(branch="b"), graph.schema.catalog)
+    view = state_of(graph).reader.view(graph.snapshot(branch="b"), graph.schema.catalog)
     table = view.nodes("Person").pinned.table
     remake(graph, shape)
 
@@ -137,7 +139,7 @@ def test_a_read_of_the_data_source_that_was_planned_before(graph, shape):
     snapshot, catalog = resolve(graph, asked.target)
     entity = find_type(catalog, asked.type)
     source = pickle.loads(
-        pickle.dumps(pin_source(graph.workspace, snapshot, catalog, entity, asked))
+        pickle.dumps(pin_source(workspace_of(graph), snapshot, catalog, entity, asked))
     )
     groups = fragment_groups(source, 10**6)
     assert read_groups(source, groups) == OLD
@@ -163,7 +165,7 @@ def test_a_child_of_the_branch_pins_its_fork(graph):
     """A branch that never wrote reads its parent's fork; both are made again."""
     graph.branches.create("child", from_="b")
     held = graph.snapshot(branch="child")
-    view = graph.reader.view(held, graph.schema.catalog)
+    view = state_of(graph).reader.view(held, graph.schema.catalog)
     run_processes(remake_with_child, [(graph.uri,)])
     told = outcome(lambda: view.nodes("Person").pinned.table.read(["id"]))
     assert told[0] in REFUSED, told

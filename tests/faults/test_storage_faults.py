@@ -27,6 +27,7 @@ from tests.commit.synthetic import (
     write,
 )
 from tests.manifest.publishing import new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 
 EMPTY = {PERSON: [], TEAM: [], MEMBER_OF: []}
@@ -43,26 +44,26 @@ def graph(tmp_path):
 
 def test_a_sidecar_that_cannot_be_written_aborts_before_anything_moves(graph):
     with failpoints.arm("recovery.sidecar_write"), pytest.raises(StorageError, match="failpoint"):
-        write(graph.workspace, {key: ["a"] for key in ALL})
-    assert graph.store.list("__recovery") == []
+        write(workspace_of(graph), {key: ["a"] for key in ALL})
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph) == []
-    write(graph.workspace, {key: ["b"] for key in ALL})
+    write(workspace_of(graph), {key: ["b"] for key in ALL})
     assert contents(graph) == {key: ["b"] for key in ALL}
-    assert read_audit(graph.workspace) == []
+    assert read_audit(workspace_of(graph)) == []
 
 
 @pytest.mark.parametrize("next_one", ["write", "open"])
 def test_a_sidecar_that_cannot_be_deleted_is_a_warning(graph, next_one, caplog):
     with failpoints.arm("recovery.sidecar_delete", times=1), caplog.at_level("WARNING"):
-        made = write(graph.workspace, {PERSON: ["a"]}, actor="ada")
+        made = write(workspace_of(graph), {PERSON: ["a"]}, actor="ada")
     assert "the commit is durable" in caplog.text
     assert contents(graph)[PERSON] == ["a"]
     if next_one == "write":
-        write(graph.workspace, {TEAM: ["t"]})
+        write(workspace_of(graph), {TEAM: ["t"]})
     else:
         open_graph(graph.uri).close()
-    assert graph.store.list("__recovery") == []
-    (audit,) = read_audit(graph.workspace)
+    assert workspace_of(graph).store.list("__recovery") == []
+    (audit,) = read_audit(workspace_of(graph))
     assert audit.recovery_kind == "RolledForward"
     assert audit.graph_commit_id == made.graph_commit_id
     assert graph.commits.show(made.graph_commit_id).actor_id == "ada"
@@ -71,7 +72,7 @@ def test_a_sidecar_that_cannot_be_deleted_is_a_warning(graph, next_one, caplog):
 def test_a_listing_that_fails_fails_the_write_and_the_open(graph):
     with failpoints.arm("recovery.sidecar_list"):
         with pytest.raises(StorageError, match="failpoint"):
-            write(graph.workspace, {PERSON: ["a"]})
+            write(workspace_of(graph), {PERSON: ["a"]})
         with pytest.raises(StorageError, match="failpoint"):
             open_graph(graph.uri)
         with pytest.raises(StorageError, match="failpoint"):
@@ -84,20 +85,20 @@ def test_a_listing_that_fails_fails_the_write_and_the_open(graph):
 @pytest.mark.parametrize("next_one", ["write", "open"])
 def test_an_audit_row_that_cannot_be_appended_keeps_the_sidecar(graph, again, next_one):
     with dying_at("load.after_phase_b_before_phase_c"):
-        write(graph.workspace, {PERSON: ["a"]})
-    pending = graph.store.list("__recovery")
+        write(workspace_of(graph), {PERSON: ["a"]})
+    pending = workspace_of(graph).store.list("__recovery")
     with failpoints.arm("recovery.record_audit"):
         for _ in range(again):
             with pytest.raises(StorageError, match="failpoint"):
-                write(graph.workspace, {TEAM: ["t"]})
-            assert graph.store.list("__recovery") == pending
+                write(workspace_of(graph), {TEAM: ["t"]})
+            assert workspace_of(graph).store.list("__recovery") == pending
     if next_one == "write":
-        write(graph.workspace, {TEAM: ["t"]})
+        write(workspace_of(graph), {TEAM: ["t"]})
     else:
         open_graph(graph.uri).close()
-    assert len(read_audit(graph.workspace)) == 1
+    assert len(read_audit(workspace_of(graph))) == 1
     assert contents(graph)[PERSON] == ["a"]
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
 
 
 @pytest.mark.parametrize("committed", [1, 2])
@@ -106,29 +107,29 @@ def test_a_table_commit_that_fails_after_others_succeeded(graph, committed):
         failpoints.arm("load.before_table_commit", skip=committed),
         pytest.raises(RecoveryRequired) as caught,
     ):
-        write(graph.workspace, {key: ["a"] for key in ALL})
-    assert list(graph.store.list("__recovery")) == [
+        write(workspace_of(graph), {key: ["a"] for key in ALL})
+    assert list(workspace_of(graph).store.list("__recovery")) == [
         f"__recovery/{caught.value.details['operation_id']}.json"
     ]
     with open_graph(graph.uri) as reopened:
         assert contents(reopened) == EMPTY
         assert drifted(reopened) == []
-        write(reopened.workspace, {key: ["b"] for key in ALL})
+        write(workspace_of(reopened), {key: ["b"] for key in ALL})
 
 
 def test_a_publish_that_fails_after_all_tables_moved(graph):
     with failpoints.arm("publish.before_write"), pytest.raises(RecoveryRequired):
-        write(graph.workspace, {key: ["a"] for key in ALL})
+        write(workspace_of(graph), {key: ["a"] for key in ALL})
     assert contents(graph) == EMPTY
-    write(graph.workspace, {key: ["b"] for key in ALL})
+    write(workspace_of(graph), {key: ["b"] for key in ALL})
     assert contents(graph) == {key: ["a", "b"] for key in ALL}
 
 
 def test_a_publish_whose_answer_is_lost_is_no_failure(graph):
     with failpoints.arm("publish.after_write", times=1):
-        made = write(graph.workspace, {key: ["a"] for key in ALL})
+        made = write(workspace_of(graph), {key: ["a"] for key in ALL})
     assert graph.snapshot().commit == made
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert len(graph.commits.list()) == 2
 
 
@@ -137,16 +138,16 @@ def test_a_publish_whose_answer_is_lost_is_no_failure(graph):
 
 def a_sidecar(graph) -> tuple[str, dict]:
     with dying_at("load.before_table_commit"):
-        write(graph.workspace, {PERSON: ["a"]})
-    (name,) = graph.store.list("__recovery")
-    return name, json.loads(graph.store.read_text(name))
+        write(workspace_of(graph), {PERSON: ["a"]})
+    (name,) = workspace_of(graph).store.list("__recovery")
+    return name, json.loads(workspace_of(graph).store.read_text(name))
 
 
 def check_refused(graph, name: str, match: str) -> None:
     """Heal, open and refresh refuse and name the file, which stays; reading goes on."""
-    before = Path(graph.root.path, name).read_bytes()
+    before = Path(workspace_of(graph).root.path, name).read_bytes()
     for attempt in (
-        lambda: write(graph.workspace, {TEAM: ["t"]}),
+        lambda: write(workspace_of(graph), {TEAM: ["t"]}),
         lambda: open_graph(graph.uri),
         graph.refresh,
     ):
@@ -156,9 +157,9 @@ def check_refused(graph, name: str, match: str) -> None:
         assert refused.value.details["file"] == name
     with open_graph(graph.uri, mode="r") as reader:
         assert contents(reader) == EMPTY
-    assert Path(graph.root.path, name).read_bytes() == before
-    graph.store.delete(name)
-    write(graph.workspace, {TEAM: ["t"]})
+    assert Path(workspace_of(graph).root.path, name).read_bytes() == before
+    workspace_of(graph).store.delete(name)
+    write(workspace_of(graph), {TEAM: ["t"]})
 
 
 @pytest.mark.parametrize(
@@ -169,35 +170,35 @@ def check_refused(graph, name: str, match: str) -> None:
 )  # fmt: skip
 def test_a_file_that_is_no_sidecar(graph, content):
     name = "__recovery/01HZZZZZZZZZZZZZZZZZZZZZZZ.json"
-    Path(graph.root.path, "__recovery").mkdir(exist_ok=True)
-    Path(graph.root.path, name).write_bytes(content)
+    Path(workspace_of(graph).root.path, "__recovery").mkdir(exist_ok=True)
+    Path(workspace_of(graph).root.path, name).write_bytes(content)
     check_refused(graph, name, "sidecar")
 
 
 def test_half_a_sidecar(graph):
     name, document = a_sidecar(graph)
     text = json.dumps(document)
-    graph.store.write_text(name, text[: len(text) // 2])
+    workspace_of(graph).store.write_text(name, text[: len(text) // 2])
     check_refused(graph, name, "sidecar")
 
 
 def test_a_sidecar_of_a_later_version(graph):
     name, document = a_sidecar(graph)
-    graph.store.write_text(name, json.dumps({**document, "schema_version": 3}))
+    workspace_of(graph).store.write_text(name, json.dumps({**document, "schema_version": 3}))
     check_refused(graph, name, "upgrade")
 
 
 def test_a_sidecar_of_another_graph(graph):
     name, document = a_sidecar(graph)
-    graph.store.write_text(name, json.dumps({**document, "graph_id": "another"}))
+    workspace_of(graph).store.write_text(name, json.dumps({**document, "graph_id": "another"}))
     check_refused(graph, name, "another graph")
 
 
 def test_a_sidecar_under_another_name(graph):
     name, document = a_sidecar(graph)
-    graph.store.delete(name)
+    workspace_of(graph).store.delete(name)
     other = "__recovery/01HZZZZZZZZZZZZZZZZZZZZZZZ.json"
-    graph.store.write_text(other, json.dumps(document))
+    workspace_of(graph).store.write_text(other, json.dumps(document))
     check_refused(graph, other, "name")
 
 
@@ -208,15 +209,15 @@ def test_a_sidecar_under_another_name(graph):
 )  # fmt: skip
 def test_a_file_that_is_not_named_like_a_sidecar_stops_nobody(graph, stray):
     name, _ = a_sidecar(graph)
-    place = Path(graph.root.path, "__recovery", stray)
+    place = Path(workspace_of(graph).root.path, "__recovery", stray)
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(b"\xff not ours")
     status = graph.status()
     assert status["pending_recoveries"] == 1
     assert status["stray_files"] == [f"__recovery/{stray}"]
     with open_graph(graph.uri) as reopened:
-        write(reopened.workspace, {TEAM: ["t"]})
-        assert reopened.store.list("__recovery") == [f"__recovery/{stray}"]
+        write(workspace_of(reopened), {TEAM: ["t"]})
+        assert workspace_of(reopened).store.list("__recovery") == [f"__recovery/{stray}"]
         assert reopened.status()["pending_recoveries"] == 0
     assert name != f"__recovery/{stray}"
     assert place.read_bytes() == b"\xff not ours"
@@ -248,9 +249,9 @@ def test_a_damaged_value_anywhere_is_refused_or_harmless(graph):
     refused = 0
     for path in leaves(document):
         for value in ([], {"a": 1}, "text", -1, None, True):
-            graph.store.write_text(name, json.dumps(changed(document, path, value)))
+            workspace_of(graph).store.write_text(name, json.dumps(changed(document, path, value)))
             try:
-                heal(graph.workspace)
+                heal(workspace_of(graph))
             except CorruptSidecar as error:
                 assert name in str(error)
                 refused += 1
@@ -258,7 +259,7 @@ def test_a_damaged_value_anywhere_is_refused_or_harmless(graph):
                 # A text that means nothing, such as the place of no table.
                 assert value == "text", (path, value)
     assert refused > 50
-    graph.store.write_text(name, json.dumps(document))
+    workspace_of(graph).store.write_text(name, json.dumps(document))
     open_graph(graph.uri).close()
     assert contents(graph) == EMPTY
 
@@ -267,16 +268,16 @@ def test_a_damaged_value_anywhere_is_refused_or_harmless(graph):
 
 
 def test_a_file_in_the_place_of_the_recovery_directory(graph):
-    shutil.rmtree(Path(graph.root.path, "__recovery"), ignore_errors=True)
-    Path(graph.root.path, "__recovery").write_text("in the way")
+    shutil.rmtree(Path(workspace_of(graph).root.path, "__recovery"), ignore_errors=True)
+    Path(workspace_of(graph).root.path, "__recovery").write_text("in the way")
     with pytest.raises(StorageError, match="__recovery"):
-        write(graph.workspace, {PERSON: ["a"]})
+        write(workspace_of(graph), {PERSON: ["a"]})
     with pytest.raises(StorageError, match="__recovery"):
         open_graph(graph.uri)
     with open_graph(graph.uri, mode="r") as reader:
         assert contents(reader) == EMPTY
-    Path(graph.root.path, "__recovery").unlink()
-    write(graph.workspace, {PERSON: ["a"]})
+    Path(workspace_of(graph).root.path, "__recovery").unlink()
+    write(workspace_of(graph), {PERSON: ["a"]})
 
 
 @pytest.fixture
@@ -296,7 +297,7 @@ def as_nobody(uri: str) -> list[str]:
     with open_graph(uri, mode="r") as reader:
         told.append(contents(reader)[PERSON])
         for attempt in (
-            lambda: write(reader.workspace, {PERSON: ["b"]}),
+            lambda: write(workspace_of(reader), {PERSON: ["b"]}),
             lambda: open_graph(uri),
         ):
             try:
@@ -309,16 +310,16 @@ def as_nobody(uri: str) -> list[str]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_recovery_directory_that_may_not_be_listed(open_to_all):
     graph = open_to_all
-    write(graph.workspace, {PERSON: ["a"]})
-    subprocess.run(["chmod", "-R", "a+rwX", graph.root.path], check=True)
-    recovery = Path(graph.root.path, "__recovery")
+    write(workspace_of(graph), {PERSON: ["a"]})
+    subprocess.run(["chmod", "-R", "a+rwX", workspace_of(graph).root.path], check=True)
+    recovery = Path(workspace_of(graph).root.path, "__recovery")
     recovery.chmod(0)
     ((rows, *refused),) = run_processes(as_nobody, [(graph.uri,)])
     assert rows == ["a"]
     assert len(refused) == 2
     assert all("permission denied" in text.lower() for text in refused), refused
     recovery.chmod(0o755)
-    write(graph.workspace, {PERSON: ["c"]})
+    write(workspace_of(graph), {PERSON: ["c"]})
     assert contents(graph)[PERSON] == ["a", "c"]
 
 
@@ -367,7 +368,7 @@ def fill(place: Path) -> Path:
 )
 def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
     with new_graph(small_disk) as graph:
-        write(graph.workspace, {key: ["old"] for key in ALL})
+        write(workspace_of(graph), {key: ["old"] for key in ALL})
         fillers = []
 
         def fill_up(_: str) -> None:
@@ -376,7 +377,7 @@ def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
         outcome: object = None
         with failpoints.arm(point, fill_up, times=1, skip=skip):
             try:
-                outcome = write(graph.workspace, {key: ["new"] for key in ALL})
+                outcome = write(workspace_of(graph), {key: ["new"] for key in ALL})
             except OmniGraphError as error:
                 outcome = error
         assert fillers
@@ -393,5 +394,5 @@ def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
             assert drifted(reopened) == []
             wanted = ["new", "old"] if survives else ["old"]
             assert contents(reopened) == dict.fromkeys(ALL, wanted)
-            write(reopened.workspace, {key: ["after"] for key in ALL})
-            assert reopened.store.list("__recovery") == []
+            write(workspace_of(reopened), {key: ["after"] for key in ALL})
+            assert workspace_of(reopened).store.list("__recovery") == []

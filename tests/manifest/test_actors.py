@@ -13,6 +13,7 @@ from omnigraph.errors import BadRequest, StorageError
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.pipeline.datasource.options import write_options
 from tests.commit.synthetic import PERSON, prepare
+from tests.opened import workspace_of
 
 SCHEMA = """
 node Person { name: String @key }
@@ -111,7 +112,7 @@ def test_what_commits_record(graph):
 @pytest.mark.parametrize("actor", [42, "a\ud800b"], ids=shown)
 def test_a_sidecar_that_nobody_could_read_is_never_written(graph, actor):
     """However it comes about: it would stop every writer after the next crash."""
-    workspace = graph.workspace
+    workspace = workspace_of(graph)
     write = prepare(workspace, {PERSON: ["ada"]})
     write = replace(write, intent=replace(write.intent, actor_id=actor))
     graph_id = workspace.manifest.state("main").head.graph_id

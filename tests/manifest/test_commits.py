@@ -11,6 +11,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.manifest import publisher
 from omnigraph.manifest.publisher import Changes, publish
 from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
+from tests.opened import workspace_of
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_genesis_has_no_parent_and_no_actor(graph):
 
 
 def test_the_list_is_the_first_parent_chain_newest_first(graph):
-    made = [advance(graph.manifest, PERSON) for _ in range(4)]
+    made = [advance(workspace_of(graph).manifest, PERSON) for _ in range(4)]
     listed = graph.commits.list()
     assert listed[:4] == made[::-1]
     assert listed[4].parent_commit_id is None
@@ -47,9 +48,9 @@ def test_the_list_is_the_first_parent_chain_newest_first(graph):
 
 def test_adopted_commits_are_shown_but_not_listed(graph):
     graph.branches.create("a")
-    theirs = advance(graph.manifest, PERSON, branch="a")
+    theirs = advance(workspace_of(graph).manifest, PERSON, branch="a")
     merge = publish(
-        graph.manifest,
+        workspace_of(graph).manifest,
         "main",
         Changes(adopted=(theirs,)),
         [graph.snapshot().tables[PERSON]],
@@ -64,9 +65,9 @@ def test_adopted_commits_are_shown_but_not_listed(graph):
 
 def test_filters_and_limit(graph):
     graph.branches.create("x")
-    ada = advance(graph.manifest, PERSON, branch="x", actor="ada")
-    bob = advance(graph.manifest, PERSON, branch="x", actor="bob")
-    again = advance(graph.manifest, PERSON, branch="x", actor="ada")
+    ada = advance(workspace_of(graph).manifest, PERSON, branch="x", actor="ada")
+    bob = advance(workspace_of(graph).manifest, PERSON, branch="x", actor="bob")
+    again = advance(workspace_of(graph).manifest, PERSON, branch="x", actor="ada")
     (genesis,) = graph.commits.list()
     listed = graph.commits.list
     assert listed("x", filter="actor=ada") == [again, ada]
@@ -102,14 +103,14 @@ def test_unknown_things(graph):
 
 def test_a_commit_is_shown_from_any_handle(graph):
     graph.branches.create("x")
-    commit = advance(graph.manifest, PERSON, branch="x", actor="ada")
+    commit = advance(workspace_of(graph).manifest, PERSON, branch="x", actor="ada")
     with open_graph(graph.uri, mode="r") as other:
         assert other.commits.show(commit.graph_commit_id) == commit
 
 
 def test_every_past_state_can_be_read_by_commit_and_by_version(graph):
     genesis = graph.snapshot()
-    made = [advance(graph.manifest, key) for key in (PERSON, TEAM, PERSON)]
+    made = [advance(workspace_of(graph).manifest, key) for key in (PERSON, TEAM, PERSON)]
     versions = [
         (1, 1, genesis.commit),
         (2, 1, made[0]),
@@ -128,16 +129,16 @@ def test_every_past_state_can_be_read_by_commit_and_by_version(graph):
 def test_a_snapshot_never_moves(graph):
     held = graph.snapshot()
     before = held.to_json()
-    advance(graph.manifest, PERSON, TEAM)
+    advance(workspace_of(graph).manifest, PERSON, TEAM)
     assert held.to_json() == before
 
 
 def test_versions_of_a_branch_start_at_its_fork(graph):
-    advance(graph.manifest, PERSON)
-    fork = advance(graph.manifest, PERSON)
+    advance(workspace_of(graph).manifest, PERSON)
+    fork = advance(workspace_of(graph).manifest, PERSON)
     graph.branches.create("x")
-    on_main = advance(graph.manifest, TEAM)
-    on_x = advance(graph.manifest, PERSON, branch="x")
+    on_main = advance(workspace_of(graph).manifest, TEAM)
+    on_x = advance(workspace_of(graph).manifest, PERSON, branch="x")
     assert on_main.manifest_version == on_x.manifest_version
     assert graph.snapshot(branch="x", version=on_x.manifest_version).commit == on_x
     assert graph.snapshot(branch="x", version=fork.manifest_version).commit == fork
@@ -151,9 +152,9 @@ def test_versions_of_a_branch_start_at_its_fork(graph):
 def test_a_version_between_two_commits_is_the_older_one(graph, monkeypatch):
     """Compaction makes versions of its own, which no commit has."""
     monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 2)
-    first = advance(graph.manifest, PERSON)
-    second = advance(graph.manifest, PERSON)
-    third = advance(graph.manifest, PERSON)
+    first = advance(workspace_of(graph).manifest, PERSON)
+    second = advance(workspace_of(graph).manifest, PERSON)
+    third = advance(workspace_of(graph).manifest, PERSON)
     commits = {commit.manifest_version: commit for commit in (first, second, third)}
     gaps = set(range(first.manifest_version, third.manifest_version)) - set(commits)
     assert gaps, "the compaction should have made a version of its own"
@@ -180,7 +181,7 @@ def test_bad_targets(graph, target):
 
 
 def test_the_public_form_of_a_snapshot(graph):
-    commit = advance(graph.manifest, PERSON)
+    commit = advance(workspace_of(graph).manifest, PERSON)
     document = graph.snapshot(branch=" main ").to_json()
     assert document["graph_commit_id"] == commit.graph_commit_id
     assert document["branch"] == "main"
@@ -198,10 +199,10 @@ def test_the_public_form_of_a_snapshot(graph):
 def test_looking_for_a_commit_while_branches_are_deleted(graph, monkeypatch):
     """A branch that goes away between the list and the look is no live branch, and no failure."""
     graph.branches.create("x")
-    commit = advance(graph.manifest, PERSON, branch="x")
-    listed = graph.manifest.branches()
+    commit = advance(workspace_of(graph).manifest, PERSON, branch="x")
+    listed = workspace_of(graph).manifest.branches()
     graph.branches.delete("x")
-    monkeypatch.setattr(graph.manifest, "branches", lambda: listed)
+    monkeypatch.setattr(workspace_of(graph).manifest, "branches", lambda: listed)
     with pytest.raises(CommitNotFound):
         graph.commits.show(commit.graph_commit_id)
     with pytest.raises(CommitNotFound):

@@ -24,6 +24,7 @@ from omnigraph.errors import (
     SchemaConflict,
     StorageError,
 )
+from omnigraph.graph.graph import state_of
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, STEPS, migrate, stamp_of
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
@@ -34,6 +35,7 @@ from omnigraph.storage.tables.table import TableRef, create_table, open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 
 
@@ -50,7 +52,7 @@ def test_a_new_graph_can_be_opened_and_is_empty(tmp_path):
         assert sorted(snapshot.tables) == ["edge:MemberOf", "node:Person", "node:Team"]
         assert {table.row_count for table in snapshot.tables.values()} == {0}
         for table in snapshot.tables.values():
-            opened = open_table(TableRef(graph.root.child(table.location)))
+            opened = open_table(TableRef(workspace_of(graph).root.child(table.location)))
             assert opened.version == table.table_version == 1
             assert opened.count_rows() == 0
 
@@ -58,7 +60,7 @@ def test_a_new_graph_can_be_opened_and_is_empty(tmp_path):
 def test_tables_have_the_declared_columns_and_stable_row_ids(tmp_path):
     with new_graph(tmp_path) as graph:
         table = graph.snapshot().tables[PERSON]
-        opened = open_table(TableRef(graph.root.child(table.location)))
+        opened = open_table(TableRef(workspace_of(graph).root.child(table.location)))
         assert opened.schema.names == ["id", "name", "age"]
         field = opened.schema.field("id")
         assert not field.nullable
@@ -71,7 +73,7 @@ def test_blob_properties_become_blob_columns(tmp_path):
         tmp_path / "g", "node Scan { slug: String @key  image: Blob?  raw: Blob }"
     ) as graph:
         table = graph.snapshot().tables["node:Scan"]
-        schema = open_table(TableRef(graph.root.child(table.location))).schema
+        schema = open_table(TableRef(workspace_of(graph).root.child(table.location))).schema
         assert blob_columns(schema) == ["image", "raw"]
         assert [schema.field(name).nullable for name in ("image", "raw")] == [True, False]
         identities = graph.schema.catalog.nodes["Scan"].properties
@@ -84,7 +86,7 @@ def test_a_schema_file_and_a_path_with_spaces(tmp_path):
     source = tmp_path / "a schema.pg"
     source.write_text(SCHEMA, "utf-8")
     with og.init(tmp_path / "a graph" / "in here", source) as graph:
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
     with og.open(f"{tmp_path}/a graph/./in here/") as graph:
         assert len(graph.commits.list()) == 2
 
@@ -122,7 +124,7 @@ def test_an_interrupted_init_can_be_finished(tmp_path, point):
         og.init(tmp_path / "g", SCHEMA).close()
     with og.open(tmp_path / "g") as graph:
         assert graph.schema.source == SCHEMA
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
     assert (tmp_path / "g" / "_schema.pg").read_text("utf-8") == SCHEMA
 
 
@@ -235,9 +237,9 @@ def test_a_root_that_cannot_be_written():
 
 
 def stamp(graph, value: int) -> None:
-    table = graph.manifest.state("main").table
+    table = workspace_of(graph).manifest.state("main").table
     set_schema_metadata(table, {INTERNAL_VERSION_KEY: str(value)})
-    graph.manifest.forget()
+    workspace_of(graph).manifest.forget()
 
 
 def test_a_newer_format_is_refused_for_writing_and_nothing_changes(tmp_path):
@@ -245,7 +247,7 @@ def test_a_newer_format_is_refused_for_writing_and_nothing_changes(tmp_path):
         stamp(graph, INTERNAL_SCHEMA_VERSION + 1)
         before = files(tmp_path)
         for call in (
-            lambda: advance(graph.manifest, PERSON),
+            lambda: advance(workspace_of(graph).manifest, PERSON),
             lambda: graph.branches.create("x"),
             lambda: og.open(graph.uri),
             graph.refresh,
@@ -263,12 +265,14 @@ def version_zero(graph) -> None:
     """Write the manifest anew in the shape before version 1: no stamp, no primary key."""
     import pyarrow as pa
 
-    rows = graph.manifest.state("main").table.read()
-    shutil.rmtree(graph.manifest.ref.uri)
+    rows = workspace_of(graph).manifest.state("main").table.read()
+    shutil.rmtree(workspace_of(graph).manifest.ref.uri)
     plain = pa.schema([field.remove_metadata() for field in rows.schema])
-    create_table(graph.manifest.ref, plain, pa.Table.from_arrays(rows.columns, schema=plain))
-    graph.manifest.forget()
-    table = graph.manifest.state("main").table
+    create_table(
+        workspace_of(graph).manifest.ref, plain, pa.Table.from_arrays(rows.columns, schema=plain)
+    )
+    workspace_of(graph).manifest.forget()
+    table = workspace_of(graph).manifest.state("main").table
     assert stamp_of(table) == 0
     assert not table.schema.field("object_id").metadata
 
@@ -281,19 +285,19 @@ def is_current(table) -> bool:
 def test_version_0_to_1_adds_the_primary_key(tmp_path):
     with new_graph(tmp_path) as graph:
         version_zero(graph)
-        head = graph.manifest.state("main").head
-        migrated = migrate(graph.manifest.state("main").table)
+        head = workspace_of(graph).manifest.state("main").head
+        migrated = migrate(workspace_of(graph).manifest.state("main").table)
         assert is_current(migrated)
-        assert graph.manifest.state("main").head == head
+        assert workspace_of(graph).manifest.state("main").head == head
         assert migrate(migrated).version == migrated.version
 
 
 def test_a_migration_that_died_half_way_runs_again(tmp_path):
     with new_graph(tmp_path) as graph:
         version_zero(graph)
-        STEPS[0](graph.manifest.state("main").table)
-        assert stamp_of(Manifest(graph.root).state("main").table) == 0
-        assert is_current(migrate(Manifest(graph.root).state("main").table))
+        STEPS[0](workspace_of(graph).manifest.state("main").table)
+        assert stamp_of(Manifest(workspace_of(graph).root).state("main").table) == 0
+        assert is_current(migrate(Manifest(workspace_of(graph).root).state("main").table))
 
 
 def test_a_read_write_open_migrates_and_a_read_only_one_does_not(tmp_path):
@@ -304,22 +308,22 @@ def test_a_read_write_open_migrates_and_a_read_only_one_does_not(tmp_path):
         assert len(reader.commits.list()) == 1
     assert files(tmp_path) == before
     with og.open(graph.uri) as writer:
-        assert is_current(writer.manifest.state("main").table)
-        advance(writer.manifest, PERSON)
+        assert is_current(workspace_of(writer).manifest.state("main").table)
+        advance(workspace_of(writer).manifest, PERSON)
 
 
 def test_the_first_publish_migrates_too(tmp_path):
     with new_graph(tmp_path) as graph:
         version_zero(graph)
-        advance(graph.manifest, PERSON)
-        assert is_current(graph.manifest.state("main").table)
+        advance(workspace_of(graph).manifest, PERSON)
+        assert is_current(workspace_of(graph).manifest.state("main").table)
 
 
 def test_a_newer_branch_refuses_writing_and_nothing_changes(tmp_path):
     """A newer product raises one branch at a time, so any of them can be the first."""
     with new_graph(tmp_path) as graph:
         graph.branches.create("x")
-        table = graph.manifest.state("x").table
+        table = workspace_of(graph).manifest.state("x").table
         set_schema_metadata(table, {INTERNAL_VERSION_KEY: str(INTERNAL_SCHEMA_VERSION + 1)})
     before = files(tmp_path)
     with pytest.raises(NewerFormat, match="upgrade"):
@@ -342,7 +346,7 @@ def mirror(graph, name: str) -> Path:
 
 def test_the_mirrors_say_what_was_accepted(tmp_path):
     with new_graph(tmp_path) as graph:
-        row = graph.schema.row()
+        row = state_of(graph).schemas.of("main").row
     assert mirror(graph, "_schema.pg").read_text("utf-8") == SCHEMA
     assert json.loads(mirror(graph, "_schema.ir.json").read_text("utf-8")) == row.ir
     state = json.loads(mirror(graph, "__schema_state.json").read_text("utf-8"))
@@ -424,7 +428,7 @@ def test_mirrors_are_left_to_whoever_holds_the_graph_lock(tmp_path):
 
 
 def damage(graph, object_id: str, metadata: str | None) -> None:
-    table = graph.manifest.state("main").table
+    table = workspace_of(graph).manifest.state("main").table
     row = table.read().to_pylist()
     changed = [{**r, "metadata": metadata} for r in row if r["object_id"].startswith(object_id)]
     assert changed
@@ -437,13 +441,13 @@ def damage(graph, object_id: str, metadata: str | None) -> None:
 @pytest.mark.parametrize("row", ["head", "schema", "commit:"])
 def test_a_damaged_row_is_an_error_of_ours_with_a_way_out(tmp_path, row, text):
     with new_graph(tmp_path) as graph:
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
         damage(graph, row, text)
 
     def use(mode: str) -> None:
         with og.open(graph.uri, mode=mode) as opened:
             opened.commits.list()
-            opened.schema.row()
+            assert opened.schema.source
 
     for mode in ("r", "rw"):
         with pytest.raises(StorageError, match="restore"):

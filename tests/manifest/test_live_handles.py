@@ -21,6 +21,7 @@ from omnigraph.errors import (
 from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, new_graph
+from tests.opened import workspace_of
 
 
 def names(root: Path) -> set[str]:
@@ -29,12 +30,12 @@ def names(root: Path) -> set[str]:
 
 def test_a_deleted_graph_is_not_served_from_memory(tmp_path):
     with new_graph(tmp_path) as graph:
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
         graph.snapshot()
         shutil.rmtree(graph.uri)
         for call in (
             graph.snapshot, graph.status, graph.refresh, graph.branches.list, graph.commits.list,
-            lambda: advance(graph.manifest, PERSON), lambda: graph.branches.create("x"),
+            lambda: advance(workspace_of(graph).manifest, PERSON), lambda: graph.branches.create("x"),
             lambda: graph.branches.delete("x"),
         ):  # fmt: skip
             with pytest.raises(NotAGraph):
@@ -44,15 +45,15 @@ def test_a_deleted_graph_is_not_served_from_memory(tmp_path):
 
 def test_a_handle_does_not_write_to_a_graph_that_took_the_place_of_its_own(tmp_path):
     with new_graph(tmp_path) as graph:
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
         with og.init(tmp_path / "other", SCHEMA) as other:
-            advance(other.manifest, TEAM)
+            advance(workspace_of(other).manifest, TEAM)
         shutil.rmtree(graph.uri)
         shutil.copytree(tmp_path / "other", graph.uri)
         before = names(tmp_path)
         for call in (
             graph.snapshot, graph.refresh, graph.commits.list,
-            lambda: advance(graph.manifest, PERSON), lambda: graph.branches.create("x"),
+            lambda: advance(workspace_of(graph).manifest, PERSON), lambda: graph.branches.create("x"),
         ):  # fmt: skip
             with pytest.raises(StorageError, match="replaced"):
                 call()
@@ -64,14 +65,16 @@ def test_a_handle_does_not_write_to_a_graph_that_took_the_place_of_its_own(tmp_p
 
 def test_a_graph_restored_from_a_copy_is_read_as_it_was(tmp_path):
     with new_graph(tmp_path) as graph:
-        before = advance(graph.manifest, PERSON)
+        before = advance(workspace_of(graph).manifest, PERSON)
         shutil.copytree(graph.uri, tmp_path / "copy")
-        advance(graph.manifest, PERSON)
+        advance(workspace_of(graph).manifest, PERSON)
         graph.snapshot()
         shutil.rmtree(graph.uri)
         shutil.copytree(tmp_path / "copy", graph.uri)
         assert graph.snapshot().commit == before
-        assert advance(graph.manifest, PERSON).parent_commit_id == before.graph_commit_id
+        assert (
+            advance(workspace_of(graph).manifest, PERSON).parent_commit_id == before.graph_commit_id
+        )
 
 
 @pytest.mark.parametrize("branch", ["main", "x"])
@@ -79,11 +82,11 @@ def test_an_idle_handle_notices_commits_when_cleanup_removed_what_lies_between(t
     with new_graph(tmp_path) as graph, og.open(graph.uri) as idle:
         if branch != "main":
             graph.branches.create(branch)
-        advance(graph.manifest, PERSON, branch=branch)
+        advance(workspace_of(graph).manifest, PERSON, branch=branch)
         idle.snapshot(branch=branch)
         for _ in range(3):
-            newest = advance(graph.manifest, PERSON, branch=branch)
-        table = graph.manifest.state(branch).table
+            newest = advance(workspace_of(graph).manifest, PERSON, branch=branch)
+        table = workspace_of(graph).manifest.state(branch).table
         cleanup_versions(table, range(1, table.version))
         assert not table.has_version(table.version - 1)
         assert idle.snapshot(branch=branch).commit == newest
@@ -93,12 +96,12 @@ def test_reading_a_branch_while_it_is_deleted_says_that_it_is_not_there(tmp_path
     """The ref was read, and then the files went away under the reader."""
     with new_graph(tmp_path) as graph, og.open(graph.uri, mode="r") as reader:
         graph.branches.create("x")
-        advance(graph.manifest, PERSON, branch="x")
-        state = reader.manifest.state("x")
-        ref = read_branch(graph.store, "__manifest", "x")
+        advance(workspace_of(graph).manifest, PERSON, branch="x")
+        state = workspace_of(reader).manifest.state("x")
+        ref = read_branch(workspace_of(graph).store, "__manifest", "x")
         graph.branches.delete("x")
         with pytest.raises(BranchNotFound):
-            reader.manifest.commits(state)
+            workspace_of(reader).manifest.commits(state)
         answers = iter([ref, None])
         monkeypatch.setattr(
             "omnigraph.manifest.manifest.read_branch", lambda *_: next(answers, None)
@@ -149,7 +152,7 @@ def test_threads_share_one_handle(tmp_path):
                 for call in (
                     lambda name=name: graph.branches.create(name),
                     graph.refresh,
-                    lambda: advance(graph.manifest, TEAM),
+                    lambda: advance(workspace_of(graph).manifest, TEAM),
                     lambda name=name: graph.snapshot(branch=name),
                     lambda name=name: graph.commits.list(name),
                     lambda: graph.commits.show(graph.snapshot().graph_commit_id),

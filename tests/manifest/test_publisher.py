@@ -13,6 +13,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.rows import TableState, read_table_states
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, advance, intent, new_graph
+from tests.opened import workspace_of
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def graph(tmp_path):
 
 @pytest.fixture
 def manifest(graph):
-    return graph.manifest
+    return workspace_of(graph).manifest
 
 
 def test_a_publish_moves_the_named_tables_and_the_head(manifest):
@@ -46,37 +47,37 @@ def test_the_recorded_manifest_version_is_the_one_lance_made(manifest):
 
 
 def test_another_handle_sees_a_publish_without_refresh(graph):
-    other = Manifest(graph.root)
-    assert other.state("main").head == graph.manifest.state("main").head
-    commit = advance(graph.manifest, PERSON)
+    other = Manifest(workspace_of(graph).root)
+    assert other.state("main").head == workspace_of(graph).manifest.state("main").head
+    commit = advance(workspace_of(graph).manifest, PERSON)
     assert other.state("main").head.commit == commit
 
 
 def test_a_handle_far_behind_catches_up(graph):
-    other = Manifest(graph.root)
+    other = Manifest(workspace_of(graph).root)
     other.state("main")
-    commits = [advance(graph.manifest, PERSON) for _ in range(40)]
+    commits = [advance(workspace_of(graph).manifest, PERSON) for _ in range(40)]
     assert other.state("main").head.commit == commits[-1]
 
 
 @pytest.mark.parametrize("stale", [PERSON, TEAM])
 def test_a_moved_table_is_refused_whether_written_or_only_relied_on(graph, stale):
-    slow = Manifest(graph.root)
+    slow = Manifest(workspace_of(graph).root)
     tables = slow.state("main").head.tables
-    advance(graph.manifest, stale)
-    head = graph.manifest.state("main").head
+    advance(workspace_of(graph).manifest, stale)
+    head = workspace_of(graph).manifest.state("main").head
     moved = replace(tables[PERSON], table_version=tables[PERSON].table_version + 1)
     expected = [tables[PERSON], tables[TEAM]]
     with pytest.raises(ExpectedVersionMismatch) as caught:
         publish(slow, "main", Changes(tables=(moved,)), expected, intent())
     assert caught.value.details == {"table_key": stale, "expected": 1, "actual": 2}
-    assert graph.manifest.state("main").head == head
+    assert workspace_of(graph).manifest.state("main").head == head
 
 
 def test_the_first_mismatch_in_key_order_is_reported(graph):
-    slow = Manifest(graph.root)
+    slow = Manifest(workspace_of(graph).root)
     tables = slow.state("main").head.tables
-    advance(graph.manifest, PERSON, TEAM, MEMBER_OF)
+    advance(workspace_of(graph).manifest, PERSON, TEAM, MEMBER_OF)
     with pytest.raises(ExpectedVersionMismatch) as caught:
         publish(slow, "main", Changes(), tables.values(), intent())
     assert caught.value.details["table_key"] == MEMBER_OF
@@ -131,15 +132,15 @@ def test_head_and_rows_describe_the_same_snapshot(manifest):
 
 
 def test_fragments_do_not_pile_up_and_nothing_is_lost(graph):
-    commits = [advance(graph.manifest, PERSON) for _ in range(80)]
-    state = graph.manifest.state("main")
+    commits = [advance(workspace_of(graph).manifest, PERSON) for _ in range(80)]
+    state = workspace_of(graph).manifest.state("main")
     assert len(state.table.fragments()) <= publisher.COMPACT_AT_FRAGMENTS
-    records = graph.manifest.commits(state)
+    records = workspace_of(graph).manifest.commits(state)
     assert [records[commit.graph_commit_id] for commit in commits] == commits
     assert state.head.commit == commits[-1]
     for commit in (commits[0], commits[31], commits[32], commits[-1]):
         assert graph.snapshot(snapshot=commit.graph_commit_id).commit == commit
-    fresh = Manifest(graph.root)
+    fresh = Manifest(workspace_of(graph).root)
     assert fresh.state("main").head == state.head
 
 
@@ -152,29 +153,29 @@ def test_a_failing_compaction_does_not_fail_the_publish(manifest, monkeypatch):
 
 
 def test_a_publish_stopped_before_its_write_changes_nothing(graph):
-    head = graph.manifest.state("main").head
+    head = workspace_of(graph).manifest.state("main").head
     with failpoints.arm("publish.before_write", RuntimeError("stop")), pytest.raises(RuntimeError):
-        advance(graph.manifest, PERSON)
-    assert Manifest(graph.root).state("main").head == head
+        advance(workspace_of(graph).manifest, PERSON)
+    assert Manifest(workspace_of(graph).root).state("main").head == head
 
 
 def test_a_store_that_fails_after_the_write_landed_is_no_failure(graph):
     lost = StorageError("the answer was lost")
     with failpoints.arm("publish.after_write", lost) as point:
-        commit = advance(graph.manifest, PERSON)
+        commit = advance(workspace_of(graph).manifest, PERSON)
     assert point.fired == 1
-    assert Manifest(graph.root).state("main").head.commit == commit
+    assert Manifest(workspace_of(graph).root).state("main").head.commit == commit
 
 
 def test_a_store_that_fails_before_the_write_is_a_failure(graph):
-    head = graph.manifest.state("main").head
+    head = workspace_of(graph).manifest.state("main").head
     with failpoints.arm("publish.before_write"), pytest.raises(StorageError):
-        advance(graph.manifest, PERSON)
-    assert Manifest(graph.root).state("main").head == head
+        advance(workspace_of(graph).manifest, PERSON)
+    assert Manifest(workspace_of(graph).root).state("main").head == head
 
 
 def test_a_publisher_that_always_loses_gives_up(graph):
-    rival = Manifest(graph.root)
+    rival = Manifest(workspace_of(graph).root)
     rivals = []
 
     def overtake(_name: str) -> None:
@@ -189,16 +190,16 @@ def test_a_publisher_that_always_loses_gives_up(graph):
     point = failpoints.arm("publish.before_write", overtake)
     try:
         with pytest.raises(Contention) as caught:
-            advance(graph.manifest, PERSON)
+            advance(workspace_of(graph).manifest, PERSON)
     finally:
         failpoints.disarm_all()
     assert caught.value.details["attempts"] == 5
     assert len(rivals) == 5
-    assert Manifest(graph.root).state("main").head.commit == rivals[-1]
+    assert Manifest(workspace_of(graph).root).state("main").head.commit == rivals[-1]
 
 
 def test_a_loser_retries_with_the_winner_as_its_parent(graph):
-    rival = Manifest(graph.root)
+    rival = Manifest(workspace_of(graph).root)
     won = []
 
     def overtake(_name: str) -> None:
@@ -206,15 +207,15 @@ def test_a_loser_retries_with_the_winner_as_its_parent(graph):
         won.append(advance(rival, TEAM))
 
     point = failpoints.arm("publish.before_write", overtake)
-    commit = advance(graph.manifest, PERSON)
+    commit = advance(workspace_of(graph).manifest, PERSON)
     assert commit.parent_commit_id == won[0].graph_commit_id
-    tables = graph.manifest.state("main").head.tables
+    tables = workspace_of(graph).manifest.state("main").head.tables
     assert (tables[PERSON].table_version, tables[TEAM].table_version) == (2, 2)
 
 
 def test_a_store_that_fails_after_the_publish_does_not_fail_it(graph, monkeypatch):
     """What is remembered of the branch is dropped, and read again when it is asked for."""
-    manifest = graph.manifest
+    manifest = workspace_of(graph).manifest
     before = manifest.state("main").head.commit
 
     def unreachable(*_):
@@ -223,7 +224,7 @@ def test_a_store_that_fails_after_the_publish_does_not_fail_it(graph, monkeypatc
     with monkeypatch.context() as patch:
 
         def fail(_):
-            patch.setattr(type(graph.store), "fingerprint", unreachable)
+            patch.setattr(type(workspace_of(graph).store), "fingerprint", unreachable)
 
         with failpoints.arm("publish.after_write", fail):
             commit = publish(manifest, "main", Changes(), [], intent(), unchecked=True)

@@ -24,6 +24,7 @@ from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.locks.locks import LockManager
 from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
+from tests.opened import workspace_of
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def commits_of(graph, branch="main"):
 
 
 def test_a_new_branch_has_its_sources_head_and_makes_no_commit(graph):
-    commit = advance(graph.manifest, PERSON)
+    commit = advance(workspace_of(graph).manifest, PERSON)
     created = graph.branches.create("review/may")
     assert created.to_json() == {
         "name": "review/may",
@@ -54,8 +55,8 @@ def test_a_new_branch_has_its_sources_head_and_makes_no_commit(graph):
 
 def test_branches_do_not_see_each_others_commits(graph):
     graph.branches.create("a")
-    on_branch = advance(graph.manifest, PERSON, branch="a")
-    on_main = advance(graph.manifest, TEAM)
+    on_branch = advance(workspace_of(graph).manifest, PERSON, branch="a")
+    on_main = advance(workspace_of(graph).manifest, TEAM)
     assert on_branch.branch == "a"
     assert graph.snapshot(branch="a").tables[PERSON].table_version == 2
     assert graph.snapshot(branch="a").tables[TEAM].table_version == 1
@@ -67,10 +68,10 @@ def test_branches_do_not_see_each_others_commits(graph):
 
 def test_a_branch_of_a_branch(graph):
     graph.branches.create("a")
-    on_a = advance(graph.manifest, PERSON, branch="a")
+    on_a = advance(workspace_of(graph).manifest, PERSON, branch="a")
     created = graph.branches.create("b", from_="a")
     assert created.head_commit_id == on_a.graph_commit_id
-    on_b = advance(graph.manifest, PERSON, branch="b")
+    on_b = advance(workspace_of(graph).manifest, PERSON, branch="b")
     assert graph.snapshot(branch="b").tables[PERSON].table_version == 3
     assert graph.snapshot(branch="a").tables[PERSON].table_version == 2
     assert commits_of(graph, "b") == [on_b.graph_commit_id, *commits_of(graph, "a")]
@@ -84,7 +85,7 @@ def test_the_list_is_main_first_then_by_code_point(graph):
 
 def test_refused_creates_change_nothing(graph):
     graph.branches.create("review")
-    commit = advance(graph.manifest, PERSON)
+    commit = advance(workspace_of(graph).manifest, PERSON)
     refusals = [
         (BranchExists, ("review", "main")),
         (BranchExists, (" review ", "main")),
@@ -110,7 +111,7 @@ def test_refused_creates_change_nothing(graph):
 def test_a_name_of_the_longest_kind_works(graph):
     for name in ("x" * 200, "é/" * 12 + "é" * 2):
         graph.branches.create(name)
-        advance(graph.manifest, PERSON, branch=name)
+        advance(workspace_of(graph).manifest, PERSON, branch=name)
     with open_graph(graph.uri, mode="r") as reader:
         assert len(reader.branches.list()) == 3
 
@@ -127,7 +128,7 @@ def test_residue_of_an_interrupted_create_does_not_block(graph):
     (ref,) = Path(graph.uri, "__manifest", "_refs", "branches").iterdir()
     ref.unlink()
     assert graph.branches.list() == ["main"]
-    commit = advance(graph.manifest, PERSON)
+    commit = advance(workspace_of(graph).manifest, PERSON)
     created = graph.branches.create("half")
     assert created.head_commit_id == commit.graph_commit_id
 
@@ -155,14 +156,14 @@ def test_a_delete_that_dies_leaves_the_branch_or_not(graph):
 
 def test_deleting(graph):
     graph.branches.create("x")
-    commit = advance(graph.manifest, PERSON, branch="x")
+    commit = advance(workspace_of(graph).manifest, PERSON, branch="x")
     graph.branches.delete(" x ")
     assert graph.branches.list() == ["main"]
     for call in (
         lambda: graph.snapshot(branch="x"),
         lambda: graph.commits.list("x"),
         lambda: graph.branches.delete("x"),
-        lambda: advance(graph.manifest, PERSON, branch="x"),
+        lambda: advance(workspace_of(graph).manifest, PERSON, branch="x"),
     ):
         with pytest.raises(BranchNotFound):
             call()
@@ -192,7 +193,7 @@ def test_a_branch_whose_fork_another_branch_pins_stays(graph):
     graph.branches.create("a")
     pinned = graph.snapshot().tables[PERSON]
     fork = type(pinned)(PERSON, pinned.incarnation, pinned.location, 2, "a", 0)
-    publish(graph.manifest, "main", Changes(tables=(fork,)), [pinned], intent())
+    publish(workspace_of(graph).manifest, "main", Changes(tables=(fork,)), [pinned], intent())
     with pytest.raises(BranchInUse) as caught:
         graph.branches.delete("a")
     assert caught.value.details["by"] == "main"
@@ -200,23 +201,23 @@ def test_a_branch_whose_fork_another_branch_pins_stays(graph):
 
 def test_a_recreated_branch_shares_nothing_with_the_old_one(graph):
     graph.branches.create("x")
-    old = advance(graph.manifest, PERSON, branch="x")
+    old = advance(workspace_of(graph).manifest, PERSON, branch="x")
     graph.branches.delete("x")
     graph.branches.create("x")
     assert graph.snapshot(branch="x").tables[PERSON].table_version == 1
-    advance(graph.manifest, TEAM, branch="x")
+    advance(workspace_of(graph).manifest, TEAM, branch="x")
     with pytest.raises((CommitNotFound, HistoryReclaimed)):
         graph.snapshot(snapshot=old.graph_commit_id)
 
 
 def test_a_warm_handle_notices_a_recreated_branch(graph):
     graph.branches.create("x")
-    advance(graph.manifest, PERSON, branch="x")
+    advance(workspace_of(graph).manifest, PERSON, branch="x")
     with open_graph(graph.uri) as other:
         assert other.snapshot(branch="x").tables[PERSON].table_version == 2
         graph.branches.delete("x")
         graph.branches.create("x")
-        advance(graph.manifest, TEAM, branch="x")
+        advance(workspace_of(graph).manifest, TEAM, branch="x")
         assert other.snapshot(branch="x").tables[PERSON].table_version == 1
         assert other.snapshot(branch="x").tables[TEAM].table_version == 2
 
@@ -234,8 +235,8 @@ def test_a_copied_graph_with_branches_is_refused_and_without_is_not(graph, tmp_p
     copy = tmp_path / "copy"
     shutil.copytree(graph.uri, copy)
     with open_graph(copy) as moved:
-        commit = advance(moved.manifest, PERSON)
-        assert moved.manifest.state("main").head.root == str(copy)
+        commit = advance(workspace_of(moved).manifest, PERSON)
+        assert workspace_of(moved).manifest.state("main").head.root == str(copy)
         assert moved.snapshot().commit == commit
     graph.branches.create("x")
     second = tmp_path / "second"
@@ -270,7 +271,7 @@ def test_a_moved_graph_can_get_branches_at_its_new_place(graph, tmp_path):
 
 def test_a_refused_name_does_not_wait_for_the_graph_lock(graph, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")
-    locks = LockManager(graph.root)
+    locks = LockManager(workspace_of(graph).root)
     with ThreadPoolExecutor(1) as pool, locks.acquire(locks.graph_lock()):
         for call in (graph.branches.create, graph.branches.delete):
             assert isinstance(pool.submit(call, "a b").exception(timeout=120), BadRequest)

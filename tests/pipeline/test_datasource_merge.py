@@ -11,6 +11,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows
 from omnigraph.pipeline.rows import images as images_module
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.pipeline.test_datasource_write import commits, data_files, plan, run_tasks
 from tests.stored import read_back
 
@@ -59,7 +60,9 @@ def ages(graph, branch="main"):
 
 
 def table_of(graph, branch="main"):
-    return open_table(graph.workspace.pinned(graph.snapshot(branch=branch).tables["node:Person"]))
+    return open_table(
+        workspace_of(graph).pinned(graph.snapshot(branch=branch).tables["node:Person"])
+    )
 
 
 def places(graph, branch="main"):
@@ -77,7 +80,7 @@ def found(graph, word, branch="main"):
 def merge(graph, *batches, branch="main"):
     made = plan(graph, batches, merge="true", branch=branch)
     written = run_tasks(made, batches)
-    return made, written, commit_rows(graph.workspace, made, written)
+    return made, written, commit_rows(workspace_of(graph), made, written)
 
 
 @pytest.mark.parametrize("far_larger", [0, 10**9])
@@ -102,7 +105,7 @@ def test_images_of_the_tasks_become_the_table_and_row_ids_stay(
     assert [one.rows for one in written] == [4, 2, 0]
     images = {path for path in data_files(graph) if any(f.path in path for one in written
               for fragment in one.fragments for f in fragment.files)}  # fmt: skip
-    result = commit_rows(graph.workspace, made, written)
+    result = commit_rows(workspace_of(graph), made, written)
     assert (result.engine, result.total_rows) == ("spark", 6)
     assert images, "tasks wrote fragments"
     assert images <= set(data_files(graph)), "the fragments of the tasks are the table's"
@@ -133,7 +136,7 @@ def test_a_table_that_moved_meanwhile_is_merged_with_as_it_is_now(graph):
     written = run_tasks(made, [batch])
     graph.load([{"type": "Person", "data": {"name": name, "age": 9}} for name in ("both", "p2")])
     graph.mutate('query q() { delete Person where name = "p1" }')
-    commit_rows(graph.workspace, made, written)
+    commit_rows(workspace_of(graph), made, written)
     assert ages(graph) == {"p0": 0, "p1": 10, "p2": 9, "p3": 3, "p4": 4, "both": 1}
     assert found(graph, "late") == 2
 
@@ -156,7 +159,7 @@ def test_a_refused_merge_leaves_nothing(graph):
         made = plan(graph, batches, merge="true")
         written = run_tasks(made, batches)
         with pytest.raises(ConstraintError, match=r"partition \d, row \d"):
-            commit_rows(graph.workspace, made, written)
+            commit_rows(workspace_of(graph), made, written)
         discard_rows(made, written)
         assert (data_files(graph), commits(graph)) == before
 
@@ -223,7 +226,7 @@ def meetings(numbers, times, **columns):
 def merge_edges(graph, *batches, kind="Meets", branch="main"):
     made = plan(graph, batches, type=kind, merge="true", branch=branch)
     written = run_tasks(made, batches)
-    return made, written, commit_rows(graph.workspace, made, written)
+    return made, written, commit_rows(workspace_of(graph), made, written)
 
 
 def met(graph, kind="Meets", branch="main"):
@@ -235,7 +238,7 @@ def met(graph, kind="Meets", branch="main"):
 
 
 def edge_places(graph):
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables["edge:Meets"]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["edge:Meets"]))
     rows = table.read(["id", "_row_created_at_version"], with_row_id=True)
     return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
 
@@ -297,7 +300,7 @@ def test_edges_that_came_or_went_since_the_tasks_looked(fleet):
     written = run_tasks(made, batches)
     fleet.mutate('query q() { delete Meets where from = "S0" }')
     merge_edges(fleet, meetings([1, 3], 1, id=pa.array(["n1", "n3"])))
-    commit_rows(fleet.workspace, made, written)
+    commit_rows(workspace_of(fleet), made, written)
     found = met(fleet)
     assert (found["S1"], found["S3"]) == (("n1", 7), ("n3", 7))
     assert found["S2"][1] == 7
@@ -326,6 +329,6 @@ def test_append_and_overwrite_refuse_a_tuple_that_is_there_twice(fleet):
         assert made.form == "fragments"
         written = run_tasks(made, batches)
         with pytest.raises(ConstraintError, match="@unique Meets"):
-            commit_rows(fleet.workspace, made, written)
+            commit_rows(workspace_of(fleet), made, written)
         discard_rows(made, written)
     assert met(fleet)["S1"][1] == 0

@@ -11,6 +11,7 @@ from omnigraph.errors import BadRequest, BranchNotFound
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
 from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
+from tests.opened import workspace_of
 
 SCHEMA = """
 node Person {
@@ -59,7 +60,9 @@ def pin(graph, **options):
     snapshot, catalog = resolve(graph, asked.target)
     entity = find_type(catalog, asked.type)
     # As it travels to the processes that read.
-    return pickle.loads(pickle.dumps(pin_source(graph.workspace, snapshot, catalog, entity, asked)))
+    return pickle.loads(
+        pickle.dumps(pin_source(workspace_of(graph), snapshot, catalog, entity, asked))
+    )
 
 
 def rows(source, names=None, group_rows=10**6):

@@ -21,6 +21,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import write_options
 from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
 from omnigraph.storage.tables import loose_files
+from tests.opened import accepted_by, workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -49,8 +50,8 @@ def people(*names, **columns):
 
 def plan(graph, batches, overwrite=False, **options):
     asked = write_options({"graph": graph.uri, "type": "Person", **options})
-    accepted = graph.schema.pinned()
-    made = plan_write(graph.workspace, accepted, asked, batches[0].schema, overwrite=overwrite)
+    accepted = accepted_by(graph)
+    made = plan_write(workspace_of(graph), accepted, asked, batches[0].schema, overwrite=overwrite)
     return pickle.loads(pickle.dumps(made))
 
 
@@ -71,7 +72,7 @@ def write(graph, *batches, **options):
     made = plan(graph, batches, **options)
     written = run_tasks(made, batches)
     try:
-        return commit_rows(graph.workspace, made, written)
+        return commit_rows(workspace_of(graph), made, written)
     except OmniGraphError:
         discard_rows(made, written)
         raise
@@ -86,7 +87,7 @@ def stored(graph, branch="main"):
 
 def data_files(graph):
     """The data files of all tables, on all branches."""
-    root = Path(graph.root.path)
+    root = Path(workspace_of(graph).root.path)
     found = (path for kind in ("nodes", "edges") for path in root.glob(f"{kind}/**/data/**/*"))
     return sorted(str(path) for path in found if path.is_file())
 
@@ -110,7 +111,7 @@ def test_append_takes_the_fragments_of_the_tasks_as_they_are(graph):
     made = plan(graph, [people("a")])
     written = run_tasks(made, [people("a"), people("b", "c"), people()])
     before = data_files(graph)
-    commit_rows(graph.workspace, made, written)
+    commit_rows(workspace_of(graph), made, written)
     assert len(before) == 2, "no file for a task without rows"
     assert data_files(graph) == before
 
@@ -203,7 +204,7 @@ def test_a_task_that_runs_again_makes_the_same_ids(graph):
     assert ids[0] == ids[1]
     assert len({*ids[0], *ids[2]}) == 10
     # Only what Spark took of the two attempts is committed.
-    commit_rows(graph.workspace, made, [again, other])
+    commit_rows(workspace_of(graph), made, [again, other])
     discard_rows(made, [first])
     assert sorted(edge[0] for edge in read_back(graph).edges["Knows"]) == sorted(ids[1] + ids[2])
 
@@ -304,13 +305,13 @@ def test_a_commit_of_somebody_else_meanwhile_counts(graph):
     made = plan(graph, [people("a")])
     written = run_tasks(made, [people("a", "b")])
     graph.load([{"type": "Person", "data": {"name": "c"}}])
-    commit_rows(graph.workspace, made, written)
+    commit_rows(workspace_of(graph), made, written)
     assert sorted(stored(graph)) == ["a", "b", "c"]
     made = plan(graph, [people("d")])
     written = run_tasks(made, [people("d")])
     graph.load([{"type": "Person", "data": {"name": "d"}}])
     with pytest.raises(KeyConflict, match="already has the id 'd'"):
-        commit_rows(graph.workspace, made, written)
+        commit_rows(workspace_of(graph), made, written)
 
 
 @pytest.mark.parametrize("options", [{}, {"merge": "true"}, {"overwrite": True}])
@@ -340,7 +341,7 @@ def test_a_branch_that_was_made_anew_is_not_written_to(graph):
     graph.branches.delete("side")
     graph.branches.create("side")
     with pytest.raises(ExpectedVersionMismatch, match="made again"):
-        commit_rows(graph.workspace, made, written)
+        commit_rows(workspace_of(graph), made, written)
     discard_rows(made, written)
     assert data_files(graph) == []
     assert stored(graph, "side") == {}

@@ -19,6 +19,7 @@ from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up
 from omnigraph.validate.committed import Committed
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -77,7 +78,7 @@ def by_ends(graph, name="CallsAt", branch="main"):
 
 
 def row_ids(graph, name="CallsAt"):
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables[f"edge:{name}"]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables[f"edge:{name}"]))
     found = table.read(["id"], with_row_id=True)
     return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
 
@@ -495,7 +496,7 @@ def test_a_second_call_starts_from_the_ids_as_read(graph, monkeypatch):
 
         read = ids()
         for name in ("none", "one", "one", "other", "none", "none", "one"):
-            looked = Committed(runner, pins[name], graph.workspace.pinned)
+            looked = Committed(runner, pins[name], workspace_of(graph).pinned)
             changed = assign_edge_ids(runner, incoming, looked)
             told.append((name, changed, [None if a == b else b for a, b in zip(read, ids(), strict=True)]))  # fmt: skip
         return changed

@@ -6,6 +6,7 @@ import pytest
 import omnigraph as og
 from omnigraph.pipeline.rows import images
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 
 
 @pytest.mark.parametrize("sizes", [[3] * 10, [20], [7, 1, 9], []])
@@ -25,7 +26,7 @@ def test_a_scan_finds_what_look_ups_find(tmp_path, monkeypatch):
     with og.init(tmp_path / "g", "node P { k: String @key }") as graph:
         for start in range(0, 60, 20):
             graph.load_nodes("P", pa.table({"k": [f"p{n}" for n in range(start, start + 20)]}))
-        table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:P"]))
+        table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:P"]))
     wanted = pa.array(["p3", "p25", "p59", "nobody"])
     found = []
     for far_larger in (0, 10**9):

@@ -25,6 +25,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -117,7 +118,7 @@ def test_merge_updates_keep_their_row_ids(graph):
     graph.load([person("a", age=1), person("b", age=2)])
 
     def row_ids():
-        table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Person"]))
+        table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Person"]))
         found = table.read(["id"], with_row_id=True)
         return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
 
@@ -369,7 +370,7 @@ class TestWhatWasWrittenBefore:
         assert set(rows.values()) == {2}
 
     def row_ids(self, graph):
-        table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Person"]))
+        table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Person"]))
         rows = table.read(["id"], with_row_id=True)
         return dict(zip(rows["id"].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
 
@@ -399,11 +400,11 @@ def test_a_large_load_builds_indexes_in_its_own_commit(graph, monkeypatch):
     result = graph.load([person(f"p{n}", age=n) for n in range(12)])
     assert ("node:Person", "id") in result.indexes_built
     assert len(graph.commits.list()) == 2
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Person"]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Person"]))
     assert coverage(table, "id", IndexKind.BTREE) is Coverage.INDEXED
     assert coverage(table, "mail", IndexKind.BTREE) is Coverage.INDEXED
     graph.load([person(f"p{n}", age=1) for n in range(12)], mode="overwrite")
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Person"]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Person"]))
     assert coverage(table, "id", IndexKind.BTREE) is Coverage.INDEXED
 
 
@@ -475,9 +476,9 @@ def test_an_interrupted_load_is_whole_or_not_there(graph, mode, moment, lands):
         assert people(reopened) == (after if lands else {"old": None})
         assert edges(reopened) == ([("new", "new")] if lands else [])
         for pin in reopened.snapshot().tables.values():
-            assert open_table(reopened.workspace.pinned(pin)).is_head()
+            assert open_table(workspace_of(reopened).pinned(pin)).is_head()
         expected = 0 if moment == "before_phase_a" else 1
-        assert len(read_audit(reopened.workspace)) == expected
+        assert len(read_audit(workspace_of(reopened))) == expected
         reopened.load([person("next")])
         assert "next" in people(reopened)
 

@@ -10,6 +10,7 @@ from omnigraph.errors import ConstraintError, InputError
 from omnigraph.manifest import refs
 from omnigraph.pipeline import load as loading
 from omnigraph.write.branches import discard_branch
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
@@ -99,8 +100,8 @@ def test_an_interrupted_load_that_can_be_finished_keeps_its_branch(graph):
 def test_only_an_untouched_branch_is_discarded(graph):
     made = graph.branches.create("b")
     graph.load([person("a")], branch="b")
-    assert discard_branch(graph.workspace, "b", made) is False
+    assert discard_branch(workspace_of(graph), "b", made) is False
     assert names(graph, "b") == ["a"]
     again = graph.branches.create("c")
-    assert discard_branch(graph.workspace, "c", again) is True
-    assert refs.list_refs(graph.manifest) == ["main", "b"]
+    assert discard_branch(workspace_of(graph), "c", again) is True
+    assert refs.list_refs(workspace_of(graph).manifest) == ["main", "b"]

@@ -22,6 +22,7 @@ from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -108,11 +109,11 @@ def test_a_web_server_is_no_source(graph, address):
 
 
 def test_records_read_by_another_schema_are_not_written(graph, tmp_path):
-    _, catalog = graph.schema.pinned()
+    catalog = graph.schema.catalog
     inputs = LoadInput(tmp_path).json([person("a")])
     before = graph.snapshot()
     with pytest.raises(SchemaConflict):
-        load(graph.workspace, catalog, LoadRequest(inputs, ir_hash="sha256:another"))
+        load(workspace_of(graph), catalog, LoadRequest(inputs, ir_hash="sha256:another"))
     assert graph.snapshot() == before
 
 

@@ -12,6 +12,7 @@ import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
 from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.pipeline.reading import CATALOG, SCHEMA
 from tests.pipeline.test_frames import gathered, node_of
 
@@ -293,7 +294,7 @@ def graph(tmp_path):
 
 
 def stored(graph, key):
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables[key]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
     return table.read().sort_by("id").to_pylist()
 
 

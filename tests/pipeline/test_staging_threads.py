@@ -13,6 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = "node Left { name: String @key }\nnode Right { name: String @key }"
@@ -62,7 +63,7 @@ def test_both_tables_get_their_rows_in_one_commit(graph):
 
 def test_a_table_that_cannot_be_written_ends_the_load(graph):
     head = graph.snapshot().graph_commit_id
-    table = Path(str(graph.root), graph.snapshot().tables["node:Right"].location)
+    table = Path(str(workspace_of(graph).root), graph.snapshot().tables["node:Right"].location)
     (table / "data").write_text("in the way")
     with pytest.raises(StorageError, match="writing rows for"):
         graph.load_inputs(gather(ROWS, 2), mode="append")

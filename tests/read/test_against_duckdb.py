@@ -20,6 +20,7 @@ from omnigraph.read.execute import run_read
 from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of
 from omnigraph.read.view.view import Reader
 from omnigraph.types import to_arrow
+from tests.opened import workspace_of
 from tests.read.queries import CATALOG, SCHEMA, matches, plain_graph
 from tests.stored import fill
 
@@ -122,7 +123,7 @@ def test_counts_and_rows_are_those_of_sql(tmp_path, seed):
     compared = 0
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
         fill(graph, plain)
-        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
+        view = Reader(workspace_of(graph)).view(graph.snapshot(), CATALOG)
         for text, grouped, listed in matches(rng, 60):
             names = [column.name for column in listed.columns]
             pattern = pattern_of(grouped.steps)

@@ -39,6 +39,7 @@ from omnigraph.read.execute import run_read
 from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of, variables_of
 from omnigraph.read.view.view import Reader
 from omnigraph.types import to_arrow
+from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 from tests.read.queries import CATALOG, ENDS, SCHEMA, WORDS, matches, plain_graph
 from tests.stored import fill
@@ -267,7 +268,7 @@ def test_counts_are_those_of_cypher(tmp_path, seed):
         omnigraph.init(tmp_path / "graph", SCHEMA) as graph,
     ):
         fill(graph, plain)
-        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
+        view = Reader(workspace_of(graph)).view(graph.snapshot(), CATALOG)
         for text, grouped, _ in matches(rng, 60):
             try:
                 match = cypher_of(pattern_of(grouped.steps))
@@ -397,7 +398,7 @@ def test_hops_and_aggregates_are_those_of_cypher(tmp_path, seed):
         omnigraph.init(tmp_path / "graph", SCHEMA) as graph,
     ):
         fill(graph, plain)
-        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
+        view = Reader(workspace_of(graph)).view(graph.snapshot(), CATALOG)
         for _ in range(60):
             mine, theirs = Chain(rng).texts()
             try:

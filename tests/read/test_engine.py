@@ -19,6 +19,7 @@ from omnigraph.read.execute import run_read
 from omnigraph.read.match import enumeration, neighbourhood, solve
 from omnigraph.read.view.view import Reader
 from omnigraph.types import from_arrow
+from tests.opened import workspace_of
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge
 from tests.read.queries import CATALOG, SCHEMA, Query, plain_graph
@@ -43,7 +44,7 @@ def queries(rng: random.Random, count: int) -> Iterator[tuple[str, ReadPlan]]:
 
 def answer_of(graph: Graph, plan: ReadPlan) -> list[dict[str, Any]]:
     """The engine's answer as stored values."""
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     table = run_read(reader.view(graph.snapshot(), graph.schema.catalog), plan, {NOW_PARAM: 0})
     assert table.column_names == [column.name for column in plan.columns]
     columns = [from_arrow(column.type, table.column(at)) for at, column in enumerate(plan.columns)]

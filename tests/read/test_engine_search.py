@@ -10,6 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.read.match import enumeration
 from omnigraph.read.view.view import Reader
+from tests.opened import workspace_of
 from tests.read.judging import check, queries
 from tests.read.search_queries import CATALOG, SCHEMA, plain_graph
 from tests.stored import fill
@@ -29,7 +30,7 @@ def compare_many(tmp_path: Any, seed: int, *, indexed: bool = False) -> None:
         fill(graph, plain)
         if indexed:
             graph.ensure_indices()
-        reader = Reader(graph.workspace)
+        reader = Reader(workspace_of(graph))
         for query, plan, params in queries(rng, QUERIES):
             view = reader.view(graph.snapshot(), CATALOG)
             check(view, plain, plan, params, f"seed {seed}: {query.arranged(query.clauses)}")

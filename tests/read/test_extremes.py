@@ -18,6 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.read.search_queries import SCHEMA
 
 ODD_IDS = [
@@ -162,7 +163,7 @@ def test_a_cleaned_up_state_is_refused(graph):
     graph.load([doc("a"), doc("b")])
     before = graph.snapshot()
     graph.mutate('query q() { delete Doc where ref = "a" }')
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Doc"]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Doc"]))
     cleanup_versions(table, [before.tables["node:Doc"].table_version])
     for target in ({"snapshot": before.graph_commit_id}, {"version": before.manifest_version}):
         with pytest.raises(HistoryReclaimed, match="read a newer state"):

@@ -18,6 +18,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.read.match import neighbourhood
 from omnigraph.read.search import ranking, text_match
 from omnigraph.read.view.view import Reader
+from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 from tests.read.judging import answer_of, check, check_any_index, compiled, queries
 from tests.read.search_queries import CATALOG, SCHEMA, some_text
@@ -65,7 +66,10 @@ def maintain_all(graph: Graph, branch: str = "main") -> None:
         TableChange(pin, (InlineStep("maintain", compact),)) for pin in pins if pin.row_count
     )
     intent = Intent(new_ulid(), "load", stamp_us())
-    commit(graph.workspace, Write("optimize", graph.manifest.state(branch).pin, intent, changes))
+    commit(
+        workspace_of(graph),
+        Write("optimize", workspace_of(graph).manifest.state(branch).pin, intent, changes),
+    )
 
 
 # -- ways to the same rows; each says on which branch they are then
@@ -180,7 +184,7 @@ def test_how_rows_got_there_changes_nothing(tmp_path, monkeypatch, way, seed):
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         branch = way(graph, plain, rng)
         assert sorted(read_back(graph, branch).nodes["Doc"]) == sorted(plain.nodes["Doc"])
-        view = Reader(graph.workspace).view(graph.snapshot(branch=branch), CATALOG)
+        view = Reader(workspace_of(graph)).view(graph.snapshot(branch=branch), CATALOG)
         for query, plan, params in queries(rng, QUERIES):
             note = f"seed {seed}: {query.arranged(query.clauses)}"
             for mode in ("csr", "indexed"):
@@ -195,7 +199,7 @@ def test_the_order_of_clauses_changes_nothing(tmp_path, seed):
     shuffled = 0
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         fill(graph, plain)
-        view = Reader(graph.workspace).view(graph.snapshot(), CATALOG)
+        view = Reader(workspace_of(graph)).view(graph.snapshot(), CATALOG)
         for query, plan, params in queries(rng, 60):
             clauses = rng.sample(query.clauses, len(query.clauses))
             other = compiled(query.arranged(clauses))

@@ -14,6 +14,7 @@ from omnigraph.read.view import properties
 from omnigraph.read.view.nodes import RowIds
 from omnigraph.read.view.view import Reader
 from omnigraph.types import PropType, Scalar
+from tests.opened import workspace_of
 from tests.read.reading import SCHEMA, city, codes, person, view_of
 
 # UTF-16 would put the last but one after the last.
@@ -115,7 +116,7 @@ def _with_property(catalog, name, prop):
 def test_a_property_the_table_lacks_is_null(graph):
     added = Property("height", PropType(Scalar.F64, nullable=True), 999)
     catalog = _with_property(graph.schema.catalog, "", added)
-    space = Reader(graph.workspace).view(graph.snapshot(), catalog).nodes("Person")
+    space = Reader(workspace_of(graph)).view(graph.snapshot(), catalog).nodes("Person")
     assert space.column("height").array.equals(pa.nulls(7, pa.float64()))
     assert space.values("height", codes(3, 3)).equals(pa.nulls(2, pa.float64()))
 
@@ -124,7 +125,7 @@ def test_a_renamed_property_is_found_and_a_reused_name_is_not_taken_for_it(graph
     age = graph.schema.catalog.nodes["Person"].properties["age"]
     renamed = _with_property(graph.schema.catalog, "age", replace(age, name="years"))
     reused = _with_property(renamed, "", replace(age, property_id=999))
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     space = reader.view(graph.snapshot(), reused).nodes("Person")
     assert space.column("years").array.to_pylist() == [1, None, 3, 4, 5, 6, 7]
     assert space.column("age").array.null_count == 7

@@ -3,6 +3,7 @@
 import pytest
 
 import omnigraph
+from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
@@ -38,7 +39,7 @@ def no_table_is_small(monkeypatch):
 
 
 def opened(graph):
-    return graph.reader.view(graph.snapshot(), graph.schema.catalog)
+    return state_of(graph).reader.view(graph.snapshot(), graph.schema.catalog)
 
 
 def plan_of(graph, text):

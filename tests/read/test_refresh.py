@@ -25,6 +25,7 @@ from omnigraph.storage.tables.staging import (
 )
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from tests.opened import workspace_of
 from tests.read.reading import (
     SCHEMA,
     check_against_rows,
@@ -73,7 +74,9 @@ class Writer:
 
     def people(self, branch):
         pin = self.graph.snapshot(branch=branch).tables["node:Person"]
-        return sorted(open_table(self.graph.workspace.pinned(pin)).read(["id"])["id"].to_pylist())
+        return sorted(
+            open_table(workspace_of(self.graph).pinned(pin)).read(["id"])["id"].to_pylist()
+        )
 
     def anyone(self, branch):
         return self.random.choice(self.people(branch))
@@ -131,7 +134,7 @@ class Writer:
 @pytest.mark.parametrize("seed", range(3))
 def test_random_commits(graph, seed, monkeypatch):
     reads, rereads = 0, counted(monkeypatch, EdgeList, "read")
-    warm, writer, derived = Reader(graph.workspace), Writer(graph, seed), 0
+    warm, writer, derived = Reader(workspace_of(graph)), Writer(graph, seed), 0
     for _ in range(16):
         writer.step()
         if writer.random.random() < 0.3:
@@ -151,10 +154,10 @@ class Tables:
 
     def __init__(self, graph):
         self.graph = graph
-        self.reader = Reader(graph.workspace)
+        self.reader = Reader(workspace_of(graph))
         self.snapshot = graph.snapshot()
         self.tables = {
-            key: open_table(graph.workspace.pinned(pin))
+            key: open_table(workspace_of(graph).pinned(pin))
             for key, pin in self.snapshot.tables.items()
         }
         self.count = 0
@@ -176,7 +179,7 @@ class Tables:
 
     def check(self):
         view = self.view()
-        check_same(view, self.view(Reader(self.graph.workspace)))
+        check_same(view, self.view(Reader(workspace_of(self.graph))))
         return view
 
 
@@ -370,7 +373,7 @@ def test_history_that_is_gone_is_no_obstacle(tables):
 
 
 def test_a_branch_is_derived_from_an_older_main(graph, monkeypatch):
-    warm = Reader(graph.workspace)
+    warm = Reader(workspace_of(graph))
     check_against_rows(graph, view_of(graph, warm))
     run(graph, 'insert Person { name: "x" } insert Knows { from: "x", to: "p00" }')
     graph.branches.create("b")

@@ -18,6 +18,7 @@ from omnigraph.read.search import scratch_index, terms, text_match
 from omnigraph.read.search.terms import terms_within, texts_with_terms
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.full_text import analysed
+from tests.opened import workspace_of
 from tests.oracle.analysis import analyse, within_edits
 from tests.read.texts import (
     SCHEMA,
@@ -369,7 +370,7 @@ def test_own_directories_end_with_the_process(graph, tmp_path):
         "OMNIGRAPH_CACHE_DIR": str(tmp_path / "file"),
         "TMPDIR": str(tmp_path / "here"),
     }
-    run = [sys.executable, "-c", program, str(graph.root)]
+    run = [sys.executable, "-c", program, str(workspace_of(graph).root)]
     printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
     assert int(printed.stdout) > 0
     assert list((tmp_path / "here").iterdir()) == []

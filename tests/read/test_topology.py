@@ -22,6 +22,7 @@ from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from tests.opened import workspace_of
 from tests.read.reading import (
     SCHEMA,
     check_against_rows,
@@ -181,7 +182,7 @@ def test_an_empty_edge_type(tmp_path):
 
 
 def test_bytes_grow_with_what_is_built_and_the_cache_notices(graph):
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     view = view_of(graph, reader)
     topology = view.topology("Knows")
     before = topology.nbytes
@@ -215,7 +216,7 @@ def test_edges_without_an_end_are_left_out(tmp_path):
     graph = og.init(tmp_path / "g", SCHEMA)
     graph.load([person("a"), person("b"), edge("Knows", "a", "b", since=1)])
     pin = graph.snapshot().tables["edge:Knows"]
-    table = open_table(graph.workspace.pinned(pin))
+    table = open_table(workspace_of(graph).pinned(pin))
     rows = pa.Table.from_pylist(
         [
             {"id": "1", "src": "nobody", "dst": "a", "since": 2},
@@ -227,7 +228,7 @@ def test_edges_without_an_end_are_left_out(tmp_path):
     moved = commit_staged(stage_append(table, rows))
     snapshot = graph.snapshot()
     pins = {**snapshot.tables, "edge:Knows": replace(pin, table_version=moved.version, row_count=4)}
-    view = Reader(graph.workspace).view(replace(snapshot, tables=pins), graph.schema.catalog)
+    view = Reader(workspace_of(graph)).view(replace(snapshot, tables=pins), graph.schema.catalog)
     topology = view.topology("Knows")
     assert edge_pairs(topology) == [("a", "b"), ("b", "a")]
     assert topology.edges.column("since").array.to_pylist() == [1, 3]

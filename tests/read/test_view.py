@@ -19,6 +19,7 @@ from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.read.reading import SCHEMA, counted, edge, person, view_of
 from tests.write.writing import run
 
@@ -35,7 +36,7 @@ def names(view):
 
 
 def test_one_view_for_one_commit(graph):
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     first = view_of(graph, reader)
     assert view_of(graph, reader) is first
     assert (first.snapshot, first.catalog) == (graph.snapshot(), graph.schema.catalog)
@@ -45,7 +46,7 @@ def test_one_view_for_one_commit(graph):
 
 
 def test_another_catalog_is_another_view(graph):
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     first = view_of(graph, reader)
     other = reader.view(graph.snapshot(), replace(graph.schema.catalog))
     assert other is not first
@@ -54,7 +55,7 @@ def test_another_catalog_is_another_view(graph):
 
 def test_few_views_are_kept(graph, monkeypatch):
     monkeypatch.setattr(views, "MAX_VIEWS", 2)
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     first = view_of(graph, reader)
     old = graph.snapshot()
     for name in "cd":
@@ -96,7 +97,7 @@ def test_what_is_there_already_is_known_without_building_it(graph):
 
 def test_unchanged_tables_are_shared_between_commits_and_branches(graph, monkeypatch):
     builds = counted(monkeypatch, NodeIds, "read")
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     view_of(graph, reader).nodes("Person")
     run(graph, 'insert City { name: "x" }')
     graph.branches.create("b")
@@ -113,7 +114,7 @@ def test_a_renamed_type_reads_its_table(graph):
     city = catalog.nodes["City"]
     knows = replace(catalog.edges["Knows"], name="Likes", from_type="Human", to_type="Human")
     renamed = replace(catalog, nodes={"Human": human, "City": city}, edges={"Likes": knows})
-    view = Reader(graph.workspace).view(graph.snapshot(), renamed)
+    view = Reader(workspace_of(graph)).view(graph.snapshot(), renamed)
     assert view.nodes("Human").id_array.to_pylist() == ["a", "b"]
     assert view.topology("Likes").size == 1
 
@@ -122,7 +123,7 @@ def test_a_type_that_was_not_there_yet_is_named_with_the_snapshot(graph):
     catalog = graph.schema.catalog
     # The same name as a dropped type, but another table.
     later = replace(catalog.nodes["Person"], table_incarnation_id=999)
-    view = Reader(graph.workspace).view(
+    view = Reader(workspace_of(graph)).view(
         graph.snapshot(), replace(catalog, nodes={**catalog.nodes, "Person": later})
     )
     with pytest.raises(NotFound) as caught:
@@ -134,10 +135,10 @@ def test_a_type_that_was_not_there_yet_is_named_with_the_snapshot(graph):
 def test_a_version_that_cleanup_removed_is_gone(graph):
     old = graph.snapshot()
     run(graph, 'insert Person { name: "c" }')
-    table = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Person"]))
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Person"]))
     cleanup_versions(table, [old.tables["node:Person"].table_version])
     with pytest.raises(HistoryReclaimed, match="node:Person"):
-        Reader(graph.workspace).view(old, graph.schema.catalog).nodes("Person")
+        Reader(workspace_of(graph)).view(old, graph.schema.catalog).nodes("Person")
 
 
 def _branch_with(graph, *people):
@@ -147,7 +148,7 @@ def _branch_with(graph, *people):
 
 
 def test_a_branch_made_again_under_the_same_versions_is_never_mixed_up(graph):
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     for round_, people in enumerate((("x", "y"), ("p", "q"), ("x", "z"))):
         _branch_with(graph, *people)
         run(graph, f'insert Knows {{ from: "a", to: "{people[0]}", since: {round_} }}', branch="b")
@@ -175,7 +176,7 @@ def test_a_view_of_a_branch_that_is_gone_says_so(graph):
     snapshot = graph.snapshot(branch="b")
     graph.branches.delete("b")
     with pytest.raises(HistoryReclaimed, match="`b`"):
-        Reader(graph.workspace).view(snapshot, graph.schema.catalog).nodes("Person")
+        Reader(workspace_of(graph)).view(snapshot, graph.schema.catalog).nodes("Person")
 
 
 def test_a_branch_that_becomes_another_one_before_its_table_opens_is_noticed(graph):
@@ -212,7 +213,7 @@ def test_a_version_that_goes_while_its_rows_are_read_is_named(graph):
     view = view_of(graph)
     table = view.table(graph.schema.catalog.nodes["Person"]).table
     graph.load([person("a"), person("b"), person("z")], mode="overwrite")
-    now = open_table(graph.workspace.pinned(graph.snapshot().tables["node:Person"]))
+    now = open_table(workspace_of(graph).pinned(graph.snapshot().tables["node:Person"]))
     cleanup_versions(now, [at for at in range(1, now.version) if at <= table.version])
     with pytest.raises(HistoryReclaimed, match="read a newer state"):
         ask(graph, view)
@@ -227,7 +228,7 @@ def test_a_file_that_is_missing_is_still_told_as_such(graph, tmp_path):
 
 
 def test_a_graph_made_again_at_the_same_place_is_another_one(graph, tmp_path):
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     assert names(view_of(graph, reader)) == ["a", "b"]
     shutil.rmtree(tmp_path / "g")
     again = og.init(tmp_path / "g", SCHEMA)
@@ -238,7 +239,7 @@ def test_a_graph_made_again_at_the_same_place_is_another_one(graph, tmp_path):
 
 
 def test_forget_drops_everything(graph):
-    reader = Reader(graph.workspace)
+    reader = Reader(workspace_of(graph))
     first = view_of(graph, reader)
     first.topology("Knows")
     reader.forget()
@@ -249,7 +250,7 @@ def test_forget_drops_everything(graph):
 
 def test_the_budget_is_a_setting(graph, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_CACHE_MB", "3")
-    assert Reader(graph.workspace).cache.budget == 3 * 2**20
+    assert Reader(workspace_of(graph)).cache.budget == 3 * 2**20
     monkeypatch.setenv("OMNIGRAPH_CACHE_MB", "0")
     view = view_of(graph)
     assert view.topology("Knows").size == 1

@@ -20,6 +20,7 @@ from omnigraph.read.view.view import Reader, View
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
+from tests.opened import workspace_of
 from tests.oracle.analysis import analyse, within_edits
 
 SCHEMA = """
@@ -58,7 +59,7 @@ def _mistyped(rng: random.Random, word: str) -> str:
 
 
 def view_of(graph: Graph, branch: str = "main") -> View:
-    return Reader(graph.workspace).view(graph.snapshot(branch=branch), graph.schema.catalog)
+    return Reader(workspace_of(graph)).view(graph.snapshot(branch=branch), graph.schema.catalog)
 
 
 def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") -> None:
@@ -66,10 +67,10 @@ def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") 
     pin = graph.snapshot(branch=branch).tables["node:Doc"]
     change = TableChange(pin, (InlineStep("maintain", run),))
     commit(
-        graph.workspace,
+        workspace_of(graph),
         Write(
             "optimize",
-            graph.manifest.state(branch).pin,
+            workspace_of(graph).manifest.state(branch).pin,
             Intent(new_ulid(), "load", stamp_us()),
             (change,),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import omnigraph as og
 from omnigraph.write.compaction import compact
+from tests.opened import workspace_of
 from tests.write.compacting import (
     DOC,
     branched,
@@ -25,7 +26,7 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(s3_
         before = table_of(graph, "dev")
         fork = before.versions()[0]
         ids, changes = row_ids(before), changes_since(before, fork)
-        report = compact(graph.workspace, "dev")
+        report = compact(workspace_of(graph), "dev")
         assert (report.failed, report.removed, report.added) == ({}, {DOC: 4}, {DOC: 1})
     with og.open(graph.uri) as graph:
         after = table_of(graph, "dev")
@@ -41,6 +42,6 @@ def test_a_fresh_branch_has_nothing_to_compact(s3_root):
     graph, _, _ = branched(s3_root.canonical, 2_000)
     with graph:
         graph.branches.create("fresh")
-        files = graph.store.list()
-        assert compact(graph.workspace, "fresh").commit is None
-        assert graph.store.list() == files
+        files = workspace_of(graph).store.list()
+        assert compact(workspace_of(graph), "fresh").commit is None
+        assert workspace_of(graph).store.list() == files

@@ -14,6 +14,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import find_type, read_options, write_options
 from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
 from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
+from tests.opened import accepted_by, workspace_of
 
 SCHEMA = "node Note { name: String @key  body: Blob? }"
 
@@ -31,12 +32,12 @@ def notes(*names):
 
 def write(graph, *batches, **options):
     asked = write_options({"graph": graph.uri, "type": "Note", **options})
-    accepted = graph.schema.pinned()
-    plan = plan_write(graph.workspace, accepted, asked, batches[0].schema, overwrite=False)
+    accepted = accepted_by(graph)
+    plan = plan_write(workspace_of(graph), accepted, asked, batches[0].schema, overwrite=False)
     plan = pickle.loads(pickle.dumps(plan))
     written = [write_rows(plan, [batch], number) for number, batch in enumerate(batches)]
     try:
-        commit_rows(graph.workspace, plan, written)
+        commit_rows(workspace_of(graph), plan, written)
     except KeyConflict:
         discard_rows(plan, written)
         raise
@@ -45,7 +46,7 @@ def write(graph, *batches, **options):
 def read(graph, **options):
     asked = read_options({"graph": graph.uri, "type": "Note", **options})
     snapshot, catalog = resolve(graph, asked.target)
-    source = pin_source(graph.workspace, snapshot, catalog, find_type(catalog, "Note"), asked)
+    source = pin_source(workspace_of(graph), snapshot, catalog, find_type(catalog, "Note"), asked)
     schema = pa.schema([("name", pa.utf8()), ("body", pa.binary())])
     return {
         row["name"]: row["body"]
@@ -56,7 +57,7 @@ def read(graph, **options):
 
 
 def data_files(graph):
-    return [name for name in graph.store.list("nodes") if "/data/" in name]
+    return [name for name in workspace_of(graph).store.list("nodes") if "/data/" in name]
 
 
 def test_rows_go_through_tasks_and_commits_and_failures_leave_no_file(graph):

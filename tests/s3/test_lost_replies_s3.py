@@ -19,6 +19,7 @@ from omnigraph.storage.objects.object_store import (
 )
 from omnigraph.storage.tables.table import TableRef, open_table
 from omnigraph.storage.tables.table_branches import create_branch, delete_branch, list_branches
+from tests.opened import workspace_of
 from tests.storage.table_places import contents, new_table, rows
 
 PERIOD = 60.0
@@ -270,4 +271,4 @@ def test_a_write_whose_sidecar_nobody_answered_for_succeeds(s3, graph):
     assert len(lost) > 1
     s3.disarm()
     assert refs(graph) == ["a", "b"]
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []

@@ -15,6 +15,7 @@ from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.faults.publish_workers import publish_many
 from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 
 
@@ -26,12 +27,15 @@ def graph(s3_root):
 
 def test_init_open_publish_and_travel(graph):
     genesis = graph.snapshot()
-    commits = [advance(graph.manifest, PERSON), advance(graph.manifest, TEAM)]
+    commits = [
+        advance(workspace_of(graph).manifest, PERSON),
+        advance(workspace_of(graph).manifest, TEAM),
+    ]
     with open_graph(graph.uri, mode="r") as reader:
         assert reader.commits.list() == [commits[1], commits[0], genesis.commit]
         assert reader.snapshot(snapshot=genesis.graph_commit_id).tables == genesis.tables
         assert reader.snapshot(version=commits[0].manifest_version).commit == commits[0]
-        later = advance(graph.manifest, PERSON)
+        later = advance(workspace_of(graph).manifest, PERSON)
         assert reader.snapshot().commit == later
         assert reader.schema.source == SCHEMA
 
@@ -47,7 +51,7 @@ def test_a_second_init_and_a_missing_graph(graph, s3_root):
 def test_branches(graph, name):
     graph.branches.create(name)
     assert graph.branches.list() == ["main", name]
-    commit = advance(graph.manifest, PERSON, branch=name)
+    commit = advance(workspace_of(graph).manifest, PERSON, branch=name)
     with open_graph(graph.uri) as other:
         assert other.snapshot(branch=name).commit == commit
         assert other.snapshot().tables[PERSON].table_version == 1
@@ -92,7 +96,7 @@ def test_an_answer_lost_on_the_way_back_does_not_lose_the_publish(graph, s3):
         return None
 
     s3.after(lose_answer)
-    commit = advance(graph.manifest, PERSON)
+    commit = advance(workspace_of(graph).manifest, PERSON)
     assert lost
     chain = graph.commits.list()
     assert [entry.graph_commit_id for entry in chain].count(commit.graph_commit_id) == 1

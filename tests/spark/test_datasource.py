@@ -14,6 +14,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.spark import register
+from tests.opened import workspace_of
 
 MANUAL = Path(__file__).parents[2] / "docs" / "user" / "spark.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -110,7 +111,7 @@ def names(graph):
 
 
 def data_files(graph):
-    root = Path(graph.root.path)
+    root = Path(workspace_of(graph).root.path)
     return sorted(str(path) for path in root.glob("nodes/*/data/**/*") if path.is_file())
 
 

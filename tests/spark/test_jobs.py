@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequest, StorageError
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.storage.tables.indexes import Coverage, list_indexes
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -96,7 +97,7 @@ def graph(tmp_path):
 
 
 def table_of(graph, table_key="node:Doc", branch="main"):
-    return open_table(graph.workspace.pinned(graph.snapshot(branch=branch).tables[table_key]))
+    return open_table(workspace_of(graph).pinned(graph.snapshot(branch=branch).tables[table_key]))
 
 
 def answers(graph, branch="main"):
@@ -233,7 +234,7 @@ def test_where_every_build_fails_nothing_is_published(spark, graph, branch, engi
     assert all(why for _, _, why in report.failed)
     assert graph.snapshot(branch=branch) == head
     assert len(graph.commits.list(branch=branch)) == commits
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     for bring in back:
         bring()
     report = graph.ensure_indices(branch=branch, engine=engine)
@@ -322,7 +323,9 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     before, content = answers(graph, branch), read_back(graph, branch)
     ids = row_ids(table_of(graph, branch=branch))
     untouched = graph.snapshot(branch=other).tables
-    report = maintenance_jobs.compact_on(engine, graph.workspace, branch, "omnigraph:maintenance")
+    report = maintenance_jobs.compact_on(
+        engine, workspace_of(graph), branch, "omnigraph:maintenance"
+    )
     assert report.failed == {}
     assert report.removed == {"node:Doc": removed, "edge:Cites": removed}
     assert report.added == {"node:Doc": 1, "edge:Cites": 1}
@@ -336,30 +339,30 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     assert answers(graph, branch) == before
     assert read_back(graph, branch) == content
     assert graph.snapshot(branch=other).tables == untouched
-    assert maintenance_jobs.compact_on(engine, graph.workspace, branch).commit is None
+    assert maintenance_jobs.compact_on(engine, workspace_of(graph), branch).commit is None
 
 
 def test_executors_leave_a_branch_without_fragments_of_its_own_alone(spark, graph):
     graph.branches.create("dev")
     graph.ensure_indices(branch="dev", engine="spark")
     head = graph.snapshot(branch="dev")
-    assert maintenance_jobs.compact_on("spark", graph.workspace, "dev").commit is None
+    assert maintenance_jobs.compact_on("spark", workspace_of(graph), "dev").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
 def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_file):
     before, ids = graph.snapshot().tables, row_ids(table_of(graph, "edge:Cites"))
-    report = maintenance_jobs.compact_on("spark", graph.workspace, "main")
+    report = maintenance_jobs.compact_on("spark", workspace_of(graph), "main")
     assert report.failed.keys() == {"node:Doc"}
     assert report.added == {"edge:Cites": 1}
     assert row_ids(table_of(graph, "edge:Cites")) == ids
     head = graph.snapshot()
-    assert maintenance_jobs.compact_on("spark", graph.workspace, "main").commit is None
+    assert maintenance_jobs.compact_on("spark", workspace_of(graph), "main").commit is None
     assert graph.snapshot() == head
     assert head.tables["node:Doc"] == before["node:Doc"]
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     hidden_file()
-    assert maintenance_jobs.compact_on("spark", graph.workspace, "main").removed == {
+    assert maintenance_jobs.compact_on("spark", workspace_of(graph), "main").removed == {
         "node:Doc": PARTS
     }
 
@@ -399,7 +402,7 @@ from omnigraph.pipeline import maintenance_jobs
 maintenance_jobs.ROWS_PER_PART = 1
 with og.open(sys.argv[1]) as graph:
     report = graph.ensure_indices(engine="spark")
-    compacted = maintenance_jobs.compact_on("spark", graph.workspace, "main")
+    compacted = maintenance_jobs.compact_on("spark", graph._state.workspace, "main")
     print(json.dumps([report.to_json(), compacted.removed]))
 """
 

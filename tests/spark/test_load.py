@@ -11,6 +11,7 @@ from pyarrow import csv, feather, parquet
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -51,7 +52,7 @@ def places(graph):
     """Row id and version of creation of every person."""
     pin = graph.snapshot().tables["node:Person"]
     columns = ["id", "_row_created_at_version"]
-    rows = open_table(graph.workspace.pinned(pin)).read(columns, with_row_id=True)
+    rows = open_table(workspace_of(graph).pinned(pin)).read(columns, with_row_id=True)
     return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
 
 

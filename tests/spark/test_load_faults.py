@@ -18,6 +18,7 @@ from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.runner.executors import spark_errors
 from tests.commit.synthetic import Died, drifted
+from tests.opened import workspace_of
 from tests.stored import read_back
 from tests.write.test_crashes import LOAD_POINTS, content, expected, whole
 from tests.write.test_crashes import SCHEMA as CRASH_SCHEMA
@@ -93,7 +94,7 @@ def check(place):
         assert len(ends) == ROWS + 1
         assert set(ends) == {("old", "d0"), *((f"d{n}", "d0") for n in range(ROWS))}
         assert drifted(graph, "main") == []
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
 
 
 def until(driver, cluster, condition):
@@ -156,7 +157,7 @@ def test_a_load_that_stops_has_happened_or_has_not(tmp_path, spark, at, point):
     with open_graph(uri) as graph:
         assert content(graph, branch) == expected(ages)
         assert drifted(graph, branch) == []
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
 
 
 KILLED = """
@@ -197,7 +198,7 @@ def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(
     with open_graph(uri) as graph:
         assert content(graph, "main") == expected(ages)
         assert drifted(graph, "main") == []
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
         graph.load(whole("next", 3), engine="local")
         assert content(graph, "main") == expected({**ages, "next": 3})
 

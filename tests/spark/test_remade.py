@@ -13,6 +13,7 @@ from omnigraph.spark import register
 from tests.commit.synthetic import drifted
 from tests.faults.remade_workers import BASE, MERGED, Content, fill, filled, look, outcome, records
 from tests.faults.test_branch_remade import AGAIN, EQUAL, GONE, SHAPES, new_graph
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 
 WITHIN = [GONE, AGAIN, EQUAL]
@@ -41,7 +42,7 @@ def made(shape: str) -> Content:
 
 
 def check(graph: Graph, content: Content) -> None:
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph, "b") == []
     ((found, _, _),) = run_processes(look, [(graph.uri, "b")])
     assert found == content

@@ -17,6 +17,7 @@ from omnigraph.errors import BadRequest, ConstraintError
 from omnigraph.pipeline.sources.locations import s3_store
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
+from tests.opened import workspace_of
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, fill_branch, table_of
 from tests.spark.test_jobs import SCHEMA as DOCUMENTS
@@ -118,12 +119,12 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         check_whole(table_of(graph, "edge:Cites"), CITES)
         assert answers(graph) == before
         graph.load([{"type": "Doc", "data": {"ref": "late"}}])
-        compacted = maintenance_jobs.compact_on("spark", graph.workspace, "main")
+        compacted = maintenance_jobs.compact_on("spark", workspace_of(graph), "main")
         assert compacted.failed == {}
         assert answers(graph) == before
         fill_branch(graph, random.Random(8), parts=2)
         before = answers(graph, "dev")
-        compacted = maintenance_jobs.compact_on("spark", graph.workspace, "dev")
+        compacted = maintenance_jobs.compact_on("spark", workspace_of(graph), "dev")
         assert (compacted.failed, compacted.removed["node:Doc"]) == ({}, 2)
         check_whole(table_of(graph, branch="dev"), DOCS)
         assert answers(graph, "dev") == before

@@ -14,6 +14,7 @@ from omnigraph.validate import committed as committed_module
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
+from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 from tests.stored import fill
 from tests.validate.schemas import table_of
@@ -99,7 +100,7 @@ def judge(request, graph, monkeypatch):
                 None if removed is None else frame(pa.table({"id": pa.array(removed, pa.utf8())}))
             )
             deltas[entity.table_key] = TableDelta(entity, pending, gone, **options)
-        relied = Committed(runner, graph.snapshot().tables, graph.workspace.pinned)
+        relied = Committed(runner, graph.snapshot().tables, workspace_of(graph).pinned)
         return first_set_violations(ChangeSet(catalog, deltas), relied), relied.relied_on
 
     yield run
@@ -421,7 +422,7 @@ def test_every_type_and_name_a_unique_member_can_have(tmp_path, kind, name):
             changes = ChangeSet(
                 graph.schema.catalog, {"node:N": TableDelta(entity, runner.frame(data))}
             )
-            relied = Committed(runner, graph.snapshot().tables, graph.workspace.pinned)
+            relied = Committed(runner, graph.snapshot().tables, workspace_of(graph).pinned)
             found = first_set_violations(changes, relied)
             runner.close()
             met = [(v.row_id, v.detail["other_id"]) for v in found]

@@ -10,6 +10,7 @@ from omnigraph.graph import Graph
 from omnigraph.graph import init as init_graph
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
+from tests.opened import workspace_of
 
 SCHEMA = """
 node Doc { ref: String @key  year: I32? @index  body: String? @index }
@@ -73,7 +74,7 @@ def branched(uri: Any, rows: int) -> tuple[Graph, Model, Model]:
 
 def table_of(graph: Graph, branch: str = "main") -> Table:
     """The documents as the branch pins them."""
-    return open_table(graph.workspace.pinned(graph.snapshot(branch=branch).tables[DOC]))
+    return open_table(workspace_of(graph).pinned(graph.snapshot(branch=branch).tables[DOC]))
 
 
 def inherited(table: Table) -> dict[int, list[str]]:

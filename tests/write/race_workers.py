@@ -10,6 +10,7 @@ import omnigraph.write.mutate  # noqa: F401 - they declare the points that are a
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, Contention, ExpectedVersionMismatch, OmniGraphError
 from omnigraph.graph import open as open_graph
+from tests.opened import workspace_of
 
 LOST = (ExpectedVersionMismatch, Contention)
 INSERT_EDGE = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
@@ -95,7 +96,7 @@ def count_up(uri: str, times: int) -> int:
 def _age(graph: Any, seen: Any) -> int:
     from omnigraph.storage.tables.table import open_table
 
-    rows = open_table(graph.workspace.pinned(seen.tables["node:Person"])).read(["name", "age"])
+    rows = open_table(workspace_of(graph).pinned(seen.tables["node:Person"])).read(["name", "age"])
     return next(row["age"] for row in rows.to_pylist() if row["name"] == "counter")
 
 

@@ -15,6 +15,7 @@ from omnigraph.storage.tables.inline_residual import commit_compaction
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 from omnigraph.write.compaction import compact, rewrite_here
 from tests.commit.synthetic import Died, drifted
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 from tests.write.compacting import (
     DOC,
@@ -51,7 +52,7 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(tmp
     before = table_of(graph, "dev")
     fork = before.versions()[0]
     ids, changes = row_ids(before), changes_since(before, fork)
-    report = compact(graph.workspace, "dev", "omnigraph:maintenance")
+    report = compact(workspace_of(graph), "dev", "omnigraph:maintenance")
     assert (report.failed, report.removed, report.added) == ({}, {DOC: 4}, {DOC: 1})
     assert (report.commit.operation, report.commit.actor_id) == (
         "optimize",
@@ -75,13 +76,13 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(tmp
 def test_a_branch_of_a_compacted_branch_has_whole_indexes_too(tmp_path):
     graph, _, dev = branched(tmp_path / "g", MANY_ROWS)
     with graph:
-        compact(graph.workspace, "dev")
+        compact(workspace_of(graph), "dev")
         graph.branches.create("child", from_="dev")
         child = check_upsert(graph, dev, "child")
-        assert compact(graph.workspace, "child").commit is None  # one fragment of its own
+        assert compact(workspace_of(graph), "child").commit is None  # one fragment of its own
         graph.mutate('query q() { insert Doc { ref: "x", year: 2, body: "about year2" } }',
                      branch="child")  # fmt: skip
-        assert compact(graph.workspace, "child").removed == {DOC: 2}
+        assert compact(workspace_of(graph), "child").removed == {DOC: 2}
         check_answers(graph, child | {"x": 2}, "child")
         check_explained(graph, "child")
         check_answers(graph, dev)
@@ -92,7 +93,7 @@ def test_a_fresh_branch_has_nothing_to_compact(tmp_path):
     with graph:
         graph.branches.create("fresh")
         files = sorted(Path(tmp_path).rglob("*"))
-        report = compact(graph.workspace, "fresh")
+        report = compact(workspace_of(graph), "fresh")
         assert (report.commit, report.removed, report.failed) == (None, {}, {})
         assert sorted(Path(tmp_path).rglob("*")) == files
 
@@ -103,22 +104,22 @@ def test_a_branch_that_only_deleted_has_nothing_to_compact(tmp_path):
         graph.branches.create("cut")
         graph.mutate("query q() { delete Doc where year < 400 }", branch="cut")
         head = graph.snapshot(branch="cut")
-        assert compact(graph.workspace, "cut").commit is None
+        assert compact(workspace_of(graph), "cut").commit is None
         assert graph.snapshot(branch="cut") == head
 
 
 def test_a_second_run_has_nothing_to_do(small):
     graph, _ = small
-    assert compact(graph.workspace, "dev").commit is not None
+    assert compact(workspace_of(graph), "dev").commit is not None
     head = graph.snapshot(branch="dev")
-    assert compact(graph.workspace, "dev").commit is None
+    assert compact(workspace_of(graph), "dev").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
 def test_a_branch_is_rewritten_in_one_version_and_then_its_indexes_are_folded(small):
     graph, _ = small
     before = table_of(graph, "dev")
-    compact(graph.workspace, "dev")
+    compact(workspace_of(graph), "dev")
     after = table_of(graph, "dev")
     made = transactions_after(after, before.version, after.version)
     # The BTREEs together, then full text.
@@ -155,21 +156,21 @@ def test_a_compaction_that_stops_is_finished_or_undone(small, moment, skip, left
         failpoints.arm(POINTS["optimize", moment], Died(moment), skip=skip),
         pytest.raises(Died),
     ):
-        compact(graph.workspace, "dev")
+        compact(workspace_of(graph), "dev")
     if healed_by == "open":
         graph.close()
         graph = og.open(graph.uri)
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
         assert len(own(table_of(graph, "dev"))) == left
         check_answers(graph, dev)
     dev = check_upsert(graph, dev)
     # A write leaves alone what moved nothing; only an open removes its sidecar.
-    assert (graph.store.list("__recovery") == []) or left == AS_BEFORE
+    assert (workspace_of(graph).store.list("__recovery") == []) or left == AS_BEFORE
     assert drifted(graph, "dev") == []
     assert len(own(table_of(graph, "dev"))) == left + 1
     with og.open(graph.uri) as graph:
-        assert graph.store.list("__recovery") == []
-        compact(graph.workspace, "dev")
+        assert workspace_of(graph).store.list("__recovery") == []
+        compact(workspace_of(graph), "dev")
         # Fragments are merged that the same parts of the indexes cover.
         assert len(own(table_of(graph, "dev"))) <= 2
         check_answers(graph, dev)
@@ -186,16 +187,16 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
         failpoints.arm(POINTS["optimize", "before_table_commit"], Died("second"), skip=2),
         pytest.raises(Died),
     ):
-        compact(graph.workspace, "dev")
+        compact(workspace_of(graph), "dev")
     graph.close()
     with og.open(graph.uri) as graph:
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
         assert drifted(graph, "dev") == []
         table = table_of(graph, "dev")
         assert (len(own(table)), row_ids(table)) == (AS_BEFORE, ids)
         assert changes_since(table, fork) == changes
         check_answers(graph, dev)
-        assert compact(graph.workspace, "dev").removed == {DOC: 4, "node:Note": 3}
+        assert compact(workspace_of(graph), "dev").removed == {DOC: 4, "node:Note": 3}
         assert changes_since(table_of(graph, "dev"), fork) == changes
         check_answers(graph, dev)
         check_explained(graph)
@@ -203,7 +204,7 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
 
 def compact_elsewhere(uri, branch):
     with og.open(uri) as graph:
-        report = compact(graph.workspace, branch)
+        report = compact(workspace_of(graph), branch)
         return report.removed, report.failed
 
 
@@ -221,7 +222,7 @@ def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
     assert run_processes(compact_elsewhere, [(graph.uri, "dev")]) == [({DOC: 4}, {})]
     after = table_of(graph, "dev")
     assert {state.column for state in list_indexes(after) if state.tail} >= {"body"}
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph, "dev") == []
     assert row_ids(after) == row_ids(before)
     assert graph.query(QUERIES, "by_ref", {"ref": "d0000150"}, branch="dev").rows == [
@@ -244,9 +245,9 @@ def test_a_branch_that_goes_while_its_fragments_are_rewritten(small, made_again)
         return rewrite_here(table, tasks)
 
     if made_again:
-        report = compact(graph.workspace, "dev", rewrite_for=lambda _pin: rewrite)
+        report = compact(workspace_of(graph), "dev", rewrite_for=lambda _pin: rewrite)
         assert (report.failed, report.commit) == ({}, None)
     else:
         with pytest.raises(og.errors.BranchNotFound):
-            compact(graph.workspace, "dev", rewrite_for=lambda _pin: rewrite)
+            compact(workspace_of(graph), "dev", rewrite_for=lambda _pin: rewrite)
     assert len(calls) == 1

@@ -9,6 +9,7 @@ from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
 from tests.commit.synthetic import Died, drifted
+from tests.opened import workspace_of
 from tests.storage.processes import context
 from tests.stored import read_back
 from tests.write.race_workers import die_at, die_loading_at
@@ -60,7 +61,10 @@ def test_a_mutation_that_stops_has_happened_or_has_not(tmp_path, point, way, que
         graph.mutate(BUILD, params={"a": "old"})
         name = "new" if query is BUILD else "old"
         if point == "publish.before_compact":
-            while len(graph.manifest.state("main").table.fragments()) < COMPACT_AT_FRAGMENTS - 1:
+            while (
+                len(workspace_of(graph).manifest.state("main").table.fragments())
+                < COMPACT_AT_FRAGMENTS - 1
+            ):
                 run(graph, 'insert Team { code: "t" }')
         if branch != "main":
             graph.branches.create(branch)
@@ -87,7 +91,7 @@ def test_a_mutation_that_stops_has_happened_or_has_not(tmp_path, point, way, que
             assert (name in after.nodes["Team"]) == present
             assert any(src == name for _, src, _, _ in after.edges["In"]) == present
         assert drifted(graph, branch) == []
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
         again = graph.mutate(BUILD, params={"a": "next"}, branch=branch)
         assert counts(again) == (2, 1)
         assert read_back(graph, branch).nodes["Person"]["next"]["age"] == 9
@@ -153,7 +157,10 @@ def test_a_load_that_dies_has_happened_or_has_not(tmp_path, point, mode):
     with init(uri, SCHEMA) as graph:
         graph.load([*whole("old", 1), *whole("kept", 2)])
         if point == "publish.before_compact":
-            while len(graph.manifest.state("main").table.fragments()) < COMPACT_AT_FRAGMENTS - 1:
+            while (
+                len(workspace_of(graph).manifest.state("main").table.fragments())
+                < COMPACT_AT_FRAGMENTS - 1
+            ):
                 run(graph, 'insert Team { code: "kept" }')
         if branch != "main":
             graph.branches.create(branch)
@@ -174,7 +181,7 @@ def test_a_load_that_dies_has_happened_or_has_not(tmp_path, point, mode):
         if branch != "main":
             assert content(graph, "main") == expected(before)
         assert drifted(graph, branch) == []
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
         graph.load(whole("next", 3), mode=mode, branch=branch)
         ages = {"next": 3} if mode == "overwrite" else ages | {"next": 3}
         assert content(graph, branch) == expected(ages)

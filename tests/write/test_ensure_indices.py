@@ -8,6 +8,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
 from omnigraph.storage.tables.table import open_table
+from tests.opened import workspace_of
 
 SCHEMA = """
 node Person {
@@ -49,7 +50,7 @@ def add(graph, name, vector=None):
 
 def indexed(graph, table_key, branch="main"):
     pin = graph.snapshot(branch=branch).tables[table_key]
-    table = open_table(graph.workspace.pinned(pin))
+    table = open_table(workspace_of(graph).pinned(pin))
     columns = [*table.schema.names]
     return {
         (name, kind)
@@ -104,7 +105,7 @@ def test_a_vector_column_without_values_is_pending(graph):
 def test_rows_written_after_the_build_degrade_coverage(graph):
     def age():
         pin = graph.snapshot().tables["node:Person"]
-        return coverage(open_table(graph.workspace.pinned(pin)), "age", IndexKind.BTREE)
+        return coverage(open_table(workspace_of(graph).pinned(pin)), "age", IndexKind.BTREE)
 
     add(graph, "a", [1.0, 0.0])
     graph.ensure_indices()
@@ -138,4 +139,4 @@ def test_an_interrupted_build_is_recovered(graph, moment):
         assert indexed(reopened, "node:Person") == PERSON
         pin = reopened.snapshot().tables["node:Person"]
         assert pin.row_count == 2
-        assert open_table(reopened.workspace.pinned(pin)).is_head()
+        assert open_table(workspace_of(reopened).pinned(pin)).is_head()

@@ -21,10 +21,12 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
+from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
 from omnigraph.write.mutate import Checked, Request, _Mutation, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
+from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 from tests.stored import fill, read_back
 from tests.write.writing import counts, ends, nodes, run, state
@@ -204,7 +206,10 @@ class TestHandles:
             plan = compile_query(catalog, f'query q() {{ insert {name} {{ {key}: "u" }} }}')
             before = state(graph)
             with pytest.raises(SchemaConflict, match=name):
-                mutate(graph.workspace, checked(catalog, graph.schema.row().ir_hash, plan))
+                mutate(
+                    workspace_of(graph),
+                    checked(catalog, state_of(graph).schemas.of("main").row.ir_hash, plan),
+                )
             assert state(graph) == before
 
     def test_a_plan_checked_against_another_schema_is_refused(self, graph):
@@ -213,7 +218,7 @@ class TestHandles:
         plan = compile_query(catalog, 'query q() { insert Team { code: "u" } }')
         before = state(graph)
         with pytest.raises(SchemaConflict, match="run it again"):
-            mutate(graph.workspace, checked(catalog, "another", plan))
+            mutate(workspace_of(graph), checked(catalog, "another", plan))
         assert state(graph) == before
 
 
@@ -256,7 +261,7 @@ class TestPrecondition:
             "actual": result.commit.graph_commit_id,
         }
         assert "u" not in nodes(graph, "Team")
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []
         assert drifted(graph) == []
 
     @pytest.mark.parametrize("moment", ["before_phase_a", "after_phase_b_before_phase_c"])
@@ -338,7 +343,7 @@ class TestLostRaces:
         team = graph.snapshot().tables["node:Team"].location
 
         def looking(mutation):
-            held = graph.locks.is_mine(graph.workspace.lock_name(team, "main"))
+            held = workspace_of(graph).locks.is_mine(workspace_of(graph).lock_name(team, "main"))
             seen.append(held)
             return look(mutation)
 

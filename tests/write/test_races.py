@@ -9,6 +9,7 @@ import pytest
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
+from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 from tests.stored import read_back
 from tests.write.race_workers import count_up, insert_own, link, unlink, upsert
@@ -42,7 +43,7 @@ def test_edges_inserted_while_their_ends_are_deleted_leave_no_orphan(graph, seed
     wanted = Counter({e: n for e, n in told.items() if e[0] in left and e[1] in left})
     assert Counter(kept) == wanted
     assert drifted(graph) == []
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []
 
 
 def _each(worker, arguments):
@@ -76,4 +77,4 @@ def test_conditional_writes_count_without_a_gap(graph):
     assert nodes(graph, "Person")["counter"]["age"] == sum(done)
     with open_graph(graph.uri) as again:
         assert read_back(again) == read_back(graph)
-    assert graph.store.list("__recovery") == []
+    assert workspace_of(graph).store.list("__recovery") == []

@@ -17,6 +17,7 @@ from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, InputError, KeyConflict
 from omnigraph.graph import init
 from tests.commit.synthetic import drifted
+from tests.opened import workspace_of
 from tests.stored import read_back
 from tests.write.model import Model, Refused
 from tests.write.test_model import (
@@ -165,4 +166,4 @@ def test_random_writes_on_a_branch_that_is_made_again_under_them(tmp_path, seed)
             assert drifted(graph, "b") == []
         assert overtaken > STEPS // 4
         assert stored(graph, "main") == (main.rows, main.links)
-        assert graph.store.list("__recovery") == []
+        assert workspace_of(graph).store.list("__recovery") == []

@@ -6,6 +6,7 @@ from typing import Any
 
 from omnigraph.graph import Graph
 from omnigraph.write.mutate import MutationResult
+from tests.opened import workspace_of
 from tests.stored import read_back
 
 
@@ -37,4 +38,9 @@ def ends(graph: Graph, type_name: str, branch: str = "main") -> list[tuple[str, 
 def state(graph: Graph, branch: str = "main") -> tuple[Any, ...]:
     """All a refused write must leave as it was."""
     seen = graph.snapshot(branch=branch)
-    return seen.commit, dict(seen.tables), read_back(graph, branch), graph.store.list("__recovery")
+    return (
+        seen.commit,
+        dict(seen.tables),
+        read_back(graph, branch),
+        workspace_of(graph).store.list("__recovery"),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from omnigraph.errors import BranchNotFound, GraphMoved
+from omnigraph.graph.state import Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refuse_newer, stamp_of
@@ -15,6 +16,13 @@ from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.table import Table
 from omnigraph.version import __version__
+
+
+def check_graph(workspace: Workspace, mode: Mode) -> None:
+    """Refuse a graph that moved or is newer; for writing, raise an older one to the current format."""
+    check_place(workspace)
+    if mode == "rw":
+        check_format(workspace)
 
 
 def check_place(workspace: Workspace) -> None:

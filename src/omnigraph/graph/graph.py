@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from omnigraph.errors import BadRequest
 from omnigraph.graph import reads
 from omnigraph.graph.arguments import (
     check_spark,
@@ -16,20 +14,15 @@ from omnigraph.graph.arguments import (
     checked_rejects,
     checked_retries,
 )
-from omnigraph.graph.checks import check_format, check_place, verify_mirrors
+from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema
-from omnigraph.graph.plan_cache import Plans
+from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
-from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
-from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks.locks import LockManager
-from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.uris import Root
 
 # What only writes need is imported by them: a process that asks one question loads none of it.
@@ -44,11 +37,8 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
-    from omnigraph.read.view.view import Reader
     from omnigraph.write.ensure_indices import IndexReport
     from omnigraph.write.mutate import MutationResult
-
-Mode = Literal["rw", "r"]
 
 
 class LoadOptions(TypedDict, total=False):
@@ -86,42 +76,36 @@ class Graph:
         actor: str | None = None,
         embedder: Embedder | None = None,
     ) -> None:
-        self.root = root
-        self.mode = mode
-        self.actor = checked_actor(actor)
-        self.embedder = embedder
-        self.store = ObjectStore.open(root)
-        self.locks = LockManager(root)
-        self.manifest = Manifest(root, self.store)
-        self.workspace = Workspace(root, self.store, self.locks, self.manifest)
-        self.branches = Branches(self)
-        self.commits = Commits(self)
-        self.schema = Schema(self)
-        self.plans = Plans()
-        self._reader: Reader | None = None
-        self._lock = threading.Lock()
-        self._closed = False
-
-    @property
-    def reader(self) -> Reader:
-        """What reads share: tables opened at a snapshot, and what was read of them."""
-        from omnigraph.read.view.view import Reader
-
-        with self._lock:
-            if self._reader is None:
-                self._reader = Reader(self.workspace)
-            return self._reader
+        self._state = GraphState(root, mode, actor, embedder)
+        self.branches = Branches(self._state)
+        self.commits = Commits(self._state)
+        self.schema = Schema(self._state)
 
     @property
     def uri(self) -> str:
         """Where the graph is, in its one spelling."""
-        return self.root.canonical
+        return self._state.workspace.root.canonical
+
+    @property
+    def mode(self) -> Mode:
+        """``"rw"``, or ``"r"`` for a handle that never writes."""
+        return self._state.mode
+
+    @property
+    def actor(self) -> str | None:
+        """Who the commits of calls that name no actor are recorded for."""
+        return self._state.actor
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes vectors of texts."""
+        return self._state.embedder
 
     @property
     def internal_schema_version(self) -> int:
         """The version of the on-disk format, as the manifest is stamped with it."""
-        self.ensure_open()
-        return stamp_of(self.manifest.state(MAIN).table)
+        self._state.ensure_open()
+        return stamp_of(self._state.workspace.manifest.state(MAIN).table)
 
     def __enter__(self) -> Self:
         return self
@@ -135,50 +119,22 @@ class Graph:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<omnigraph.Graph {self.uri} ({self.mode}{', closed' if self._closed else ''})>"
+        closed = ", closed" if self._state.is_closed else ""
+        return f"<omnigraph.Graph {self.uri} ({self.mode}{closed})>"
 
     def close(self) -> None:
         """Drop what the handle remembers; further calls are refused."""
-        self._closed = True
-        self.manifest.forget()
-        with self._lock:
-            if self._reader is not None:
-                self._reader.forget()
+        self._state.close()
 
     def refresh(self) -> None:
         """Check the graph again and finish what dead writers left; reads are fresh without this."""
         from omnigraph.commit.heal import heal
 
-        self.check()
+        self._state.ensure_open()
+        check_graph(self._state.workspace, self.mode)
         if self.mode == "rw":
-            heal(self.workspace)
-            self.verify_mirrors()
-
-    def check(self) -> None:
-        """Refuse a graph that moved or is newer; raise an older one to the current format."""
-        self.ensure_open()
-        check_place(self.workspace)
-        if self.mode == "rw":
-            check_format(self.workspace)
-
-    def verify_mirrors(self) -> None:
-        """Rewrite stale files that mirror the schema; refuse edited ones."""
-        verify_mirrors(self.workspace, self.schema.row())
-
-    def ensure_open(self) -> None:
-        """Refuse the call on a closed handle."""
-        if self._closed:
-            raise BadRequest("this graph handle is closed; open the graph again")
-
-    def ensure_writable(self) -> None:
-        """Refuse the call on a closed or read-only handle."""
-        self.ensure_open()
-        if self.mode != "rw":
-            raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
-
-    def _who(self, actor: object) -> str | None:
-        """Who asks: the call's actor, else the handle's."""
-        return self.actor if actor is None else checked_actor(actor)
+            heal(self._state.workspace)
+            verify_mirrors(self._state.workspace, self._state.schemas.of(MAIN).row)
 
     def snapshot(
         self,
@@ -188,8 +144,8 @@ class Graph:
         version: int | None = None,
     ) -> Snapshot:
         """The pinned state of a branch head, a commit id, or a version of a branch."""
-        self.ensure_open()
-        return commits.resolve(self.manifest, Target.of(branch, snapshot, version))
+        self._state.ensure_open()
+        return commits.resolve(self._state.workspace.manifest, Target.of(branch, snapshot, version))
 
     def query(
         self,
@@ -205,8 +161,8 @@ class Graph:
 
         ``source`` is query text, or a ``Path`` to a file; ``name`` chooses where it has several.
         """
-        self.ensure_open()
-        return reads.query(self, source, name, params, Target.of(branch, snapshot, version))
+        self._state.ensure_open()
+        return reads.query(self._state, source, name, params, Target.of(branch, snapshot, version))
 
     def explain(
         self,
@@ -219,9 +175,9 @@ class Graph:
         version: int | None = None,
     ) -> Explanation:
         """What ``query`` would do: the plan, the tables it reads, and how their indexes are."""
-        self.ensure_open()
+        self._state.ensure_open()
         target = Target.of(branch, snapshot, version)
-        return reads.explain_query(self, source, name, params, target)
+        return reads.explain_query(self._state, source, name, params, target)
 
     def profile(
         self,
@@ -234,9 +190,9 @@ class Graph:
         version: int | None = None,
     ) -> Profiled:
         """Run ``query``, and say how many rows and milliseconds each phase took."""
-        self.ensure_open()
+        self._state.ensure_open()
         target = Target.of(branch, snapshot, version)
-        return reads.profile_query(self, source, name, params, target)
+        return reads.profile_query(self._state, source, name, params, target)
 
     def load(self, source: Given | Iterable[Given], **options: Unpack[LoadOptions]) -> LoadResult:
         """Load records as one commit, or change nothing.
@@ -273,20 +229,24 @@ class Graph:
         from omnigraph.pipeline.request import EngineChoice, LoadRequest
         from omnigraph.pipeline.sources.scratch import scratch
 
-        self.ensure_writable()
+        self._state.ensure_writable()
         unknown = sorted(set(options) - set(LoadOptions.__annotations__))
         if unknown:
             raise TypeError(f"a load takes no {', '.join(unknown)}")
         master, conf = options.get("spark_master"), options.get("spark_conf")
         check_spark(master, conf)
         engine = EngineChoice(options.get("engine", "auto"), options.get("spark"), master, conf)
-        who, rejects = self._who(options.get("actor")), checked_rejects(options.get("rejects"))
+        who, rejects = (
+            self._state.actor_of(options.get("actor")),
+            checked_rejects(options.get("rejects")),
+        )
         progress = checked_progress(options.get("progress"))
         retries = checked_retries(options.get("retries"))
         from_branch = options.get("from_branch")
         with scratch() as spool:
-            heal(self.workspace)
-            ir_hash, catalog = self.schema.pinned()
+            heal(self._state.workspace)
+            accepted = self._state.schemas.of(options.get("branch", MAIN))
+            ir_hash, catalog = accepted.ir_hash, accepted.catalog
             inputs = LoadInput(spool, catalog)
             gather(inputs)
             request = LoadRequest(
@@ -303,7 +263,7 @@ class Graph:
                 ir_hash,
                 engine,
             )
-            return load(self.workspace, catalog, request)
+            return load(self._state.workspace, catalog, request)
 
     def mutate(
         self,
@@ -323,21 +283,26 @@ class Graph:
         from omnigraph.commit.heal import heal
         from omnigraph.write.mutate import Checked, Request, mutate
 
-        self.ensure_writable()
+        self._state.ensure_writable()
         name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trimmed(branch)
-        heal(self.workspace)
+        heal(self._state.workspace)
 
         def check() -> Checked:
-            ir_hash, catalog = self.schema.pinned()
-            plan = self.plans.mutation(catalog, text, name, filename)
-            return Checked(catalog, ir_hash, plan, bind(plan.params, params))
+            accepted = self._state.schemas.of(target)
+            plan = self._state.plans.mutation(accepted.catalog, text, name, filename)
+            return Checked(accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params))
 
         request = Request(
-            check, target, self._who(actor), if_commit, checked_retries(retries), self.embedder
+            check,
+            target,
+            self._state.actor_of(actor),
+            if_commit,
+            checked_retries(retries),
+            self.embedder,
         )
-        return mutate(self.workspace, request)
+        return mutate(self._state.workspace, request)
 
     def ensure_indices(
         self,
@@ -352,13 +317,19 @@ class Graph:
         """
         from omnigraph.pipeline.spark.maintenance_jobs import ensure_indices_on
 
-        self.ensure_writable()
-        who, catalog = self._who(actor), self.schema.catalog
-        return ensure_indices_on(engine, self.workspace, catalog, trimmed(branch), who)
+        self._state.ensure_writable()
+        who, branch = self._state.actor_of(actor), trimmed(branch)
+        catalog = self._state.schemas.of(branch).catalog
+        return ensure_indices_on(engine, self._state.workspace, catalog, branch, who)
 
     def status(self) -> dict[str, Any]:
         """Branches, head, and for each table of `main` its versions, fragments and indexes."""
         from omnigraph.graph.status import graph_status
 
-        self.ensure_open()
-        return graph_status(self.workspace)
+        self._state.ensure_open()
+        return graph_status(self._state.workspace)
+
+
+def state_of(graph: Graph) -> GraphState:
+    """The inside of a handle, for the other doors of the package and for tests."""
+    return graph._state  # noqa: SLF001

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyInitialised, BadRequest
 from omnigraph.graph.arguments import check_embedder, check_policy
-from omnigraph.graph.checks import probe
-from omnigraph.graph.graph import Graph, Mode
+from omnigraph.graph.checks import check_graph, probe, verify_mirrors
+from omnigraph.graph.graph import Graph, state_of
+from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
 from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
 from omnigraph.manifest.snapshot import Target
@@ -109,12 +111,13 @@ def open(
     check_policy(policy)
     check_embedder(embedder)
     graph = Graph(Root.parse(uri), mode, actor, embedder)
-    graph.check()
+    state = state_of(graph)
+    check_graph(state.workspace, mode)
     if mode == "rw":
         from omnigraph.commit.heal import sweep
 
-        sweep(graph.workspace)
-        graph.verify_mirrors()
+        sweep(state.workspace)
+        verify_mirrors(state.workspace, state.schemas.of(MAIN).row)
     return graph
 
 

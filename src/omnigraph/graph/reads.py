@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.clock import now_us
 from omnigraph.errors import HistoryReclaimed
+from omnigraph.graph.state import GraphState
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
@@ -21,25 +22,24 @@ from omnigraph.read.output.query_result import QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph
     from omnigraph.read.explain import Explanation
 
 Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
-Given = Mapping[str, Any] | None
+Params = Mapping[str, Any] | None
 
 
 def query(
-    graph: Graph,
+    state: GraphState,
     source: str | Path,
     name: Name,
-    params: Given,
+    params: Params,
     target: Target,
     profile: Profile | None = None,
 ) -> QueryResult:
     """Run a read on one snapshot; parameters may stand in the place of the name."""
     chosen, given = named_or_given(name, params)
-    return _while_it_lives(target, lambda: _query(graph, source, chosen, given, target, profile))
+    return _while_it_lives(target, lambda: _query(state, source, chosen, given, target, profile))
 
 
 def _while_it_lives(target: Target, read: Callable[[], Answer]) -> Answer:
@@ -54,38 +54,38 @@ def _while_it_lives(target: Target, read: Callable[[], Answer]) -> Answer:
 
 
 def _query(
-    graph: Graph,
+    state: GraphState,
     source: str | Path,
     name: str | None,
-    params: Given,
+    params: Params,
     target: Target,
     profile: Profile | None,
 ) -> QueryResult:
     with timed(profile, "snapshot"):
-        snapshot, catalog = resolve(graph, target)
+        snapshot, catalog = resolve(state, target)
     with timed(profile, "plan"):
-        plan = _plan(graph, catalog, source, name)
+        plan = _plan(state, catalog, source, name)
         values = _values(plan, params)
     from omnigraph.read.execute import run_read
 
     with timed(profile, "run") as phase:
-        view = graph.reader.view(snapshot, catalog)
-        table = run_read(view, plan, values, embedder=graph.embedder, profile=profile)
+        view = state.reader.view(snapshot, catalog)
+        table = run_read(view, plan, values, embedder=state.embedder, profile=profile)
         phase.rows = table.num_rows
     return QueryResult(table, plan.columns, plan.name, target, snapshot.graph_commit_id)
 
 
 def profile_query(
-    graph: Graph, source: str | Path, name: Name, params: Given, target: Target
+    state: GraphState, source: str | Path, name: Name, params: Params, target: Target
 ) -> Profiled:
     """Run a read and keep what each phase took."""
     profile = Profile()
-    result = query(graph, source, name, params, target, profile)
+    result = query(state, source, name, params, target, profile)
     return Profiled(result, tuple(profile.phases))
 
 
 def explain_query(
-    graph: Graph, source: str | Path, name: Name, params: Given, target: Target
+    state: GraphState, source: str | Path, name: Name, params: Params, target: Target
 ) -> Explanation:
     """Describe a read; parameters may be left out, and are checked when they are given."""
     from omnigraph.read.explain import explain
@@ -93,29 +93,29 @@ def explain_query(
     chosen, given = named_or_given(name, params)
 
     def described() -> Explanation:
-        snapshot, catalog = resolve(graph, target)
-        plan = _plan(graph, catalog, source, chosen)
+        snapshot, catalog = resolve(state, target)
+        plan = _plan(state, catalog, source, chosen)
         if given is not None:
             bind(plan.params, given)
-        return explain(graph.reader.view(snapshot, catalog), plan, target)
+        return explain(state.reader.view(snapshot, catalog), plan, target)
 
     return _while_it_lives(target, described)
 
 
-def resolve(graph: Graph, target: Target) -> tuple[Snapshot, Catalog]:
+def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:
     """The snapshot a read stays on, and the types to read it with: the current ones, also for the past."""
     if target == Target(branch=MAIN):
         # From one row, so that a schema that is accepted meanwhile cannot come between the two.
-        main = graph.manifest.state(MAIN)
-        return Snapshot.of(MAIN, main.head), graph.schema.at(main)
-    snapshot = commits.resolve(graph.manifest, target)
-    return snapshot, graph.schema.catalog
+        main = state.workspace.manifest.state(MAIN)
+        return Snapshot.of(MAIN, main.head), state.schemas.at(main).catalog
+    snapshot = commits.resolve(state.workspace.manifest, target)
+    return snapshot, state.schemas.of(snapshot.branch).catalog
 
 
-def _plan(graph: Graph, catalog: Catalog, source: str | Path, name: str | None) -> ir.ReadPlan:
+def _plan(state: GraphState, catalog: Catalog, source: str | Path, name: str | None) -> ir.ReadPlan:
     text, filename = read_source(source)
-    return graph.plans.read(catalog, text, name, filename)
+    return state.plans.read(catalog, text, name, filename)
 
 
-def _values(plan: ir.ReadPlan, params: Given) -> dict[str, Any]:
+def _values(plan: ir.ReadPlan, params: Params) -> dict[str, Any]:
     return {**bind(plan.params, params), ir.NOW_PARAM: now_us() // 1000}

@@ -1,0 +1,74 @@
+"""The inside of an open graph: what `Graph` and its facets share."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.errors import BadRequest
+from omnigraph.graph.accepted_schema import AcceptedSchemas
+from omnigraph.graph.plan_cache import Plans
+from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.locks.locks import LockManager
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.uris import Root
+
+# Loaded by the first read: a process that only writes needs none of it.
+if TYPE_CHECKING:
+    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.read.view.view import Reader
+
+Mode = Literal["rw", "r"]
+
+
+class GraphState:
+    """Workspace, caches and settings of one open graph, and whether it is still open."""
+
+    def __init__(
+        self, root: Root, mode: Mode, actor: str | None = None, embedder: Embedder | None = None
+    ) -> None:
+        store = ObjectStore.open(root)
+        self.workspace = Workspace(root, store, LockManager(root), Manifest(root, store))
+        self.mode = mode
+        self.actor = checked_actor(actor)
+        self.embedder = embedder
+        self.schemas = AcceptedSchemas(self.workspace.manifest)
+        self.plans = Plans()
+        self.is_closed = False
+        self._reader: Reader | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def reader(self) -> Reader:
+        """What reads share: tables opened at a snapshot, and what was read of them."""
+        from omnigraph.read.view.view import Reader
+
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader(self.workspace)
+            return self._reader
+
+    def close(self) -> None:
+        """Drop what is remembered; ``ensure_open`` refuses from now on."""
+        self.is_closed = True
+        self.workspace.manifest.forget()
+        with self._lock:
+            if self._reader is not None:
+                self._reader.forget()
+
+    def ensure_open(self) -> None:
+        """Refuse a call on a closed handle."""
+        if self.is_closed:
+            raise BadRequest("this graph handle is closed; open the graph again")
+
+    def ensure_writable(self) -> None:
+        """Refuse a call on a closed or read-only handle."""
+        self.ensure_open()
+        if self.mode != "rw":
+            raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
+
+    def actor_of(self, actor: object) -> str | None:
+        """Who asks: the actor a call names, else the handle's."""
+        return self.actor if actor is None else checked_actor(actor)
