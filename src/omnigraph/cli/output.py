@@ -8,7 +8,7 @@ import sys
 from contextvars import ContextVar
 from typing import Any
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import OmniGraphError, SourceError, StorageError
 
 WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
 """Whether the command in hand was given `--json`, as the argument parser found."""
@@ -47,6 +47,11 @@ def note(text: str) -> None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{printable(text)}\n")
             sys.stderr.flush()
+
+
+def report(error: OmniGraphError) -> None:
+    """Say on stderr what went wrong; a fault in a source is shown in its line."""
+    note(f"error: {error.render() if isinstance(error, SourceError) else error}")
 
 
 def on_terminal() -> bool:

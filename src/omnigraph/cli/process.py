@@ -29,8 +29,9 @@ from omnigraph.cli.output import (
     note,
     put,
     put_json,
+    report,
 )
-from omnigraph.errors import BadRequest, OmniGraphError, SourceError
+from omnigraph.errors import BadRequest, OmniGraphError
 
 FAILED = 1
 INTERRUPTED = 130
@@ -99,11 +100,6 @@ def _unwinding() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def report(error: OmniGraphError) -> None:
-    """Say on stderr what went wrong; a fault in a source is shown in its line."""
-    note(f"error: {error.render() if isinstance(error, SourceError) else error}")
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeGuard, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -84,21 +84,51 @@ def _written(option: Any) -> Any:
 def add(
     app: typer.Typer, command: Command, function: Function, *, alias: str | None = None
 ) -> None:
-    """Register a command function, whose first parameter is the ``Call``."""
+    """Register a command function, whose first parameter is the ``Call``.
+
+    A parameter whose type is a dataclass stands for the options that its fields declare.
+    """
 
     def run(context: typer.Context, **given: Any) -> None:
         flags = Flags(**{name: given.pop(name) for name in FLAG_NAMES})
         call = Call(command, _inherited(context).then(flags))
         WANTS_JSON.set(call.flags.json)
         refuse_unusable(command, call.flags)
-        function(call, **given)
+        function(call, **_grouped(own, given))
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    _sign(run, [CONTEXT, *own, *(_offered(parameter, command) for parameter in SHARED)])
+    options = [option for parameter in own for option in _options(parameter)]
+    _sign(run, [CONTEXT, *options, *(_offered(parameter, command) for parameter in SHARED)])
     run.__doc__ = function.__doc__
     app.command(command.word, cls=HelpingCommand)(run)
     if alias is not None:
         app.command(alias, cls=HelpingCommand, hidden=True)(run)
+
+
+def _is_group(kind: object) -> TypeGuard[type]:
+    """Whether a parameter of this type stands for a dataclass of options."""
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
+def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The flags behind a parameter: its own, or those that the fields of a dataclass declare."""
+    kind = parameter.annotation
+    if not _is_group(kind):
+        return [parameter]
+    return list(inspect.signature(kind, eval_str=True).parameters.values())
+
+
+def _grouped(parameters: list[inspect.Parameter], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a command function, with options gathered in their dataclasses."""
+    arguments = {}
+    for parameter in parameters:
+        kind = parameter.annotation
+        if _is_group(kind):
+            names = [option.name for option in _options(parameter)]
+            arguments[parameter.name] = kind(**{name: given[name] for name in names})
+        else:
+            arguments[parameter.name] = given[parameter.name]
+    return arguments
 
 
 def _offered(parameter: inspect.Parameter, command: Command) -> inspect.Parameter:

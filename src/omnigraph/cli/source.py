@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -34,28 +35,40 @@ ParamsFileOption = Annotated[
 ]
 
 
-def refuse_stored_query(name: str | None, query: str | None, inline: str | None) -> None:
-    """A name without a source is that of a query kept by a server, which is not there yet."""
-    if name is not None and query is None and inline is None:
-        raise BadRequest(
-            f"`{name}` without a source would be a stored query of a server, and there is no "
-            "--server in this version; pass the source with --query FILE or -e TEXT"
-        )
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """Flags of a command that runs or explains one query: its source, name and parameters."""
 
+    name: QueryNameArgument = None
+    query: QueryOption = None
+    inline: InlineOption = None
+    params: ParamsOption = None
+    params_file: ParamsFileOption = None
 
-def read_query(query: str | None, inline: str | None, params_file: str | None) -> str | Path:
-    """The source text, or the file that holds it."""
-    if query is not None and inline is not None:
-        raise typer.BadParameter("--query excludes -e")
-    if query == params_file == STDIN:
-        raise typer.BadParameter("--query - excludes --params-file -: stdin is read once")
-    if inline is not None:
-        if not inline.strip():
-            raise BadRequest("-e is blank; give the text of a query")
-        return inline
-    if query is None:
-        raise BadRequest("there is no query; pass --query FILE or -e TEXT")
-    return read_stdin("--query") if query == STDIN else Path(query)
+    def refuse_stored(self) -> None:
+        """Refuse a name without a source: it would be a query kept by a server, of which there is none."""
+        if self.name is not None and self.query is None and self.inline is None:
+            raise BadRequest(
+                f"`{self.name}` without a source would be a stored query of a server, and there is "
+                "no --server in this version; pass the source with --query FILE or -e TEXT"
+            )
+
+    def read(self) -> tuple[str | Path, Any]:
+        """The source (a text, or the file that holds it) and the parameters, a JSON value or None."""
+        return self._source(), read_params(self.params, self.params_file)
+
+    def _source(self) -> str | Path:
+        if self.query is not None and self.inline is not None:
+            raise typer.BadParameter("--query excludes -e")
+        if self.query == self.params_file == STDIN:
+            raise typer.BadParameter("--query - excludes --params-file -: stdin is read once")
+        if self.inline is not None:
+            if not self.inline.strip():
+                raise BadRequest("-e is blank; give the text of a query")
+            return self.inline
+        if self.query is None:
+            raise BadRequest("there is no query; pass --query FILE or -e TEXT")
+        return read_stdin("--query") if self.query == STDIN else Path(self.query)
 
 
 def read_params(text: str | None, file: str | None) -> Any:

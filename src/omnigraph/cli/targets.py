@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import typer
+
+from omnigraph.cli.register import BranchOption
 
 SnapshotOption = Annotated[
     str | None, typer.Option("--snapshot", metavar="ID", help="The state at this commit.")
@@ -15,7 +18,24 @@ AtVersionOption = Annotated[
 ]
 
 
-def refuse_two_targets(branch: str | None, snapshot: str | None, at_version: int | None) -> None:
-    """A commit is on no branch in particular: it stands alone."""
-    if snapshot is not None and (branch is not None or at_version is not None):
-        raise typer.BadParameter("--snapshot excludes --branch and --at-version")
+class Target(TypedDict):
+    """The arguments of a read that say which state it sees."""
+
+    branch: str | None
+    snapshot: str | None
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """Flags of a command that reads one state of a graph: a branch head, a commit, or a version."""
+
+    branch: BranchOption = None
+    snapshot: SnapshotOption = None
+    at_version: AtVersionOption = None
+
+    def read(self) -> Target:
+        """The target as the methods of a graph take it; a commit stands alone, it is on no branch."""
+        if self.snapshot is not None and not (self.branch is None and self.at_version is None):
+            raise typer.BadParameter("--snapshot excludes --branch and --at-version")
+        return Target(branch=self.branch, snapshot=self.snapshot, version=self.at_version)

@@ -7,18 +7,9 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import printable
-from omnigraph.cli.register import BranchOption, UriOption, add
-from omnigraph.cli.source import (
-    InlineOption,
-    ParamsFileOption,
-    ParamsOption,
-    QueryNameArgument,
-    QueryOption,
-    read_params,
-    read_query,
-    refuse_stored_query,
-)
-from omnigraph.cli.targets import AtVersionOption, SnapshotOption, refuse_two_targets
+from omnigraph.cli.register import UriOption, add
+from omnigraph.cli.source import QueryOptions
+from omnigraph.cli.targets import TargetOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -28,23 +19,14 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     call: Call,
-    name: QueryNameArgument = None,
-    query: QueryOption = None,
-    inline: InlineOption = None,
-    params: ParamsOption = None,
-    params_file: ParamsFileOption = None,
-    branch: BranchOption = None,
-    snapshot: SnapshotOption = None,
-    at_version: AtVersionOption = None,
+    source: QueryOptions,
+    target: TargetOptions,
     uri: UriOption = None,
 ) -> None:
     """Show what a read query would do, without running it."""
-    refuse_two_targets(branch, snapshot, at_version)
-    refuse_stored_query(name, query, inline)
-    source = read_query(query, inline, params_file)
-    given = read_params(params, params_file)
+    state = target.read()
+    source.refuse_stored()
+    text, params = source.read()
     with call.open(call.address(uri)) as graph:
-        explained = graph.explain(
-            source, name, given, branch=branch, snapshot=snapshot, version=at_version
-        )
+        explained = graph.explain(text, source.name, params, **state)
     call.answer(explained.to_json(), printable(explained.text))

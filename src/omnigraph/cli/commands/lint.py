@@ -10,8 +10,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import Command
-from omnigraph.cli.output import printable, put
-from omnigraph.cli.process import report
+from omnigraph.cli.output import printable, put, report
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.source import STDIN, read_stdin
 from omnigraph.errors import BadRequest

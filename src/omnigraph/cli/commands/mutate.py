@@ -9,15 +9,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
 from omnigraph.cli.register import BranchOption, UriOption, add
-from omnigraph.cli.source import (
-    InlineOption,
-    ParamsFileOption,
-    ParamsOption,
-    QueryNameArgument,
-    QueryOption,
-    read_params,
-    read_query,
-)
+from omnigraph.cli.source import QueryOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -27,11 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def mutate(
     call: Call,
-    name: QueryNameArgument = None,
-    query: QueryOption = None,
-    inline: InlineOption = None,
-    params: ParamsOption = None,
-    params_file: ParamsFileOption = None,
+    source: QueryOptions,
     branch: BranchOption = None,
     if_commit: Annotated[
         str | None,
@@ -40,18 +28,17 @@ def mutate(
     uri: UriOption = None,
 ) -> None:
     """Run a mutation as one commit, or change nothing."""
-    source = read_query(query, inline, params_file)
-    given = read_params(params, params_file)
+    text, params = source.read()
     address = call.address(uri)
     with call.open(address) as graph:
         done = graph.mutate(
-            source,
-            name,
-            given,
+            text,
+            source.name,
+            params,
             "main" if branch is None else branch,
             call.actor,
             if_commit,
         )
     made = "no commit" if done.commit is None else f"commit {done.commit.graph_commit_id}"
-    text = f"{done.query_name}: {done.affected_nodes} nodes, {done.affected_edges} edges; {made}"
-    call.answer(done.to_json(), text, None if done.commit is None else f"{made} is made")
+    said = f"{done.query_name}: {done.affected_nodes} nodes, {done.affected_edges} edges; {made}"
+    call.answer(done.to_json(), said, None if done.commit is None else f"{made} is made")

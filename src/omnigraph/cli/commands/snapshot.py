@@ -9,9 +9,9 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import put
-from omnigraph.cli.register import BranchOption, UriArgument, add
+from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import put_table
-from omnigraph.cli.targets import AtVersionOption, SnapshotOption, refuse_two_targets
+from omnigraph.cli.targets import TargetOptions
 
 TABLE_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "table_path")
 
@@ -23,15 +23,13 @@ def register(app: typer.Typer) -> None:
 
 def snapshot(
     call: Call,
+    target: TargetOptions,
     uri: UriArgument = None,
-    branch: BranchOption = None,
-    snapshot: SnapshotOption = None,
-    at_version: AtVersionOption = None,
 ) -> None:
     """Show the version of every table at a branch or a commit."""
-    refuse_two_targets(branch, snapshot, at_version)
+    state = target.read()
     with call.open(call.address(uri)) as graph:
-        pinned = graph.snapshot(branch=branch, snapshot=snapshot, version=at_version)
+        pinned = graph.snapshot(**state)
         document = {
             **pinned.to_json(),
             "internal_schema_version": graph.internal_schema_version,
