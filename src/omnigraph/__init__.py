@@ -22,13 +22,42 @@ if TYPE_CHECKING:
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
     from omnigraph.graph import open as open
+    from omnigraph.lang.query.lint import LintReport as LintReport
+    from omnigraph.lang.schema.catalog import Catalog as Catalog
+    from omnigraph.lang.schema.compile import Compiled as Compiled
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
-
+    from omnigraph.manifest.refs import BranchCreated as BranchCreated
+    from omnigraph.manifest.rows import GraphCommit as GraphCommit
+    from omnigraph.manifest.rows import TableState as TableState
+    from omnigraph.manifest.snapshot import Snapshot as Snapshot
+    from omnigraph.manifest.snapshot import Target as Target
+    from omnigraph.pipeline.progress import Progress as Progress
+    from omnigraph.pipeline.request import LoadResult as LoadResult
+    from omnigraph.read.explain import Explanation as Explanation
+    from omnigraph.read.output.query_result import QueryResult as QueryResult
+    from omnigraph.read.profile import Profiled as Profiled
+    from omnigraph.write.ensure_indices import IndexReport as IndexReport
+    from omnigraph.write.mutate import MutationResult as MutationResult
 
 __all__ = [
+    "BranchCreated",
+    "Catalog",
+    "Compiled",
     "Embedder",
+    "Explanation",
     "Graph",
+    "GraphCommit",
+    "IndexReport",
+    "LintReport",
+    "LoadResult",
+    "MutationResult",
+    "Profiled",
+    "Progress",
+    "QueryResult",
+    "Snapshot",
+    "TableState",
+    "Target",
     "__version__",
     "at",
     "errors",
@@ -39,8 +68,23 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BranchCreated": "omnigraph.manifest.refs",
+    "Catalog": "omnigraph.lang.schema.catalog",
+    "Compiled": "omnigraph.lang.schema.compile",
     "Embedder": "omnigraph.embeddings.provider",
+    "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
+    "GraphCommit": "omnigraph.manifest.rows",
+    "IndexReport": "omnigraph.write.ensure_indices",
+    "LintReport": "omnigraph.lang.query.lint",
+    "LoadResult": "omnigraph.pipeline.request",
+    "MutationResult": "omnigraph.write.mutate",
+    "Profiled": "omnigraph.read.profile",
+    "Progress": "omnigraph.pipeline.progress",
+    "QueryResult": "omnigraph.read.output.query_result",
+    "Snapshot": "omnigraph.manifest.snapshot",
+    "TableState": "omnigraph.manifest.rows",
+    "Target": "omnigraph.manifest.snapshot",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",
     "lint": "omnigraph.language",

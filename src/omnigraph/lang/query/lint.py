@@ -52,7 +52,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryResult:
+class LintedQuery:
     """What lint says of one query. `failure` keeps the error itself, for its underline."""
 
     name: str
@@ -89,7 +89,7 @@ class LintReport:
 
     schema_source: dict[str, str]
     query_path: str | None
-    results: tuple[QueryResult, ...] = ()
+    results: tuple[LintedQuery, ...] = ()
     findings: tuple[Finding, ...] = ()
     failure: SourceError | None = field(default=None, compare=False)
 
@@ -154,7 +154,7 @@ def lint(
 
 def _check_one(
     query: ast.Query, catalog: Catalog, source: Source
-) -> tuple[QueryResult, ir.Plan | None]:
+) -> tuple[LintedQuery, ir.Plan | None]:
     kind: OneOf["read", "mutation"] = "mutation" if query.is_mutation else "read"
     warnings: tuple[str, ...] = ()
     if query.is_mutation and not query.params:
@@ -162,9 +162,9 @@ def _check_one(
     try:
         plan = lower(check(query, catalog, source))
     except OmniGraphError as error:
-        return QueryResult(query.name, kind, warnings, error), None
+        return LintedQuery(query.name, kind, warnings, error), None
     operation = describe_operation(plan, catalog)
-    return QueryResult(query.name, kind, warnings, None, operation), plan
+    return LintedQuery(query.name, kind, warnings, None, operation), plan
 
 
 def _never_updated(catalog: Catalog, plans: list[ir.Plan]) -> list[Finding]:
