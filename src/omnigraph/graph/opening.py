@@ -39,7 +39,8 @@ def init(
     ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
     The other arguments are those of ``open``.
     """
-    from omnigraph.lang.schema import Catalog, compile_schema
+    from omnigraph.lang.schema import compile_schema
+    from omnigraph.lang.schema.catalog_of import catalog_of
 
     checked_actor(actor)
     check_policy(policy)
@@ -55,7 +56,7 @@ def init(
     with locks.acquire(locks.graph_lock()):
         _refuse_existing(root, store, force)
         row, ir = first_schema(source, compiled)
-        catalog = Catalog.of(ir)
+        catalog = catalog_of(ir)
         create_manifest(root, row, first_tables(catalog))
         write_mirrors(store, row)
     return open(uri, actor=actor, embedder=embedder)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.lang.schema.catalog import Check, EdgeType, NodeType, Property, Range
+from omnigraph.lang.schema.catalog import EdgeType, NodeType, Property
+from omnigraph.lang.schema.declared import Check, Range
 from omnigraph.storage.filters.pushdown import ComparisonOp, settle
 from omnigraph.types import from_arrow, to_json
 from omnigraph.validate.change_set import ORDER, Violation, ViolationKind

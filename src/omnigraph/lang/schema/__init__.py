@@ -1,6 +1,6 @@
 """The schema language: grammar, parser, shape, identity, catalog, planner, lint. Pure.
 
-    text ── parse ──> ast ── resolve ──> Shape ── create / evolve ──> Ir ── Catalog.of ──> Catalog
+    text ── parse ──> ast ── resolve ──> Shape ── create / evolve ──> Ir ── catalog_of ──> Catalog
                                             └──── plan(accepted Ir, …) ──> MigrationPlan
 
 The names below load what they need on first use, so that importing the catalog costs nothing.

@@ -9,38 +9,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.lang.schema.declared import (
+    IMPLICIT_COLUMNS,
+    Annotation,
+    Cardinality,
+    Check,
+    Embed,
+    Range,
+)
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.lang.schema.ir import Ir
-
 IndexKind = Literal["btree", "fts", "vector"]
 
 PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
-
-ROW_COLUMNS = frozenset(
-    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """A stored annotation: its positional value and keywords, all as text."""
-
-    name: str
-    value: str | None = None
-    keywords: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Embed:
-    """The `@embed` binding of a vector property."""
-
-    source: str
-    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +37,6 @@ class Property:
     property_id: int
     annotations: tuple[Annotation, ...] = ()
     embed: Embed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """`@range`: inclusive bounds, either may be open."""
-
-    property: str
-    min: int | float | None
-    max: int | float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """`@check`: an RE2 pattern that must be found in the value."""
-
-    property: str
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cardinality:
-    """`@card`: how many edges of the type one source node may have."""
-
-    min: int = 0
-    max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +78,7 @@ class EntityType:
     @property
     def implicit_columns(self) -> tuple[str, ...]:
         """The columns every table of this kind has before its properties."""
-        return ("id",)
+        return IMPLICIT_COLUMNS["node"]
 
     def arrow_schema(self) -> pa.Schema:
         """The columns of this type's table: the implicit ones, then properties in source order."""
@@ -160,7 +120,7 @@ class EdgeType(EntityType):
 
     from_type: str = ""
     to_type: str = ""
-    cardinality: Cardinality = Cardinality()
+    cardinality: Cardinality = field(default_factory=Cardinality)
 
     @property
     def table_key(self) -> str:
@@ -170,7 +130,7 @@ class EdgeType(EntityType):
     @property
     def implicit_columns(self) -> tuple[str, ...]:
         """The columns every edge table has before its properties."""
-        return ("id", "src", "dst")
+        return IMPLICIT_COLUMNS["edge"]
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -195,13 +155,6 @@ class Catalog:
     def __post_init__(self) -> None:
         folded = {name.lower(): edge for name, edge in self.edges.items()}
         object.__setattr__(self, "_folded", folded)
-
-    @staticmethod
-    def of(ir: Ir) -> Catalog:
-        """The catalog of an accepted schema."""
-        from omnigraph.lang.schema.catalog_of import catalog_of
-
-        return catalog_of(ir)
 
     def entity(self, table_key: str) -> NodeType | EdgeType:
         """The type behind a table key (`node:T` or `edge:T`)."""
