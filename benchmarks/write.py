@@ -29,8 +29,9 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
 from omnigraph.storage.tables.staging import Staged, stage_append, stage_merge_insert
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.tables.table_ref import TableRef
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }

@@ -21,9 +21,10 @@ from omnigraph.storage.tables.indexes import (
 )
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import NothingToIndex
+from omnigraph.storage.tables.table_ref import TableRef
 from tests.storage.table_places import new_table, rows
 
 VECTOR = pa.list_(pa.float32(), 2)

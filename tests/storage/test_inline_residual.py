@@ -18,10 +18,11 @@ from omnigraph.storage.tables.indexes import (
 )
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMissing, TableMoved, VersionMissing
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 from tests.storage.table_places import contents, new_table, row_ids, rows
 

@@ -24,7 +24,7 @@ from omnigraph.storage.tables.staging import (
     stage_overwrite,
     with_uuid,
 )
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table, table_exists
+from omnigraph.storage.tables.table import Table, create_table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
@@ -40,6 +40,7 @@ from omnigraph.storage.tables.table_errors import (
     VersionMissing,
     lance_errors,
 )
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transaction_at, transactions_after
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server

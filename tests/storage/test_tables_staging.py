@@ -22,9 +22,10 @@ from omnigraph.storage.tables.staging import (
     stage_replace_rows,
     write_fragments,
 )
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
 from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
 

@@ -29,7 +29,7 @@ from omnigraph.manifest.migrations import stamp_of
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import LockManager
-from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 
 # What only writes need is imported by them: a process that asks one question loads none of it.
@@ -90,7 +90,7 @@ class Graph:
         self.mode = mode
         self.actor = checked_actor(actor)
         self.embedder = embedder
-        self.store = ObjectStore.open(root)
+        self.store = open_store(root)
         self.locks = LockManager(root)
         self.manifest = Manifest(root, self.store)
         self.workspace = Workspace(root, self.store, self.locks, self.manifest)

@@ -18,7 +18,9 @@ from omnigraph.manifest.snapshot import Target
 from omnigraph.storage import layout
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.tables.table import TableRef, table_exists
+from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.tables.table import table_exists
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def init(
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
     _refuse_unusable(root)
-    store = ObjectStore.open(root)
+    store = open_store(root)
     _refuse_existing(root, store, force)
     probe(store)
     locks = LockManager(root)

@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import show
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.match.access_path import Path, choose_path
 from omnigraph.read.view.view import View
@@ -23,7 +23,6 @@ ENDS = {
     ir.Direction.BOTH: ("src", "dst"),
 }
 
-Entity = NodeType | EdgeType
 Use = tuple[Entity, str, IndexKind]
 
 

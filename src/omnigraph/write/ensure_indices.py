@@ -16,7 +16,7 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import NothingToPublish, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, declared_indexes
+from omnigraph.lang.schema.catalog import Catalog, Entity, declared_indexes
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
@@ -87,15 +87,13 @@ class IndexReport:
         }
 
 
-def wanted_indexes(entity: NodeType | EdgeType) -> list[Wanted]:
+def wanted_indexes(entity: Entity) -> list[Wanted]:
     """Every index a table should have: the implicit columns, then what is declared."""
     implicit = [(name, IndexKind.BTREE) for name in entity.implicit_columns]
     return implicit + [(name, KINDS[kind]) for name, kind in declared_indexes(entity)]
 
 
-def missing_indexes(
-    entity: NodeType | EdgeType, table: Table, *, all_of_them: bool = False
-) -> list[Wanted]:
+def missing_indexes(entity: Entity, table: Table, *, all_of_them: bool = False) -> list[Wanted]:
     """The wanted indexes a table does not have at all (or all, when none will survive)."""
     return [
         (name, kind)
@@ -105,7 +103,7 @@ def missing_indexes(
 
 
 def index_steps(
-    entity: NodeType | EdgeType,
+    entity: Entity,
     wanted: Sequence[Wanted],
     report: IndexReport,
     builds: Builds = build_here,
@@ -117,7 +115,7 @@ def index_steps(
 
 
 def _staging(
-    entity: NodeType | EdgeType, name: str, kind: IndexKind, report: IndexReport, build: Build
+    entity: Entity, name: str, kind: IndexKind, report: IndexReport, build: Build
 ) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
         try:
@@ -170,7 +168,7 @@ def ensure_indices(
 
 
 def _buildable(
-    workspace: Workspace, entity: NodeType | EdgeType, pin: TableState, report: IndexReport
+    workspace: Workspace, entity: Entity, pin: TableState, report: IndexReport
 ) -> list[Wanted]:
     """The missing indexes of a table; those without anything to build on are reported."""
     if pin.row_count == 0:

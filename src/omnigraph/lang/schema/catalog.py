@@ -142,6 +142,10 @@ class EdgeType(EntityType):
         return min(groups, key=lambda group: (len(group), sorted(group)), default=None)
 
 
+Entity = NodeType | EdgeType
+"""A type with a table: what most of the product works on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All types of one accepted schema."""
@@ -156,7 +160,7 @@ class Catalog:
         folded = {name.lower(): edge for name, edge in self.edges.items()}
         object.__setattr__(self, "_folded", folded)
 
-    def entity(self, table_key: str) -> NodeType | EdgeType:
+    def entity(self, table_key: str) -> Entity:
         """The type behind a table key (`node:T` or `edge:T`)."""
         kind, _, name = table_key.partition(":")
         return self.nodes[name] if kind == "node" else self.edges[name]

@@ -26,8 +26,9 @@ from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, spark_session
 from omnigraph.storage.tables.indexes import IndexKind, build_segment
 from omnigraph.storage.tables.inline_residual import run_compaction_task
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.compaction import CompactionReport, Rewrite, compact, rewrite_here
 from omnigraph.write.ensure_indices import (
     Build,

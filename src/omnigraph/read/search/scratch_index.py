@@ -32,8 +32,9 @@ from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import TooManyEdits
 from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, IndexKind, stage_create_index
 from omnigraph.storage.tables.lance_import import lance
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 
 T = TypeVar("T")
 

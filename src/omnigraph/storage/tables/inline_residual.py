@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.tables.indexes import IndexKind, list_indexes
 from omnigraph.storage.tables.lance_import import lance, lance_module
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
