@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.blobs import blob_field
 from omnigraph.storage.tables.indexes import (
     Coverage,
-    IndexKind,
     build_segment,
     coverage,
     index_name,
@@ -110,7 +110,7 @@ def test_optimize_indices_covers_the_tail(ref):
 
 def test_folding_covers_every_index_and_leaves_one_part_of_a_btree(ref):
     table = grown(ref)
-    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
     parts = [build_segment(table, "n", IndexKind.BTREE, [number]) for number in (0, 1, 2, 3)]
     table = commit_staged(stage_index_segments(table, "n", IndexKind.BTREE, parts))
     table = commit_staged(stage_append(table, rows("z", 9, words="late words")))

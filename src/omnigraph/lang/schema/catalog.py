@@ -5,9 +5,9 @@ Its mappings are plain dicts, to be read only: a catalog travels to worker proce
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.declared import (
     IMPLICIT_COLUMNS,
@@ -17,12 +17,10 @@ from omnigraph.lang.schema.declared import (
     Embed,
     Range,
 )
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-IndexKind = Literal["btree", "fts", "vector"]
 
 PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
@@ -185,41 +183,3 @@ class Catalog:
                 if kind.is_integer:
                     kinds[end] = kind
         return kinds
-
-
-def index_kind(type_: PropType) -> IndexKind | None:
-    """The kind of index that `@index` builds on a property of this type."""
-    if type_.is_list or type_.is_blob:
-        return None
-    if type_.is_vector:
-        return "vector"
-    return "fts" if type_.scalar is Scalar.STRING and not type_.is_enum else "btree"
-
-
-def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
-    """The indexes a type's declarations ask for, by property and kind.
-
-    Every member of a group gets its own. The words of a String that is the whole key are not
-    indexed: its equality goes through `id`. A unique String also gets a BTREE, for its lookups.
-    The implicit columns are indexed anyway and left out.
-    """
-    return tuple(sorted(set(_declared(entity))))
-
-
-def _declared(entity: EntityType) -> Iterator[tuple[str, IndexKind]]:
-    key = entity.key if isinstance(entity, NodeType) else None
-    for group in entity.index:
-        only_key = group == key and len(group) == 1 and group not in entity.declared_index
-        for name in group:
-            kind = _kind_of_member(entity, name)
-            if kind is not None and not (kind == "fts" and only_key):
-                yield name, kind
-    for group in entity.unique:
-        for name in group:
-            if _kind_of_member(entity, name) == "fts":
-                yield name, "btree"
-
-
-def _kind_of_member(entity: EntityType, name: str) -> IndexKind | None:
-    prop = entity.properties.get(name)
-    return None if prop is None else index_kind(prop.type)
