@@ -23,7 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.migrate.identity import evolve
+from omnigraph.lang.schema.identity import evolve
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import refs
 from omnigraph.manifest.publisher import Intent

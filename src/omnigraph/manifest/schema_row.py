@@ -28,7 +28,7 @@ STATE_FORMAT = 1
 
 def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
     """The row and the identities of a schema accepted at graph creation."""
-    from omnigraph.lang.schema.migrate.identity import create
+    from omnigraph.lang.schema.identity import create
 
     ir = create(compiled.shape)
     row = SchemaRow(source, ir.to_json(), compiled.shape.shape_hash, ir.ir_hash)
