@@ -27,8 +27,9 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.storage.tables.staging import stage_append
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.tables.table_ref import TableRef
 
 EARLY, WINDOW = 50, 50
 ROWS, WARM = 100, 5

@@ -25,13 +25,15 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph.graph import state_of
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest import rows
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.indexes import stage_create_index
 from omnigraph.storage.tables.staging import Staged, stage_append, stage_merge_insert
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.tables.table_ref import TableRef
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }

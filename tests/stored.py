@@ -10,7 +10,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.tables.staging import Staged, stage_append
 from omnigraph.storage.tables.table import Table, open_table
@@ -62,7 +62,7 @@ def read_back(graph: Graph, branch: str = "main") -> PlainGraph:
     catalog = graph.schema.catalog
     tables = graph.snapshot(branch=branch).tables
 
-    def rows(kind: NodeType | EdgeType) -> list[dict[str, Any]]:
+    def rows(kind: Entity) -> list[dict[str, Any]]:
         pin = tables[kind.table_key]
         table = open_table(workspace_of(graph).pinned(pin))
         found = read_plain(table, None)

@@ -24,11 +24,11 @@ from omnigraph.errors import (
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.migrate.identity import evolve
+from omnigraph.lang.schema.identity import evolve
+from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import refs
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
-from omnigraph.manifest.schema_row import read_ir
 from omnigraph.storage.tables.inline_residual import add_columns, set_field_metadata
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch, list_branches
@@ -210,7 +210,7 @@ def with_more_columns(graph) -> SchemaRow:
     """The schema after two optional properties were added to every person."""
     source = SCHEMA.replace("age: I32?", "age: I32?  height: I32?  weight: I32?")
     shape = compile_schema(source, None).shape
-    ir, _ = evolve(read_ir(state_of(graph).schemas.of("main").row), shape)
+    ir, _ = evolve(read_ir(state_of(graph).schemas.of("main").row.ir), shape)
     return SchemaRow(source, ir.to_json(), shape.shape_hash, ir.ir_hash)
 
 

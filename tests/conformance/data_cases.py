@@ -14,7 +14,8 @@ import pytest
 import omnigraph
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
-from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import to_json
 from tests.conformance.executors import environment, not_built
@@ -33,7 +34,6 @@ THEN_KEYS = {
     "apply": {"apply", *JUDGED_KEYS},
     "edit_schema_file": {"edit_schema_file", "then_open"},
 }
-KINDS = {"btree": IndexKind.BTREE, "fts": IndexKind.INVERTED, "vector": IndexKind.VECTOR}
 MOCK = "OMNIGRAPH_EMBEDDINGS_MOCK"
 
 # Cases whose keys do not tell that they need a part which is not there. One that passes must go.
@@ -182,7 +182,7 @@ def _check_indexes(graph: Graph, expect: Mapping[str, Any]) -> None:
     for key, wanted in (expect.get("index_kinds") or {}).items():
         table = open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
         for name, kind in wanted.items():
-            built = {k for k, v in KINDS.items() if coverage(table, name, v) is not Coverage.NONE}
+            built = {k for k in IndexKind if coverage(table, name, k) is not Coverage.NONE}
             assert built == (set() if kind == "none" else {kind}), f"{key}.{name}: {built}"
     if "pending_indexes" in expect:
         assert [list(item) for item in report.pending] == expect["pending_indexes"]

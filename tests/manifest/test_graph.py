@@ -31,8 +31,9 @@ from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.tables.blobs import blob_columns
 from omnigraph.storage.tables.inline_residual import set_schema_metadata
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
 from tests.opened import workspace_of

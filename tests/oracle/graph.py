@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.types import derive_id, from_json
 
 Values = Mapping[str, Any]
@@ -48,7 +48,7 @@ class Graph:
         return graph
 
 
-def _values(kind: NodeType | EdgeType, data: Values, embed: Embed | None) -> Values:
+def _values(kind: Entity, data: Values, embed: Embed | None) -> Values:
     values: dict[str, Any] = {}
     for name, prop in kind.properties.items():
         given = data.get(name)

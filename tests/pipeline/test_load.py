@@ -23,7 +23,8 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
 )
-from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 from tests.stored import read_back

@@ -34,7 +34,7 @@ import omnigraph
 from benchmarks.contest.peers import peers_place
 from omnigraph.lang.query import compile_query, ir
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.read.execute import run_read
 from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of, variables_of
 from omnigraph.read.view.view import Reader
@@ -109,7 +109,7 @@ class Cypher:
         declared: str,
         key: str,
         columns: dict[str, pa.Array],
-        kind: NodeType | EdgeType | None,
+        kind: Entity | None,
         rows: list[Any],
     ) -> None:
         shown = ["id STRING"] if "id" in columns else []

@@ -3,6 +3,7 @@
 import pytest
 
 import omnigraph as og
+from tests.read.texts import maintain
 
 SCHEMA = """
 node Person {
@@ -107,6 +108,21 @@ def test_coverage_is_that_of_the_snapshot(graph):
     )
     assert [index.coverage for step in then.steps for index in step.indexes] == ["none"]
     assert then.text.startswith(f"q on snapshot {before}, commit {before}")
+
+
+def test_the_best_of_several_indexes_of_a_kind_counts(tmp_path):
+    def foreign(table):
+        table.dataset.create_scalar_index("n", "BTREE", name="theirs", replace=False)
+        return type(table)(table.ref, table.dataset)
+
+    with og.init(tmp_path / "g", "node Doc { n: I64 @index }") as graph:
+        graph.load([{"type": "Doc", "data": {"n": 1}}])
+        graph.ensure_indices()
+        graph.load([{"type": "Doc", "data": {"n": 2}}])
+        wanted = ("node:Doc.n", "btree")
+        assert uses(graph, "$d: Doc $d.n > 1", "$d") == [(*wanted, "degraded")]
+        maintain(graph, foreign)
+        assert uses(graph, "$d: Doc $d.n > 1", "$d") == [(*wanted, "indexed")]
 
 
 def test_the_document(graph):

@@ -14,7 +14,8 @@ from omnigraph.runner import local
 from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.protocol import distinct
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table import create_table
+from omnigraph.storage.tables.table_ref import TableRef
 
 
 @pytest.fixture

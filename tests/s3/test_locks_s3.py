@@ -8,6 +8,7 @@ from omnigraph.errors import Contention
 from omnigraph.storage.locks.locks import LockLost, LockManager
 from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.stores import open_store
 from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume
 from tests.storage.processes import talk_to
@@ -39,7 +40,7 @@ def locks(s3_root):
 
 @pytest.fixture
 def other(s3_root):
-    return LockManager(ObjectStore.open(s3_root), lease_period=PERIOD)
+    return LockManager(open_store(s3_root), lease_period=PERIOD)
 
 
 def until(condition):
@@ -52,7 +53,7 @@ def until(condition):
 
 
 def lease_object(root):
-    store = ObjectStore.open(root)
+    store = open_store(root)
     (name,) = store.list("__locks")
     return store, name
 
@@ -111,7 +112,7 @@ def test_a_takeover_needs_a_whole_period_of_standing_still(s3, s3_root, locks):
 def test_the_period_of_the_lease_counts_and_not_the_waiters(s3_root, locks):
     long = LockManager(s3_root, lease_period=60)
     with long.acquire("table"):
-        hasty = LockManager(ObjectStore.open(s3_root), lease_period=0.05)
+        hasty = LockManager(open_store(s3_root), lease_period=0.05)
         with pytest.raises(Contention):
             hasty.acquire("table", Patience(400))
 
@@ -168,7 +169,7 @@ def test_renewals_whose_answers_are_lost_do_not_lose_the_lease(s3, locks):
 
 def test_a_renewal_that_landed_unheard_is_recognised_as_ours(s3, s3_root):
     """Nothing is sent again here: the next renewal meets a version it never heard of."""
-    locks = LockManager(ObjectStore.open(s3_root, request_retries=0), lease_period=PERIOD)
+    locks = LockManager(open_store(s3_root, request_retries=0), lease_period=PERIOD)
     with locks.acquire("table") as held:
         unheard = []
 

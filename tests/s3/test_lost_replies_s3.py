@@ -11,14 +11,11 @@ from omnigraph.errors import BranchExists, StorageError
 from omnigraph.storage.locks.leases import Leases
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
-from omnigraph.storage.objects.object_store import (
-    AlreadyExists,
-    ObjectStore,
-    PreconditionFailed,
-    Unavailable,
-)
-from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed, Unavailable
+from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch, delete_branch, list_branches
+from omnigraph.storage.tables.table_ref import TableRef
 from tests.opened import workspace_of
 from tests.storage.table_places import contents, new_table, rows
 
@@ -39,7 +36,7 @@ def deletes(environ):
 @pytest.fixture
 def store(s3_root):
     """Each request is sent once: what its answer would have said is never heard."""
-    return ObjectStore.open(s3_root, request_retries=0)
+    return open_store(s3_root, request_retries=0)
 
 
 # ------------------------------------------------------------------ control objects
@@ -103,7 +100,7 @@ def test_a_lock_whose_put_nobody_answered_is_held_and_given_back(s3, s3_root, st
     with locks.acquire("table", Patience(0)) as held:
         assert len(lost) == 1
         held.check()
-        other = LockManager(ObjectStore.open(s3_root), lease_period=PERIOD)
+        other = LockManager(open_store(s3_root), lease_period=PERIOD)
         assert other.try_acquire("table") is None
     with other.acquire("table", Patience(0)) as held:
         held.check()
@@ -129,7 +126,7 @@ def test_giving_a_lock_back_that_nobody_answered_frees_it(s3, s3_root, store):
     lost = s3.lose_replies(lambda environ: environ["REQUEST_METHOD"] in {"PUT", "HEAD"}, times=2)
     held.release()
     assert len(lost) == 2
-    other = LockManager(ObjectStore.open(s3_root), lease_period=PERIOD)
+    other = LockManager(open_store(s3_root), lease_period=PERIOD)
     other.acquire("table", Patience(0)).release()
 
 
@@ -139,11 +136,11 @@ def test_a_lease_is_given_back_after_a_renewal_that_nobody_answered(s3, s3_root,
     lease.renew()
     assert len(lost) == 2
     lease.release()
-    assert Leases(ObjectStore.open(s3_root), PERIOD).attempt("__locks/table", "them") is not None
+    assert Leases(open_store(s3_root), PERIOD).attempt("__locks/table", "them") is not None
 
 
 def test_a_lease_that_somebody_else_holds_is_not_claimed_by_an_unclear_answer(s3, s3_root, store):
-    ours, theirs = Leases(store, PERIOD), Leases(ObjectStore.open(s3_root), PERIOD)
+    ours, theirs = Leases(store, PERIOD), Leases(open_store(s3_root), PERIOD)
 
     def they_come_first(environ):
         if puts("__locks")(environ) and not taken:

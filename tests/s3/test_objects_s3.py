@@ -1,13 +1,13 @@
 import boto3
 import pytest
 
-from omnigraph.storage.objects.object_store import (
+from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
-    ObjectStore,
     PermissionDenied,
     PreconditionFailed,
     Unavailable,
 )
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY
 from tests.storage.objects_contract import ObjectsContract, SharedContract
@@ -15,7 +15,7 @@ from tests.storage.objects_contract import ObjectsContract, SharedContract
 
 @pytest.fixture
 def store(s3_root):
-    return ObjectStore.open(s3_root)
+    return open_store(s3_root)
 
 
 class TestContract(ObjectsContract, SharedContract):
@@ -33,11 +33,11 @@ class TestContract(ObjectsContract, SharedContract):
 
 def patient(root):
     """A store whose requests are sent again when the server fails."""
-    return ObjectStore.open(root, request_retries=2)
+    return open_store(root, request_retries=2)
 
 
 def impatient(root):
-    return ObjectStore.open(root, request_timeout=5, request_retries=0)
+    return open_store(root, request_timeout=5, request_retries=0)
 
 
 def answer_puts(status, times=None):
@@ -150,7 +150,7 @@ def test_answers_that_do_not_fit_the_question(s3, s3_root, status):
 
 
 def test_keys_lie_under_the_prefix_as_they_are_named(s3, s3_root):
-    ObjectStore.open(s3_root).write_text("dir/a b#?%20é", "text")
+    open_store(s3_root).write_text("dir/a b#?%20é", "text")
     client = boto3.client(
         "s3",
         endpoint_url=s3.endpoint,
@@ -165,7 +165,7 @@ def test_keys_lie_under_the_prefix_as_they_are_named(s3, s3_root):
 
 def test_a_graph_may_lie_at_the_top_of_a_bucket(s3):
     s3.make_bucket("whole-bucket")
-    store = ObjectStore.open(Root.parse("s3://whole-bucket/"))
+    store = open_store(Root.parse("s3://whole-bucket/"))
     store.write_text("dir/object", "x")
     assert store.list() == ["dir/object"]
     assert store.list("dir") == ["dir/object"]
@@ -183,8 +183,8 @@ def test_lance_writes_under_the_same_prefix(s3_root, name):
     branch.insert(pa.table({"a": [2]}))
     again = lance.dataset(address, storage_options=options).checkout_version(("feature/x", None))
     assert again.to_table().to_pydict() == {"a": [1, 2]}
-    assert all(key.startswith("nodes/table/") for key in ObjectStore.open(root).list())
-    assert ObjectStore.open(root).exists("nodes/table/tree/feature/x")
-    everything = ObjectStore.open(s3_root).list()
+    assert all(key.startswith("nodes/table/") for key in open_store(root).list())
+    assert open_store(root).exists("nodes/table/tree/feature/x")
+    everything = open_store(s3_root).list()
     assert everything
     assert all(key.startswith(f"{name}/nodes/table/") for key in everything)

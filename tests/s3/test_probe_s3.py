@@ -1,13 +1,14 @@
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.objects.object_store import ObjectStore, PermissionDenied
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.objects.store_errors import PermissionDenied
+from omnigraph.storage.objects.stores import open_store
 
 
 @pytest.fixture
 def store(s3_root):
-    return ObjectStore.open(s3_root, request_retries=0)
+    return open_store(s3_root, request_retries=0)
 
 
 def without(header):

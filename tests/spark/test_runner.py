@@ -14,8 +14,9 @@ from omnigraph.runner.protocol import distinct
 from omnigraph.runner.spark import SparkRunner
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.staging import stage_append
-from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 
 
 @pytest.fixture(params=["local", "spark"])

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.storage.objects.object_store import AlreadyExists, ObjectStore, PreconditionFailed
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.storage.processes import fork
 
 
-def open_store(place: str, environment: dict[str, str]) -> ObjectStore:
+def store_at(place: str, environment: dict[str, str]) -> ObjectStore:
     os.environ.update(environment)
-    return ObjectStore.open(Root.parse(place))
+    return open_store(Root.parse(place))
 
 
 def increment(store: ObjectStore, name: str, times: int) -> None:
@@ -31,12 +33,12 @@ def increment(store: ObjectStore, name: str, times: int) -> None:
 
 
 def increment_at(place: str, environment: dict[str, str], name: str, times: int) -> None:
-    increment(open_store(place, environment), name, times)
+    increment(store_at(place, environment), name, times)
 
 
 def claim_all(place: str, environment: dict[str, str], names: list[str]) -> dict[str, str]:
     """Claim every name; the texts of those that were won."""
-    store = open_store(place, environment)
+    store = store_at(place, environment)
     won = {}
     for name in names:
         text = f"{name} claimed by {os.getpid()} " * 500

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.storage.objects.object_store import (
+from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,

@@ -8,13 +8,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound
-from omnigraph.storage.tables.table import TableRef
 from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     list_branches,
     remove_residue,
 )
+from omnigraph.storage.tables.table_ref import TableRef
 from tests.storage.branch_workers import littering
 from tests.storage.table_places import contents, new_table, rows
 

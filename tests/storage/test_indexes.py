@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexes import (
     Coverage,
-    IndexKind,
     build_segment,
     coverage,
     index_name,
@@ -21,9 +21,10 @@ from omnigraph.storage.tables.indexes import (
 )
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import NothingToIndex
+from omnigraph.storage.tables.table_ref import TableRef
 from tests.storage.table_places import new_table, rows
 
 VECTOR = pa.list_(pa.float32(), 2)
@@ -53,11 +54,10 @@ def by_text(table, words):
 
 
 @pytest.mark.parametrize(
-    ("column", "kind"), [("id", IndexKind.BTREE), ("n", IndexKind.BTREE), ("words", "INVERTED")]
+    ("column", "kind"), [("id", IndexKind.BTREE), ("n", IndexKind.BTREE), ("words", IndexKind.FTS)]
 )
 @pytest.mark.parametrize("size", [0, 1, 30])
 def test_an_index_of_any_size_is_staged_and_covers_the_table(ref, column, kind, size):
-    kind = IndexKind(kind)
     table = new_table(ref, rows([f"k{i}" for i in range(size)]))
     assert coverage(table, column, kind) is Coverage.NONE
     staged = stage_create_index(table, column, kind)
@@ -98,12 +98,12 @@ def test_large_vector_tables_get_several_partitions(ref, monkeypatch):
 
 def test_coverage_falls_with_new_rows_and_returns_with_optimize(ref):
     table = new_table(ref, rows("ab"))
-    for column, kind in (("id", IndexKind.BTREE), ("words", IndexKind.INVERTED)):
+    for column, kind in (("id", IndexKind.BTREE), ("words", IndexKind.FTS)):
         table = commit_staged(stage_create_index(table, column, kind))
     table = commit_staged(stage_append(table, rows("cde", words="tail")))
     for state in list_indexes(table):
         theirs = table.dataset.stats.index_stats(state.name)
-        assert state.unindexed_fragments == theirs["num_unindexed_fragments"] == 1
+        assert len(state.tail) == theirs["num_unindexed_fragments"] == 1
         assert state.unindexed_rows == theirs["num_unindexed_rows"] == 3
         assert state.coverage is Coverage.DEGRADED
     assert by_text(table, "tail") == ["c", "d", "e"]
@@ -114,9 +114,9 @@ def test_coverage_falls_with_new_rows_and_returns_with_optimize(ref):
 
 def test_updated_rows_are_unindexed_until_optimize_but_found(ref):
     table = new_table(ref, rows("abc", words="stale"))
-    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
     table = commit_staged(stage_merge_insert(table, rows("b", words="fresh")))
-    assert coverage(table, "words", IndexKind.INVERTED) is Coverage.DEGRADED
+    assert coverage(table, "words", IndexKind.FTS) is Coverage.DEGRADED
     for _ in range(2):
         assert by_text(table, "fresh") == ["b"]
         assert by_text(table, "stale") == ["a", "c"]
@@ -125,9 +125,9 @@ def test_updated_rows_are_unindexed_until_optimize_but_found(ref):
 
 def test_one_column_can_have_two_kinds_of_index(ref):
     table = new_table(ref, rows("ab"))
-    for kind in (IndexKind.BTREE, IndexKind.INVERTED):
+    for kind in (IndexKind.BTREE, IndexKind.FTS):
         table = commit_staged(stage_create_index(table, "words", kind))
-    assert {state.kind for state in list_indexes(table)} == {IndexKind.BTREE, IndexKind.INVERTED}
+    assert {state.kind for state in list_indexes(table)} == {IndexKind.BTREE, IndexKind.FTS}
     where = filter_expression(table.schema, [Condition("words", "=", "word")])
     plan = table.dataset.scanner(filter=where.lance_filter).explain_plan(verbose=True)
     assert "BTree" in plan
@@ -136,9 +136,9 @@ def test_one_column_can_have_two_kinds_of_index(ref):
 
 def test_building_again_replaces_the_index(ref):
     table = new_table(ref, rows("ab", words="one"))
-    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
     table = commit_staged(stage_append(table, rows("c", words="one")))
-    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
     (state,) = list_indexes(table)
     assert (state.segments, state.coverage) == (1, Coverage.INDEXED)
     assert by_text(table, "one") == ["a", "b", "c"]
@@ -148,7 +148,7 @@ def test_segments_built_apart_make_one_index(ref):
     table = new_table(ref, rows("ab", words="first"))
     table = commit_staged(stage_append(table, rows("cd", words="second")))
     numbers = [fragment.id for fragment in table.fragments()]
-    for column, kind in (("id", IndexKind.BTREE), ("words", IndexKind.INVERTED)):
+    for column, kind in (("id", IndexKind.BTREE), ("words", IndexKind.FTS)):
         segments = [
             pickle.loads(pickle.dumps(build_segment(open_table(table.ref), column, kind, [number])))
             for number in numbers
@@ -177,3 +177,28 @@ def test_columns_that_differ_only_in_case_have_indexes_of_their_own(ref):
     assert coverage(table, "id", IndexKind.BTREE) is Coverage.NONE
     where = filter_expression(table.schema, [Condition("Id", "=", "b")])
     assert table.read(["id"], where)["id"].to_pylist() == ["a"]
+
+
+def test_lance_types_and_names_of_the_indexes_stay_what_they_are_on_disk(ref):
+    table = new_table(ref, rows("ab"))
+    for kind in (IndexKind.BTREE, IndexKind.FTS):
+        table = commit_staged(stage_create_index(table, "words", kind))
+    listed = {entry.name: entry.index_type for entry in table.dataset.describe_indices()}
+    assert listed == {"words_btree_idx": "BTree", "words_inverted_idx": "Inverted"}
+
+
+def test_a_vector_index_keeps_its_lance_type_and_name(ref):
+    table = commit_staged(stage_create_index(vectors(ref, [[0.0, 1.0]]), "v", IndexKind.VECTOR))
+    (entry,) = table.dataset.describe_indices()
+    assert (entry.name, entry.index_type) == ("v_vector_idx", "IVF_HNSW_SQ")
+
+
+def test_the_best_of_several_indexes_of_a_kind_counts(ref):
+    """Somebody else's whole index beside ours that lacks the newest rows."""
+    table = commit_staged(stage_create_index(new_table(ref, rows("ab")), "id", IndexKind.BTREE))
+    table = commit_staged(stage_append(table, rows("c")))
+    assert coverage(table, "id", IndexKind.BTREE) is Coverage.DEGRADED
+    table.dataset.create_scalar_index("id", "BTREE", name="theirs", replace=False)
+    table = open_table(ref)
+    assert sorted(state.coverage for state in list_indexes(table)) == ["degraded", "indexed"]
+    assert coverage(table, "id", IndexKind.BTREE) is Coverage.INDEXED

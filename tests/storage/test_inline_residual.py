@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.blobs import blob_field
 from omnigraph.storage.tables.indexes import (
     Coverage,
-    IndexKind,
     build_segment,
     coverage,
     index_name,
@@ -18,10 +18,11 @@ from omnigraph.storage.tables.indexes import (
 )
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMissing, TableMoved, VersionMissing
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 from tests.storage.table_places import contents, new_table, row_ids, rows
 
@@ -109,7 +110,7 @@ def test_optimize_indices_covers_the_tail(ref):
 
 def test_folding_covers_every_index_and_leaves_one_part_of_a_btree(ref):
     table = grown(ref)
-    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
     parts = [build_segment(table, "n", IndexKind.BTREE, [number]) for number in (0, 1, 2, 3)]
     table = commit_staged(stage_index_segments(table, "n", IndexKind.BTREE, parts))
     table = commit_staged(stage_append(table, rows("z", 9, words="late words")))

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.literals import quoted_name, sql_literal
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression, settle
-from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.indexes import stage_create_index
 from omnigraph.storage.tables.staging import stage_append
-from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 
 UTC_MS = pa.timestamp("ms", "UTC")
 DAYS = {"min_value": -719_162, "max_value": 2_932_896}  # year 1 to 9999

@@ -11,8 +11,9 @@ from omnigraph.storage.tables.loose_files import (
     remove_loose_files,
 )
 from omnigraph.storage.tables.staging import stage_append_fragments, write_fragments
-from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 
 ROWS = pa.table({"id": ["a", "b", "c"], "n": [1, 2, None]})
 

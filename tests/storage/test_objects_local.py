@@ -10,7 +10,8 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.storage.objects.local_objects import LocalObjectStore
-from omnigraph.storage.objects.object_store import AlreadyExists, InvalidText, NotFound, ObjectStore
+from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, NotFound
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.storage.objects_contract import ODD_NAMES, ObjectsContract, SharedContract
 
@@ -22,7 +23,7 @@ def directory(request, tmp_path):
 
 @pytest.fixture
 def store(directory):
-    return ObjectStore.open(Root.parse(directory))
+    return open_store(Root.parse(directory))
 
 
 class TestContract(ObjectsContract, SharedContract):
@@ -175,9 +176,10 @@ def test_permission_failures_are_errors_and_not_absence(open_to_all):
     (root / "open/secret").chmod(0o600)
     script = """
         import os, sys
-        from omnigraph.storage.objects.object_store import *
+        from omnigraph.storage.objects.store_errors import PermissionDenied
+        from omnigraph.storage.objects.stores import open_store
         from omnigraph.storage.uris import Root
-        store = ObjectStore.open(Root.parse(sys.argv[1]))
+        store = open_store(Root.parse(sys.argv[1]))
         os.setgid(65534); os.setuid(65534)
         calls = [
             lambda: store.exists("shut/object"),

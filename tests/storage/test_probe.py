@@ -2,6 +2,7 @@ import pytest
 
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 
 
@@ -9,7 +10,7 @@ from omnigraph.storage.uris import Root
 def store(request, tmp_path):
     if request.param == "memory":
         return ObjectStore.in_memory()
-    return ObjectStore.open(Root.parse(tmp_path / "graph"))
+    return open_store(Root.parse(tmp_path / "graph"))
 
 
 @pytest.mark.parametrize("probe", [probe_put_if_absent, probe_compare_and_set])
@@ -21,5 +22,5 @@ def test_a_store_that_keeps_its_promises_passes_and_is_left_clean(store, probe):
 
 
 def test_no_directory_is_left_behind(tmp_path):
-    probe_put_if_absent(ObjectStore.open(Root.parse(tmp_path / "graph")))
+    probe_put_if_absent(open_store(Root.parse(tmp_path / "graph")))
     assert [entry.name for entry in (tmp_path / "graph").iterdir()] == ["__locks"]

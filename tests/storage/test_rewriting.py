@@ -6,10 +6,11 @@ import pytest
 
 from omnigraph.storage.tables.rewriting import stage_restore, stage_rewrite
 from omnigraph.storage.tables.staging import new_transaction_uuid, stage_append, with_uuid
-from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMoved
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transaction_at
 from tests.storage.table_places import contents, new_table, row_ids, rows
 

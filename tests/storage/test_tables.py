@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.indexes import stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore, stage_rewritten
 from omnigraph.storage.tables.staging import (
     RowCounts,
@@ -24,7 +25,7 @@ from omnigraph.storage.tables.staging import (
     stage_overwrite,
     with_uuid,
 )
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table, table_exists
+from omnigraph.storage.tables.table import Table, create_table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
@@ -40,6 +41,7 @@ from omnigraph.storage.tables.table_errors import (
     VersionMissing,
     lance_errors,
 )
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transaction_at, transactions_after
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
@@ -380,7 +382,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
     step(commit_staged(stage_merge_insert(table, rows("dx"))), Operation.UPDATE)
     step(commit_staged(stage_delete(table, where(table, ("id", "=", "a")))), Operation.DELETE)
     step(commit_staged(stage_create_index(table, "id", IndexKind.BTREE)), "CreateIndex")
-    step(commit_staged(stage_create_index(table, "words", IndexKind.INVERTED)), "CreateIndex")
+    step(commit_staged(stage_create_index(table, "words", IndexKind.FTS)), "CreateIndex")
     for name in "yz":
         step(commit_staged(stage_append(table, rows(name))), Operation.APPEND)
     if branch is None:

@@ -23,9 +23,10 @@ from omnigraph.storage.tables.staging import (
     stage_merge_insert,
     stage_overwrite,
 )
-from omnigraph.storage.tables.table import PRIMARY_KEY, TableRef, create_table, open_table
+from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 
 SCHEMA = pa.schema(
     [

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import StorageError
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.indexes import IndexKind, stage_create_index
+from omnigraph.storage.tables.indexes import stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.rewriting import stage_rewritten
 from omnigraph.storage.tables.staging import (
@@ -22,9 +23,10 @@ from omnigraph.storage.tables.staging import (
     stage_replace_rows,
     write_fragments,
 )
-from omnigraph.storage.tables.table import TableRef, create_table, open_table
+from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
 from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
 
@@ -209,7 +211,7 @@ def test_deletes_add_up(ref):
 
 def test_replaced_rows_keep_id_and_creation_version_and_indexes_stay_right(ref):
     table = new_table(ref, rows("abcd", words="stale"))
-    table = commit_staged(stage_create_index(table, "words", IndexKind.INVERTED))
+    table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
     table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
     place = {
         r["id"]: r for r in table.read(["id"], with_row_id=True, with_row_address=True).to_pylist()
@@ -347,7 +349,7 @@ def apply(table, model, kind, value):
 def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, branch, tmp_path_factory):
     ref = TableRef(str(tmp_path_factory.mktemp("model") / "table"))
     table, model = new_table(ref, as_rows({"a": 1, "b": 2})), {"a": 1, "b": 2}
-    for column, kind in (("id", "BTREE"), ("n", "BTREE"), ("words", "INVERTED")):
+    for column, kind in (("id", "btree"), ("n", "btree"), ("words", "fts")):
         table = commit_staged(stage_create_index(table, column, IndexKind(kind)))
     if branch is not None:
         table = create_branch(table, branch)

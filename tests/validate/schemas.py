@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.types import from_json, to_arrow
 
 TEXT_COLUMNS = ("id", "src", "dst")
@@ -23,9 +23,7 @@ def only_node(text: str) -> NodeType:
     return node
 
 
-def table_of(
-    entity: NodeType | EdgeType, rows: Iterable[Mapping[str, Any]], names: Iterable[str]
-) -> pa.Table:
+def table_of(entity: Entity, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> pa.Table:
     """Rows of JSON values as their table stores them; what a row leaves out is null."""
     rows = list(rows)
     columns = {}

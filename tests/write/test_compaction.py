@@ -10,7 +10,8 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.commit.protocol import POINTS
-from omnigraph.storage.tables.indexes import IndexKind, index_name, list_indexes
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.indexes import index_name, list_indexes
 from omnigraph.storage.tables.inline_residual import commit_compaction
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 from omnigraph.write.compaction import compact, rewrite_here
@@ -214,7 +215,7 @@ def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
     (words,) = (
         segment.uuid
         for entry in before.dataset.describe_indices()
-        if entry.name == index_name("body", IndexKind.INVERTED)
+        if entry.name == index_name("body", IndexKind.FTS)
         for segment in entry.segments
     )
     shutil.rmtree(Path(before.ref.uri, "_indices", words))

@@ -6,7 +6,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 
@@ -31,7 +32,7 @@ PERSON = {
     ("id", IndexKind.BTREE),
     ("age", IndexKind.BTREE),
     ("mail", IndexKind.BTREE),
-    ("bio", IndexKind.INVERTED),
+    ("bio", IndexKind.FTS),
     ("vec", IndexKind.VECTOR),
 }
 KNOWS = {("id", IndexKind.BTREE), ("src", IndexKind.BTREE), ("dst", IndexKind.BTREE),

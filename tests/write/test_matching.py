@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.table import TableRef, create_table
+from omnigraph.storage.tables.table import create_table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import PropType, Scalar
 from omnigraph.write.matching import matches
 

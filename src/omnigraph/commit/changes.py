@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
@@ -15,14 +15,7 @@ from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 
 Writer = Literal["mutation", "load", "schema_apply", "branch_merge", "ensure_indices", "optimize"]
-WRITERS: tuple[Writer, ...] = (
-    "mutation",
-    "load",
-    "schema_apply",
-    "branch_merge",
-    "ensure_indices",
-    "optimize",
-)
+WRITERS: tuple[Writer, ...] = get_args(Writer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from omnigraph.commit.sidecar import TableEntry
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import read_catalog
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.tables.table import Table, TableRef, open_table, table_exists
+from omnigraph.storage.tables.table import Table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import list_branches
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import transactions_after
 
 if TYPE_CHECKING:

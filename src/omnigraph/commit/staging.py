@@ -10,7 +10,8 @@ from omnigraph.cores import usable_cores
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.staging import Staged, with_uuid
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_ref import TableRef
 
 SIGNAL_SECONDS = 0.2
 """The longest that Ctrl-C may go unseen."""

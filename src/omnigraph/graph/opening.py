@@ -20,7 +20,9 @@ from omnigraph.manifest.snapshot import Target
 from omnigraph.storage import layout
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.tables.table import TableRef, table_exists
+from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.tables.table import table_exists
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ def init(
     ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
     The other arguments are those of ``open``.
     """
-    from omnigraph.lang.schema import Catalog, compile_schema
+    from omnigraph.lang.schema import compile_schema
+    from omnigraph.lang.schema.catalog_of import catalog_of
 
     checked_actor(actor)
     check_policy(policy)
@@ -50,14 +53,14 @@ def init(
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
     _refuse_unusable(root)
-    store = ObjectStore.open(root)
+    store = open_store(root)
     _refuse_existing(root, store, force)
     probe(store)
     locks = LockManager(root)
     with locks.acquire(locks.graph_lock()):
         _refuse_existing(root, store, force)
         row, ir = first_schema(source, compiled)
-        catalog = Catalog.of(ir)
+        catalog = catalog_of(ir)
         create_manifest(root, row, first_tables(catalog))
         write_mirrors(store, row)
     return open(uri, actor=actor, embedder=embedder)

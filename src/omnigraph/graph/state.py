@@ -12,7 +12,7 @@ from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import LockManager
-from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 
 # Loaded by the first read: a process that only writes needs none of it.
@@ -29,7 +29,7 @@ class GraphState:
     def __init__(
         self, root: Root, mode: Mode, actor: str | None = None, embedder: Embedder | None = None
     ) -> None:
-        store = ObjectStore.open(root)
+        store = open_store(root)
         self.workspace = Workspace(root, store, LockManager(root), Manifest(root, store))
         self.mode = mode
         self.actor = checked_actor(actor)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from omnigraph import failpoints
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import AlreadyInitialised, StorageError
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest import rows
 from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.tables.blobs import blob_field
-from omnigraph.storage.tables.table import TableRef, create_table, open_table, table_exists
+from omnigraph.storage.tables.table import create_table, open_table, table_exists
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 from omnigraph.version import __version__
 
@@ -37,7 +38,7 @@ class NewTable:
     arrow: pa.Schema
 
 
-def table_schema(entity: NodeType | EdgeType) -> pa.Schema:
+def table_schema(entity: Entity) -> pa.Schema:
     """The columns of a type's table as Lance keeps them: Blob properties become blob columns."""
     schema = entity.arrow_schema()
     for name in entity.blob_properties:
@@ -51,7 +52,7 @@ def table_schema(entity: NodeType | EdgeType) -> pa.Schema:
 
 def first_tables(catalog: Catalog) -> list[NewTable]:
     """The tables of a new graph: no name was used before."""
-    kinds: tuple[tuple[layout.TableKind, Mapping[str, NodeType | EdgeType]], ...] = (
+    kinds: tuple[tuple[layout.TableKind, Mapping[str, Entity]], ...] = (
         ("node", catalog.nodes),
         ("edge", catalog.edges),
     )

@@ -20,10 +20,12 @@ from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
-from omnigraph.storage.tables.table import Table, TableRef, manifest_path, open_table
+from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 PROBE_AHEAD = 16
@@ -69,7 +71,7 @@ class Manifest:
 
     def __init__(self, root: Root, store: ObjectStore | None = None) -> None:
         self.root = root
-        self._store = ObjectStore.open(root) if store is None else store
+        self._store = open_store(root) if store is None else store
         self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
         self._states: dict[str, BranchState] = {}
         self._graph_id: str | None = None

@@ -16,12 +16,12 @@ from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_place
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.tables.branch_refs import TableBranch
-from omnigraph.storage.tables.table import TableRef
 from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     remove_residue,
 )
+from omnigraph.storage.tables.table_ref import TableRef
 
 BEFORE_CREATE = failpoints.declare("branch.before_create")
 AFTER_CREATE = failpoints.declare("branch.after_create")

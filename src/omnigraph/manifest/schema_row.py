@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError, SchemaConflict, StorageError
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.ir import Ir
+from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.objects.object_store import ObjectStore
@@ -26,21 +28,16 @@ STATE_FORMAT = 1
 
 def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
     """The row and the identities of a schema accepted at graph creation."""
-    from omnigraph.lang.schema.migrate.identity import create
+    from omnigraph.lang.schema.identity import create
 
     ir = create(compiled.shape)
     row = SchemaRow(source, ir.to_json(), compiled.shape.shape_hash, ir.ir_hash)
     return row, ir
 
 
-def read_ir(row: SchemaRow) -> Ir:
-    """The identities of an accepted schema, validated."""
-    return Ir.from_json(row.ir)
-
-
 def read_catalog(row: SchemaRow) -> Catalog:
     """The catalog of an accepted schema."""
-    return Catalog.of(read_ir(row))
+    return catalog_of(read_ir(row.ir))
 
 
 # ------------------------------------------------------------------ mirrors
@@ -110,7 +107,7 @@ def _read_state(store: ObjectStore) -> dict[str, Any] | None:
 
 def _read_ir_hash(store: ObjectStore) -> str | None:
     try:
-        return Ir.from_json(_document(store, layout.SCHEMA_IR)).ir_hash
+        return read_ir(_document(store, layout.SCHEMA_IR)).ir_hash
     except OmniGraphError:
         return None
 

@@ -9,7 +9,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.tables.table import TableRef
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 

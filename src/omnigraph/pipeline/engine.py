@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.formats.typed_batch import OFFSET, SOURCE, Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.pipeline.formats.typed_batch import OFFSET, SOURCE
 from omnigraph.pipeline.progress import ProgressReport, Told
 from omnigraph.pipeline.request import LoadMode, LoadRequest
 from omnigraph.runner.protocol import Frame, Runner

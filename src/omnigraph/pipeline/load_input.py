@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.pipeline.ends import check_ends
 from omnigraph.pipeline.formats.frames import frame_sources
 from omnigraph.pipeline.formats.typed_batch import Piece
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COPIED_BYTES = 1 << 20
 
 Part = Callable[[Catalog], Iterator[ReadTask]]
-Find = Callable[[Catalog], NodeType | EdgeType]
+Find = Callable[[Catalog], Entity]
 
 
 class LoadInput:
@@ -130,7 +130,7 @@ class LoadInput:
             isinstance(location, LocalFile) and Path(location.path).is_relative_to(self._spool)
         )
 
-    def named(self, catalog: Catalog) -> list[NodeType | EdgeType]:
+    def named(self, catalog: Catalog) -> list[Entity]:
         """The types that frames were given of."""
         return [find(catalog) for find in self._named]
 

@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Phase = Literal["reading", "validating", "writing", "indexing"]
-PHASES: tuple[Phase, ...] = ("reading", "validating", "writing", "indexing")
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 logger = logging.getLogger(__name__)
 

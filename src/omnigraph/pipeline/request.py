@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.embeddings.provider import Embedder
-from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.progress import ProgressCallback
 

@@ -9,21 +9,20 @@ from typing import Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import show
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Entity, NodeType
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.match.access_path import Path, choose_path
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.indexes import Coverage, IndexKind, IndexState, list_indexes
+from omnigraph.storage.tables.indexes import IndexState, best_coverage, list_indexes
 from omnigraph.types import PropType, Scalar
 
-KIND_NAMES = {IndexKind.BTREE: "btree", IndexKind.INVERTED: "fts", IndexKind.VECTOR: "vector"}
 ENDS = {
     ir.Direction.OUT: ("src",),
     ir.Direction.IN: ("dst",),
     ir.Direction.BOTH: ("src", "dst"),
 }
 
-Entity = NodeType | EdgeType
 Use = tuple[Entity, str, IndexKind]
 
 
@@ -152,9 +151,7 @@ class _Explainer:
     def uses(self, wanted: Iterable[Use]) -> tuple[IndexUse, ...]:
         """Each index once, in the order of the plan."""
         return tuple(
-            IndexUse(
-                entity.table_key, column, KIND_NAMES[kind], self.coverage(entity, column, kind)
-            )
+            IndexUse(entity.table_key, column, str(kind), self.coverage(entity, column, kind))
             for entity, column, kind in {
                 (use[0].table_key, use[1], use[2]): use for use in wanted
             }.values()
@@ -163,19 +160,13 @@ class _Explainer:
     def coverage(self, entity: Entity, column: str, kind: IndexKind) -> str:
         if entity.table_key not in self.known:
             self.known[entity.table_key] = list_indexes(self.view.table(entity).table)
-        found = {
-            index.coverage
-            for index in self.known[entity.table_key]
-            if (index.column, index.kind) == (column, kind)
-        }
-        worst = (Coverage.DEGRADED, Coverage.INDEXED)
-        return str(next((level for level in worst if level in found), Coverage.NONE))
+        return str(best_coverage(self.known[entity.table_key], column, kind))
 
     def tested(self, predicates: Iterable[ir.Predicate]) -> Iterator[Use]:
         """The index behind each predicate on one variable; a join of two uses none."""
         for predicate in predicates:
             if isinstance(predicate, ir.TextMatch):
-                yield self.entity_of(predicate.field), predicate.field.property, IndexKind.INVERTED
+                yield self.entity_of(predicate.field), predicate.field.property, IndexKind.FTS
                 continue
             sides = [
                 side
@@ -199,7 +190,7 @@ class _Explainer:
             yield from self.ranked(ranking.first)
             yield from self.ranked(ranking.second)
         elif ranking is not None:
-            kind = IndexKind.VECTOR if isinstance(ranking, ir.Nearest) else IndexKind.INVERTED
+            kind = IndexKind.VECTOR if isinstance(ranking, ir.Nearest) else IndexKind.FTS
             yield self.entity_of(ranking.field), ranking.field.property, kind
 
 

@@ -19,7 +19,8 @@ from omnigraph.errors import BadRequest, OmniGraphError, StorageError
 from omnigraph.runner.job_errors import known_meaning
 from omnigraph.runner.names import encoded
 from omnigraph.storage.filters.pushdown import Pushdown
-from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,8 @@ from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory

@@ -27,7 +27,8 @@ from omnigraph.runner.local import LocalRunner
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
 from omnigraph.storage.filters.pushdown import Pushdown
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.runner.protocol import Frame
 
 ORDER = "0rec"
@@ -27,7 +27,7 @@ class TableDelta:
     of committed rows that go. ``replaced``: all committed rows go, except those in ``pending``.
     """
 
-    entity: NodeType | EdgeType
+    entity: Entity
     pending: Frame | None = None
     removed: Frame | None = None
     replaced: bool = False
@@ -41,7 +41,7 @@ class ChangeSet:
     catalog: Catalog
     tables: Mapping[str, TableDelta] = field(default_factory=dict)
 
-    def delta(self, entity: NodeType | EdgeType) -> TableDelta:
+    def delta(self, entity: Entity) -> TableDelta:
         """The change of a table, empty when the operation does not touch it."""
         return self.tables.get(entity.table_key, TableDelta(entity))
 
@@ -63,7 +63,7 @@ class Violation:
     detail: Mapping[str, object] = field(default_factory=dict)
 
 
-def needed_columns(entity: NodeType | EdgeType) -> list[str]:
+def needed_columns(entity: Entity) -> list[str]:
     """The columns of a row that set rules look at, besides its id."""
     columns = ["src", "dst"] if isinstance(entity, EdgeType) else []
     for group in entity.unique:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
-from omnigraph.storage.tables.table import TableRef
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ChangeSet
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Committed:
     def rows(
         self,
         changes: ChangeSet,
-        entity: NodeType | EdgeType,
+        entity: Entity,
         columns: Sequence[str],
         column: str,
         keys: Frame,
@@ -74,7 +74,7 @@ class Committed:
             return self._scan(edge, names)
         return self.runner.scan(self.locate(pin), names, where)
 
-    def all_rows(self, entity: NodeType | EdgeType, columns: Sequence[str]) -> Frame:
+    def all_rows(self, entity: Entity, columns: Sequence[str]) -> Frame:
         """Every committed row."""
         self.relied_on.add(entity.table_key)
         names = list(dict.fromkeys(["id", *columns]))
@@ -88,7 +88,7 @@ class Committed:
             self._empty[fields] = self.runner.frame(fields.empty_table())
         return self._empty[fields]
 
-    def _scan(self, entity: NodeType | EdgeType, names: Sequence[str]) -> Frame:
+    def _scan(self, entity: Entity, names: Sequence[str]) -> Frame:
         """Whole columns; rules that want the same ones share them."""
         key = (entity.table_key, *names)
         if key not in self._scanned:

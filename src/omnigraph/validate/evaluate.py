@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.types import PropType, Scalar, from_arrow, to_json
 from omnigraph.validate import rules
@@ -67,7 +67,7 @@ class _Evaluation:
     def gone(self, delta: TableDelta) -> Frame:
         return delta.removed if delta.removed is not None else self._none(delta.entity)
 
-    def _none(self, entity: NodeType | EdgeType) -> Frame:
+    def _none(self, entity: Entity) -> Frame:
         import pyarrow as pa
 
         schema = entity.arrow_schema()
@@ -143,7 +143,7 @@ class _Evaluation:
         yield from self._clashes(delta.entity, group, found)
 
     def _clashes(
-        self, entity: NodeType | EdgeType, group: tuple[str, ...], found: pa.Table
+        self, entity: Entity, group: tuple[str, ...], found: pa.Table
     ) -> Iterator[Violation]:
         place = (
             f"{entity.name}.{group[0]}"
@@ -288,7 +288,7 @@ class _Evaluation:
         return self.runner.sql(rules.touched_sources(), frames)
 
 
-def _shown(entity: NodeType | EdgeType, name: str, values: pa.ChunkedArray) -> list[str]:
+def _shown(entity: Entity, name: str, values: pa.ChunkedArray) -> list[str]:
     prop = entity.properties.get(name)
     kind = TEXT if prop is None else prop.type.as_nullable(False)
     shown = (to_json(kind, value) for value in from_arrow(kind, values.cast(kind.arrow_type())))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.lang.schema.catalog import Check, EdgeType, NodeType, Property, Range
+from omnigraph.lang.schema.catalog import Entity, NodeType, Property
+from omnigraph.lang.schema.declared import Check, Range
 from omnigraph.storage.filters.pushdown import ComparisonOp, settle
 from omnigraph.types import from_arrow, to_json
 from omnigraph.validate.change_set import ORDER, Violation, ViolationKind
@@ -18,9 +19,7 @@ Mask = Any
 LIMIT = 20
 
 
-def row_violations(
-    entity: NodeType | EdgeType, rows: pa.Table, limit: int | None = LIMIT
-) -> list[Violation]:
+def row_violations(entity: Entity, rows: pa.Table, limit: int | None = LIMIT) -> list[Violation]:
     """Every broken row rule, at most `limit` rows per rule, in the order of the rows."""
     found: list[Violation] = []
     there = set(rows.column_names)
@@ -40,7 +39,7 @@ def row_violations(
 
 
 def _by_property(
-    entity: NodeType | EdgeType,
+    entity: Entity,
 ) -> tuple[dict[str, list[Range]], dict[str, list[Check]]]:
     """The ranges and checks of a type by the property they are about."""
     bounds: dict[str, list[Range]] = {}
@@ -57,7 +56,7 @@ Rule = tuple[ViolationKind, Mask, Callable[[object], str]]
 
 
 def _rules(
-    entity: NodeType | EdgeType,
+    entity: Entity,
     prop: Property,
     column: pa.Array,
     ranges: Sequence[Range],
@@ -131,7 +130,7 @@ def _outside_range(bounds: Range, column: pa.Array) -> Mask:
 
 
 def _report(
-    entity: NodeType | EdgeType,
+    entity: Entity,
     prop: Property,
     column: pa.Array,
     rows: pa.Table,

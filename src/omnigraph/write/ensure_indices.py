@@ -16,23 +16,16 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import NothingToPublish, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, declared_indexes
+from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.lang.schema.indexes import IndexKind, declared_indexes
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.indexes import (
-    Coverage,
-    IndexKind,
-    build_segment,
-    coverage,
-    stage_index_segments,
-)
+from omnigraph.storage.tables.indexes import Coverage, build_segment, coverage, stage_index_segments
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
-
-KINDS = {"btree": IndexKind.BTREE, "fts": IndexKind.INVERTED, "vector": IndexKind.VECTOR}
 
 Wanted = tuple[str, IndexKind]
 
@@ -87,15 +80,13 @@ class IndexReport:
         }
 
 
-def wanted_indexes(entity: NodeType | EdgeType) -> list[Wanted]:
+def wanted_indexes(entity: Entity) -> list[Wanted]:
     """Every index a table should have: the implicit columns, then what is declared."""
     implicit = [(name, IndexKind.BTREE) for name in entity.implicit_columns]
-    return implicit + [(name, KINDS[kind]) for name, kind in declared_indexes(entity)]
+    return [*implicit, *declared_indexes(entity)]
 
 
-def missing_indexes(
-    entity: NodeType | EdgeType, table: Table, *, all_of_them: bool = False
-) -> list[Wanted]:
+def missing_indexes(entity: Entity, table: Table, *, all_of_them: bool = False) -> list[Wanted]:
     """The wanted indexes a table does not have at all (or all, when none will survive)."""
     return [
         (name, kind)
@@ -105,7 +96,7 @@ def missing_indexes(
 
 
 def index_steps(
-    entity: NodeType | EdgeType,
+    entity: Entity,
     wanted: Sequence[Wanted],
     report: IndexReport,
     builds: Builds = build_here,
@@ -117,7 +108,7 @@ def index_steps(
 
 
 def _staging(
-    entity: NodeType | EdgeType, name: str, kind: IndexKind, report: IndexReport, build: Build
+    entity: Entity, name: str, kind: IndexKind, report: IndexReport, build: Build
 ) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
         try:
@@ -170,7 +161,7 @@ def ensure_indices(
 
 
 def _buildable(
-    workspace: Workspace, entity: NodeType | EdgeType, pin: TableState, report: IndexReport
+    workspace: Workspace, entity: Entity, pin: TableState, report: IndexReport
 ) -> list[Wanted]:
     """The missing indexes of a table; those without anything to build on are reported."""
     if pin.row_count == 0:

@@ -18,7 +18,7 @@ from omnigraph.embeddings.provider import (
 )
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
@@ -36,7 +36,7 @@ from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_c
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
-from omnigraph.write.pending import ENDPOINT_COLUMNS, Entity, PendingTable
+from omnigraph.write.pending import ENDPOINT_COLUMNS, PendingTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs import blob_columns, is_blob
@@ -21,7 +21,6 @@ from omnigraph.write.matching import matches
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Entity = NodeType | EdgeType
 ENDPOINT_COLUMNS = {"from": "src", "to": "dst"}
 
 

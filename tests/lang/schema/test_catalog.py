@@ -3,8 +3,10 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from omnigraph.lang.schema import Catalog, compile_schema, create, evolve
-from omnigraph.lang.schema.catalog import Check, Embed, Range, declared_indexes, index_kind
+from omnigraph.lang.schema import compile_schema, create, evolve
+from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.declared import Check, Embed, Range
+from omnigraph.lang.schema.indexes import declared_indexes, index_kind
 from omnigraph.types import PropType, Scalar
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -62,7 +64,7 @@ def test_a_composite_key_keeps_the_order_of_its_ids_under_renames():
     old = create(
         compile_schema("node Slot { bay: String  wing: String @key(wing, bay) }").shape, DOMAIN
     )
-    assert Catalog.of(old).nodes["Slot"].key == ("bay", "wing")
+    assert catalog_of(old).nodes["Slot"].key == ("bay", "wing")
     new, _ = evolve(
         old,
         compile_schema(
@@ -75,7 +77,7 @@ def test_a_composite_key_keeps_the_order_of_its_ids_under_renames():
             """
         ).shape,
     )
-    slot = Catalog.of(new).nodes["Slot"]
+    slot = catalog_of(new).nodes["Slot"]
     assert slot.key == ("zone", "aisle")
     assert slot.index == (("aisle", "zone"),)
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import SourceError
-from omnigraph.lang.schema import Ir, compile_schema, create, parse, plan, render
+from omnigraph.lang.schema import compile_schema, create, parse, plan, render
+from omnigraph.lang.schema.read_ir import read_ir
 from tests.lang.schema.fixtures import ROOT, cases
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -44,7 +45,7 @@ def check(text):
     printed = compile_schema(render(tree))
     assert printed.shape.shape_hash == compiled.shape.shape_hash
     ir = create(compiled.shape, DOMAIN)
-    assert Ir.from_json(ir.to_json()) == ir
+    assert read_ir(ir.to_json()) == ir
     assert plan(ir, printed.shape).steps == ()
 
 

@@ -3,7 +3,8 @@ import dataclasses
 import pytest
 
 from omnigraph.errors import UnsupportedMigration
-from omnigraph.lang.schema import Catalog, compile_schema, create, plan
+from omnigraph.lang.schema import compile_schema, create, plan
+from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.lint import CODES, Severity, Tier
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -18,7 +19,7 @@ def test_a_plan_leads_to_the_desired_catalog():
     desired = 'node Vessel @rename_from("Boat") { lamp: String? @index  reg: String @key }'
     found = plan(old, desired)
     assert found.supported
-    vessel = Catalog.of(found.target_ir).nodes["Vessel"]
+    vessel = catalog_of(found.target_ir).nodes["Vessel"]
     assert list(vessel.properties) == ["lamp", "reg"]
     assert vessel.type_id == old.nodes[0].type_id
     assert plan(found.target_ir, desired).steps == ()

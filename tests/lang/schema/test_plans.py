@@ -3,7 +3,8 @@ import json
 import pytest
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema import Ir, compile_schema, create, plan
+from omnigraph.lang.schema import compile_schema, create, plan
+from omnigraph.lang.schema.read_ir import read_ir
 from tests.lang.schema.fixtures import cases
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -21,7 +22,7 @@ def outcome(case):
     except OmniGraphError as error:
         return str(error)
     assert planned.supported == ("unsupported_change" not in case.expected)
-    assert Ir.from_json(planned.target_ir.to_json()) == planned.target_ir
+    assert read_ir(planned.target_ir.to_json()) == planned.target_ir
     return "\n".join(json.dumps(step.to_json()) for step in planned.steps)
 
 

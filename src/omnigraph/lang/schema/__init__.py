@@ -1,6 +1,6 @@
 """The schema language: grammar, parser, shape, identity, catalog, planner, lint. Pure.
 
-    text ── parse ──> ast ── resolve ──> Shape ── create / evolve ──> Ir ── Catalog.of ──> Catalog
+    text ── parse ──> ast ── resolve ──> Shape ── create / evolve ──> Ir ── catalog_of ──> Catalog
                                             └──── plan(accepted Ir, …) ──> MigrationPlan
 
 The names below load what they need on first use, so that importing the catalog costs nothing.
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.lang.schema.compile import Compiled, compile_schema
+    from omnigraph.lang.schema.identity import create, evolve
     from omnigraph.lang.schema.ir import Ir
-    from omnigraph.lang.schema.migrate.identity import create, evolve
     from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
     from omnigraph.lang.schema.shape import Shape
     from omnigraph.lang.schema.syntax.parser import parse
@@ -42,8 +42,8 @@ _HOMES = {
     "MigrationPlan": "migrate.migration",
     "Shape": "shape",
     "compile_schema": "compile",
-    "create": "migrate.identity",
-    "evolve": "migrate.identity",
+    "create": "identity",
+    "evolve": "identity",
     "parse": "syntax.parser",
     "plan": "migrate.migration",
     "render": "syntax.printer",

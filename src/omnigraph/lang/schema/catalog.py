@@ -5,42 +5,25 @@ Its mappings are plain dicts, to be read only: a catalog travels to worker proce
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from omnigraph.types import PropType, Scalar
+from omnigraph.lang.schema.declared import (
+    IMPLICIT_COLUMNS,
+    Annotation,
+    Cardinality,
+    Check,
+    Embed,
+    Range,
+)
+from omnigraph.types import PropType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.lang.schema.ir import Ir
-
-IndexKind = Literal["btree", "fts", "vector"]
-
 PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
-
-ROW_COLUMNS = frozenset(
-    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """A stored annotation: its positional value and keywords, all as text."""
-
-    name: str
-    value: str | None = None
-    keywords: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Embed:
-    """The `@embed` binding of a vector property."""
-
-    source: str
-    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +35,6 @@ class Property:
     property_id: int
     annotations: tuple[Annotation, ...] = ()
     embed: Embed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """`@range`: inclusive bounds, either may be open."""
-
-    property: str
-    min: int | float | None
-    max: int | float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """`@check`: an RE2 pattern that must be found in the value."""
-
-    property: str
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cardinality:
-    """`@card`: how many edges of the type one source node may have."""
-
-    min: int = 0
-    max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +76,7 @@ class EntityType:
     @property
     def implicit_columns(self) -> tuple[str, ...]:
         """The columns every table of this kind has before its properties."""
-        return ("id",)
+        return IMPLICIT_COLUMNS["node"]
 
     def arrow_schema(self) -> pa.Schema:
         """The columns of this type's table: the implicit ones, then properties in source order."""
@@ -160,7 +118,7 @@ class EdgeType(EntityType):
 
     from_type: str = ""
     to_type: str = ""
-    cardinality: Cardinality = Cardinality()
+    cardinality: Cardinality = field(default_factory=Cardinality)
 
     @property
     def table_key(self) -> str:
@@ -170,7 +128,7 @@ class EdgeType(EntityType):
     @property
     def implicit_columns(self) -> tuple[str, ...]:
         """The columns every edge table has before its properties."""
-        return ("id", "src", "dst")
+        return IMPLICIT_COLUMNS["edge"]
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -180,6 +138,10 @@ class EdgeType(EntityType):
         """
         groups = [group for group in self.unique if {"src", "dst"} <= set(group)]
         return min(groups, key=lambda group: (len(group), sorted(group)), default=None)
+
+
+Entity = NodeType | EdgeType
+"""A type with a table: what most of the product works on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +158,7 @@ class Catalog:
         folded = {name.lower(): edge for name, edge in self.edges.items()}
         object.__setattr__(self, "_folded", folded)
 
-    @staticmethod
-    def of(ir: Ir) -> Catalog:
-        """The catalog of an accepted schema."""
-        from omnigraph.lang.schema.catalog_of import catalog_of
-
-        return catalog_of(ir)
-
-    def entity(self, table_key: str) -> NodeType | EdgeType:
+    def entity(self, table_key: str) -> Entity:
         """The type behind a table key (`node:T` or `edge:T`)."""
         kind, _, name = table_key.partition(":")
         return self.nodes[name] if kind == "node" else self.edges[name]
@@ -228,41 +183,3 @@ class Catalog:
                 if kind.is_integer:
                     kinds[end] = kind
         return kinds
-
-
-def index_kind(type_: PropType) -> IndexKind | None:
-    """The kind of index that `@index` builds on a property of this type."""
-    if type_.is_list or type_.is_blob:
-        return None
-    if type_.is_vector:
-        return "vector"
-    return "fts" if type_.scalar is Scalar.STRING and not type_.is_enum else "btree"
-
-
-def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
-    """The indexes a type's declarations ask for, by property and kind.
-
-    Every member of a group gets its own. The words of a String that is the whole key are not
-    indexed: its equality goes through `id`. A unique String also gets a BTREE, for its lookups.
-    The implicit columns are indexed anyway and left out.
-    """
-    return tuple(sorted(set(_declared(entity))))
-
-
-def _declared(entity: EntityType) -> Iterator[tuple[str, IndexKind]]:
-    key = entity.key if isinstance(entity, NodeType) else None
-    for group in entity.index:
-        only_key = group == key and len(group) == 1 and group not in entity.declared_index
-        for name in group:
-            kind = _kind_of_member(entity, name)
-            if kind is not None and not (kind == "fts" and only_key):
-                yield name, kind
-    for group in entity.unique:
-        for name in group:
-            if _kind_of_member(entity, name) == "fts":
-                yield name, "btree"
-
-
-def _kind_of_member(entity: EntityType, name: str) -> IndexKind | None:
-    prop = entity.properties.get(name)
-    return None if prop is None else index_kind(prop.type)

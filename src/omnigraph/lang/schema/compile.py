@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.identity import create, inert_hints
 from omnigraph.lang.schema.lint import Diagnostic
-from omnigraph.lang.schema.migrate.identity import create, inert_hints
 from omnigraph.lang.schema.resolve.resolve import resolve
 from omnigraph.lang.schema.shape import Shape
 from omnigraph.lang.schema.syntax import ast
@@ -25,7 +26,7 @@ class Compiled:
     @property
     def catalog(self) -> Catalog:
         """The catalog a new graph of this schema would have."""
-        return Catalog.of(create(self.shape))
+        return catalog_of(create(self.shape))
 
 
 def compile_schema(text: str, filename: str | None = None) -> Compiled:

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.lang.schema.catalog import Check, Range
+from omnigraph.lang.schema.declared import Check, Kind, Range
 from omnigraph.lang.schema.shape import (
     Constraint,
     Group,
-    Kind,
     PropertyShape,
     Shape,
     TypeShape,
@@ -104,7 +103,7 @@ class Ir:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form; `from_json` is its inverse."""
+        """The stored form; `read_ir` is its inverse."""
         return {
             "ir_version": IR_VERSION,
             "schema_identity_domain": self.schema_identity_domain,
@@ -114,13 +113,6 @@ class Ir:
                 for kind, section in SECTIONS.items()
             },
         }
-
-    @staticmethod
-    def from_json(stored: object) -> Ir:
-        """The IR of a JSON text or value; anything malformed is an IdentityError."""
-        from omnigraph.lang.schema.read_ir import read_ir
-
-        return read_ir(stored)
 
     @property
     def ir_hash(self) -> str:

@@ -15,21 +15,21 @@ from reprlib import repr as brief
 from typing import Any, NoReturn, TypeVar, cast
 
 from omnigraph.errors import IdentityError
-from omnigraph.lang.schema.catalog import (
+from omnigraph.lang.schema.declared import (
+    ENDPOINT_ROLES,
+    IMPLICIT_COLUMNS,
     ROW_COLUMNS,
     Annotation,
     Cardinality,
     Check,
     Embed,
+    Kind,
     Range,
 )
 from omnigraph.lang.schema.ir import IR_VERSION, MAX_ID, SECTIONS, Ir, TypeIr
-from omnigraph.lang.schema.resolve.names import IMPLICIT_COLUMNS
 from omnigraph.lang.schema.shape import (
-    ENDPOINT_ROLES,
     Constraint,
     Group,
-    Kind,
     PropertyShape,
     TypeShape,
     annotation_order,

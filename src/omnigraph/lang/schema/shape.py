@@ -11,18 +11,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from omnigraph.errors import Span
-from omnigraph.lang.schema.catalog import Annotation, Cardinality, Check, Embed, Range
+from omnigraph.lang.schema.declared import Annotation, Cardinality, Check, Embed, Kind, Range
 from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType
-
-Kind = Literal["interface", "node", "edge"]
-
-KINDS: tuple[Kind, ...] = ("interface", "node", "edge")
-ENDPOINT_ROLES = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True)

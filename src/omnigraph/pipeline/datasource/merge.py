@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.rows.images import Images
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.tables.loose_files import LooseFile, data_files, read_data_file
-from omnigraph.storage.tables.table import Table, TableRef
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.committed import among_ends

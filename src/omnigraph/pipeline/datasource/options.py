@@ -11,13 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest, did_you_mean
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.ends import check_ends
-
-Entity = NodeType | EdgeType
 
 PARTITION_ROWS = 250_000
 """Fragments are put together until a partition has so many rows; a fragment is never divided."""

@@ -17,10 +17,10 @@ import pyarrow as pa
 from omnigraph.clock import now_us
 from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError, did_you_mean
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import Catalog, Property
+from omnigraph.lang.schema.catalog import Catalog, Entity, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.datasource.options import Ends, Entity, ReadOptions, end_columns
+from omnigraph.pipeline.datasource.options import Ends, ReadOptions, end_columns
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED
@@ -29,8 +29,9 @@ from omnigraph.read.view.pinned_table import Pinned
 from omnigraph.read.view.properties import stored_name
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.branch_refs import refuse_replaced
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import PropType, Scalar
 
 _TEXT = PropType(Scalar.STRING)

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.lang.schema.catalog import Catalog, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.merge import TaskImages
-from omnigraph.pipeline.datasource.options import Entity, WriteOptions, find_type
+from omnigraph.pipeline.datasource.options import WriteOptions, find_type
 from omnigraph.pipeline.engine import SOURCE_SHIFT, stored_rows
 from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.pipeline.request import LoadMode
@@ -31,7 +31,7 @@ from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.storage import layout
-from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.loose_files import (
     LooseFile,
@@ -41,7 +41,8 @@ from omnigraph.storage.tables.loose_files import (
 from omnigraph.storage.tables.staging import (
     write_fragments,
 )
-from omnigraph.storage.tables.table import TableRef, open_table
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 MAX_PARTITIONS = 1 << (63 - SOURCE_SHIFT)
@@ -170,7 +171,7 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
     except StorageError:
         branch = plan.options.branch
         if branch != MAIN:
-            store = ObjectStore.open(Root.parse(plan.options.graph))
+            store = open_store(Root.parse(plan.options.graph))
             found = read_branch(store, layout.MANIFEST, branch)
             if found is None:
                 raise branch_not_found(branch) from None

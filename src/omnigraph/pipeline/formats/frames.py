@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, InputError, did_you_mean
-from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
 from omnigraph.pipeline.formats.json_line import missing
 from omnigraph.pipeline.formats.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
-    Entity,
     Parsed,
     Piece,
     TypedBatch,

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.typed_batch import (
-    Entity,
     column_type,
     required_embeds,
     required_names,

@@ -12,13 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import did_you_mean
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, EntityType, NodeType, Property
-from omnigraph.pipeline.formats.typed_batch import (
-    BadRecord,
-    Entity,
-    batch_schema,
-    stored_column,
-)
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
+from omnigraph.pipeline.formats.typed_batch import BadRecord, batch_schema, stored_column
 from omnigraph.types import PropType, Scalar, Unfit, from_json, key_text, shown
 
 MAX_LINE_BYTES = 1 << 30
@@ -213,7 +208,7 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"{what} {shown(name)}" + (f"; {hint}" if hint else "")
 
 
-def _values(entity: NodeType | EdgeType, data: dict[str, Any]) -> list[Any]:
+def _values(entity: Entity, data: dict[str, Any]) -> list[Any]:
     values: list[Any] = []
     for name, prop in entity.properties.items():
         given = data.get(name)

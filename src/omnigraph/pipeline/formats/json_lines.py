@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.pipeline.formats.json_columns import Doubt, read_columns
 from omnigraph.pipeline.formats.json_line import Line, read_lines
 from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
     BadRecord,
-    Entity,
     Parsed,
     Piece,
     TypedBatch,

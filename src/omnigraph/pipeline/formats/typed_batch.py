@@ -25,15 +25,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
+from omnigraph.lang.schema.catalog import Entity, EntityType
 from omnigraph.types import ExternalBlob, PropType, to_arrow
 
 # No property can have these names, because they begin with a digit.
 ID = "0id"
 SOURCE = "0source"
 OFFSET = "0offset"
-
-Entity = NodeType | EdgeType
 
 
 class TypedBatch(NamedTuple):

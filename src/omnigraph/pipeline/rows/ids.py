@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.pipeline.formats.typed_batch import ID, OFFSET, SOURCE, BadRecord, Entity, bad_batch
+from omnigraph.lang.schema.catalog import Entity, NodeType
+from omnigraph.pipeline.formats.typed_batch import ID, OFFSET, SOURCE, BadRecord, bad_batch
 from omnigraph.types import (
     PropType,
     Scalar,

@@ -16,13 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.engine import stored_rows
-from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_ref import TableRef
 
 IMAGE_BYTES = 128 << 20
 """How much of its rows a writer holds, to sort them by the row ids that they keep."""

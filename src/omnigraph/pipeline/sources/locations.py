@@ -123,7 +123,7 @@ class _ObjectReader(io.RawIOBase):
 
 def s3_store(bucket: str, options: Mapping[str, str] | None = None) -> S3Store:
     """The store of a bucket; without ``options`` with the environment's endpoint and credentials."""
-    from omnigraph.storage.objects.object_store import s3_backend
+    from omnigraph.storage.objects.stores import s3_backend
 
     return s3_backend(_s3_root(bucket), given=options)
 

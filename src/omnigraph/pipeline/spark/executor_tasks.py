@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.engine import Spellings, respelled, stored_batch, stored_rows
 from omnigraph.pipeline.formats.frames import read_batches
-from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
@@ -36,7 +36,8 @@ from omnigraph.storage.tables.staging import (
     fragment_text,
     write_fragments,
 )
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:

@@ -19,15 +19,17 @@ import pyarrow as pa
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.request import ENGINES, EngineName
 from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, spark_session
-from omnigraph.storage.tables.indexes import IndexKind, build_segment
+from omnigraph.storage.tables.indexes import build_segment
 from omnigraph.storage.tables.inline_residual import run_compaction_task
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.compaction import CompactionReport, Rewrite, compact, rewrite_here
 from omnigraph.write.ensure_indices import (
     Build,

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.formats.typed_batch import Entity, Parsed
+from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from omnigraph import settings
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.read.match.match_data import World
 from omnigraph.read.match.neighbourhood import TooWide, fetch
 from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
@@ -79,7 +79,7 @@ def _price(view: View, pattern: Pattern) -> float:
     return price
 
 
-def _numbering(view: View, entity: NodeType | EdgeType, new: float, old: float) -> float:
+def _numbering(view: View, entity: Entity, new: float, old: float) -> float:
     """The seconds to number a table: as a new one, or out of an older state of it."""
     rows = view.table(entity).row_count
     return min(new * rows, _DELTA_SECONDS + old * rows if view.had(entity) else math.inf)

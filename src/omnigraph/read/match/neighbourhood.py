@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.values.column import Column, one_array
@@ -28,7 +29,7 @@ from omnigraph.read.view.properties import Properties, stored_name
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.read.view.view import View
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.indexes import Coverage, IndexKind, coverage
+from omnigraph.storage.tables.indexes import Coverage, coverage
 
 MAX_FRONTIER = 1024
 MAX_HOPS = 6

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.search.terms import own_index
 from omnigraph.read.values.column import Column
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION, IndexKind
+from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION
 
 Vectors = npt.NDArray[np.float32]
 

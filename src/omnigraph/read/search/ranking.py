@@ -13,6 +13,7 @@ from omnigraph.embeddings.provider import Embedder, embed_texts, required_embedd
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
@@ -21,7 +22,6 @@ from omnigraph.read.search.text_match import given
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed, text_hits
-from omnigraph.storage.tables.indexes import IndexKind
 
 _SPARE: Final = 16
 _FEW_PLACES: Final = 64
@@ -115,7 +115,7 @@ class _Run:
 
     def _hits(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
         """Ordinals and scores, best first. Lance completes an index with the rows it lacks."""
-        own = own_index(self.view, self.space, name, IndexKind.INVERTED)
+        own = own_index(self.view, self.space, name, IndexKind.FTS)
         if own is not None and own.tail_rows <= FEW_ROWS:
             rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
             return self.space.ordinals_of_row_ids(rows), scores

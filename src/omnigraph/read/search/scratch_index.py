@@ -26,14 +26,16 @@ import pyarrow as pa
 
 from omnigraph import settings
 from omnigraph.errors import StorageError
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import Identity
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import TooManyEdits
-from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, IndexKind, stage_create_index
+from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, stage_create_index
 from omnigraph.storage.tables.lance_import import lance
-from omnigraph.storage.tables.table import Table, TableRef, create_table, open_table
+from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
 
 T = TypeVar("T")
 
@@ -124,7 +126,7 @@ def _built(place: Path, texts: pa.Array) -> Table:
     try:
         rows = pa.table({COLUMN: texts})
         table = create_table(TableRef(str(draft / "index")), rows.schema, rows)
-        commit_staged(stage_create_index(table, COLUMN, IndexKind.INVERTED))
+        commit_staged(stage_create_index(table, COLUMN, IndexKind.FTS))
         with contextlib.suppress(OSError):
             # Fails when somebody else was faster: theirs is the same.
             (draft / "index").rename(place)

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed
-from omnigraph.storage.tables.indexes import IndexKind, IndexState, list_indexes
+from omnigraph.storage.tables.indexes import IndexState, list_indexes
 
 FEW_ROWS: Final = 4096
 """So many rows that no index covers are read and analysed rather than indexed on disk."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
 from omnigraph.read.search.terms import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
@@ -21,7 +22,6 @@ from omnigraph.read.values.column import one_array
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
-from omnigraph.storage.tables.indexes import IndexKind
 
 DEFAULT_EDITS: Final = 2
 
@@ -64,7 +64,7 @@ def given(operand: ir.Operand, params: Mapping[str, Any]) -> Any:
 def _looked_up(
     view: View, space: NodeSpace, name: str, query: str, terms: Sequence[str], edits: int
 ) -> Codes:
-    own = own_index(view, space, name, IndexKind.INVERTED)
+    own = own_index(view, space, name, IndexKind.FTS)
     unindexed = space.size if own is None else own.tail_rows
     if unindexed > FEW_ROWS:
         ordinals, _ = with_throwaway(

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from omnigraph.errors import HistoryReclaimed
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.branch_refs import TableBranch
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
+from omnigraph.storage.tables.table_ref import TableRef
 
 
 class Lineage(NamedTuple):
@@ -35,7 +36,7 @@ class Pinned:
 
     def __init__(
         self,
-        entity: NodeType | EdgeType,
+        entity: Entity,
         state: TableState,
         graph_id: str,
         ref: TableRef,

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from omnigraph import settings
 from omnigraph.errors import NotFound, StorageError
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.byte_cache import ByteCache
@@ -99,7 +99,7 @@ class View:
         """What the graph handle keeps in memory."""
         return self._cache
 
-    def table(self, entity: NodeType | EdgeType) -> Pinned:
+    def table(self, entity: Entity) -> Pinned:
         """The table of a type as this snapshot pins it, whatever the type was called then."""
         with self._lock:
             pinned = self._pinned.get(entity.table_key)
@@ -147,12 +147,12 @@ class View:
         ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
         return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
 
-    def had(self, entity: NodeType | EdgeType) -> bool:
+    def had(self, entity: Entity) -> bool:
         """Whether an older state is numbered from which that of now can be derived."""
         kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
         return older_state(self._cache, self.table(entity), kind) is not None
 
-    def _pin(self, entity: NodeType | EdgeType) -> Pinned:
+    def _pin(self, entity: Entity) -> Pinned:
         kind = "node" if isinstance(entity, NodeType) else "edge"
         state = self._states.get((kind, entity.table_incarnation_id))
         if state is None:

@@ -28,6 +28,7 @@ from omnigraph.storage.locks.lock_files import LockFiles
 from omnigraph.storage.locks.waiting import WRITE, Holder, Patience, Purpose, Ticket
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import LockLost, lock_lost
+from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.owner import Owner
 from omnigraph.storage.uris import Root
 
@@ -68,7 +69,7 @@ class LockManager:
             return
         if isinstance(place, Root):
             # A renewal that hangs for a whole period would be as bad as none.
-            store = ObjectStore.open(place, request_timeout=lease_period / 3, request_retries=1)
+            store = open_store(place, request_timeout=lease_period / 3, request_retries=1)
             self._realm = place.canonical
         else:
             store = place

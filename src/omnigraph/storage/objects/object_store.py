@@ -13,41 +13,25 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
 import obstore
 from obstore import exceptions
-from obstore.store import MemoryStore, S3Store
+from obstore.store import MemoryStore
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.objects.store_errors import (
-    AlreadyExists,
     InvalidText,
     NotFound,
-    PermissionDenied,
-    PreconditionFailed,
     Unavailable,
     translate,
 )
-from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
     from obstore import PutMode
     from obstore.store import ObjectStore as Backend
-
-__all__ = [
-    "AlreadyExists",
-    "InvalidText",
-    "NotFound",
-    "ObjectStore",
-    "PermissionDenied",
-    "PreconditionFailed",
-    "Unavailable",
-    "Versioned",
-]
 
 #: Path segments that begin with this are the adapter's own and show in no listing.
 RESERVED: Final = ".omnigraph-"
@@ -67,22 +51,11 @@ class Versioned(NamedTuple):
 
 
 class ObjectStore:
-    """Control objects under one root. ``open`` picks the implementation."""
+    """Control objects under one root; ``open_store`` picks the implementation."""
 
     def __init__(self, backend: Backend | None, address: str) -> None:
         self._opened = backend
         self.address = address
-
-    @classmethod
-    def open(
-        cls, root: Root, *, request_timeout: float = 30.0, request_retries: int = 4
-    ) -> ObjectStore:
-        """The store of a root. The limits hold for each request to an object store."""
-        if root.is_local:
-            from omnigraph.storage.objects.local_objects import LocalObjectStore
-
-            return LocalObjectStore(root.path)
-        return cls(s3_backend(root, request_timeout, request_retries), root.canonical)
 
     @classmethod
     def in_memory(cls) -> ObjectStore:
@@ -329,40 +302,6 @@ def _encoded(name: str, text: str) -> bytes:
             "carry; nothing was written",
             object=name,
         ) from None
-
-
-def s3_backend(
-    root: Root,
-    request_timeout: float = 30.0,
-    request_retries: int = 4,
-    given: Mapping[str, str] | None = None,
-) -> S3Store:
-    """Obstore's view of an S3 root.
-
-    Endpoint and credentials are those of the environment, or ``given`` by a process that has them.
-    """
-    options = root.lance_options() if given is None else dict(given)
-    allow_http = options.pop("allow_http", "false") == "true"
-    if "aws_endpoint" in options:
-        # obstore reads the environment too, where this variable would win over the option.
-        options["aws_endpoint_url_s3"] = options["aws_endpoint"]
-    try:
-        return S3Store(
-            root.bucket,
-            prefix=root.path or None,
-            config=options,  # type: ignore[arg-type]  # any string option of object_store is fine
-            client_options={
-                "allow_http": allow_http,
-                "timeout": timedelta(seconds=request_timeout),
-                "connect_timeout": timedelta(seconds=min(5.0, request_timeout)),
-            },
-            retry_config={
-                "max_retries": request_retries,
-                "retry_timeout": timedelta(seconds=request_timeout),
-            },
-        )
-    except (ValueError, exceptions.BaseError) as error:
-        raise translate(error, "open", root.path, f"s3://{root.bucket}") from error
 
 
 _used = False

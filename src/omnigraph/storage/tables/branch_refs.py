@@ -15,12 +15,12 @@ from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.table_errors import BranchReplaced
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 # Control objects load when one is read: whoever only names tables needs none.
 if TYPE_CHECKING:
     from omnigraph.storage.objects.object_store import ObjectStore
-    from omnigraph.storage.tables.table import TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,12 @@ def refuse_replaced(ref: TableRef) -> None:
 @functools.lru_cache(maxsize=256)
 def _store(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     """The control objects of one table, by the address that Lance opens."""
-    from omnigraph.storage.objects.object_store import ObjectStore, s3_backend
+    from omnigraph.storage.objects.object_store import ObjectStore
+    from omnigraph.storage.objects.stores import open_store, s3_backend
 
     scheme, _, rest = uri.rpartition("://")
     if scheme == "s3":
         bucket, _, key = rest.partition("/")
         root = Root("s3", bucket, unquote(key))
         return ObjectStore(s3_backend(root, given=dict(options)), uri)
-    return ObjectStore.open(Root("file", "", unquote(rest) if scheme else uri))
+    return open_store(Root("file", "", unquote(rest) if scheme else uri))

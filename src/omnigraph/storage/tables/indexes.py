@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
@@ -28,14 +29,6 @@ TEXT_ANALYSIS: Final[Mapping[str, Any]] = {
     "ascii_folding": True,
 }
 """How text becomes terms: spelled out, because what matches must not change with Lance's defaults."""
-
-
-class IndexKind(enum.StrEnum):
-    """The kinds of index the product builds, by Lance's names."""
-
-    BTREE = "BTREE"
-    INVERTED = "INVERTED"
-    VECTOR = "IVF_HNSW_SQ"
 
 
 class Coverage(enum.StrEnum):
@@ -60,22 +53,32 @@ class IndexState:
     built_at_version: int
 
     @property
-    def unindexed_fragments(self) -> int:
-        """How many fragments it does not answer for."""
-        return len(self.tail)
-
-    @property
     def coverage(self) -> Coverage:
         """Full, or partial because rows were added or rewritten since."""
         return Coverage.DEGRADED if self.tail else Coverage.INDEXED
 
 
-_KINDS = {"BTree": IndexKind.BTREE, "Inverted": IndexKind.INVERTED}
+class _LanceIndex(NamedTuple):
+    """What Lance calls an index of one kind, and what this product has named its own on disk."""
+
+    asked_for: str
+    """The type to build."""
+    listed_as: str
+    """How the type begins where Lance lists the indexes of a table."""
+    suffix: str
+    """The part of the index's name that tells the kind."""
+
+
+_LANCE: Final = {
+    IndexKind.BTREE: _LanceIndex("BTREE", "BTree", "btree"),
+    IndexKind.FTS: _LanceIndex("INVERTED", "Inverted", "inverted"),
+    IndexKind.VECTOR: _LanceIndex("IVF_HNSW_SQ", "IVF", "vector"),
+}
 
 
 def index_name(column: str, kind: IndexKind) -> str:
     """The name of our index of that kind on that column: one column can have several kinds."""
-    return f"{column}_{kind.name.lower()}_idx"
+    return f"{column}_{_LANCE[kind].suffix}_idx"
 
 
 def list_indexes(table: Table) -> list[IndexState]:
@@ -91,20 +94,24 @@ def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
     for segment in entry.segments:
         covered.update(segment.fragment_ids)
     missing = [fragment for fragment in fragments if fragment.id not in covered]
-    kind = _KINDS.get(entry.index_type)
-    if kind is None and entry.index_type.startswith("IVF"):
-        kind = IndexKind.VECTOR
-    elif kind is IndexKind.INVERTED and not _is_our_analysis(entry.details):
-        kind = None
     return IndexState(
         name=entry.name,
         column=entry.field_names[0],
-        kind=kind,
+        kind=_kind(entry),
         tail=tuple(fragment.id for fragment in missing),
         unindexed_rows=sum(fragment.num_rows for fragment in missing),
         segments=len(entry.segments),
         built_at_version=max(s.dataset_version_at_last_update for s in entry.segments),
     )
+
+
+def _kind(entry: Any) -> IndexKind | None:
+    """The kind of a listed index; None when the product would not have built one like it."""
+    for kind, lance_index in _LANCE.items():
+        if entry.index_type.startswith(lance_index.listed_as):
+            usable = kind is not IndexKind.FTS or _is_our_analysis(entry.details)
+            return kind if usable else None
+    return None
 
 
 def _is_our_analysis(details: Mapping[str, Any]) -> bool:
@@ -115,11 +122,12 @@ def _is_our_analysis(details: Mapping[str, Any]) -> bool:
 
 def coverage(table: Table, column: str, kind: IndexKind) -> Coverage:
     """Whether an index of that kind on that column is there, and whole."""
-    found = [
-        state.coverage
-        for state in list_indexes(table)
-        if state.column == column and state.kind is kind
-    ]
+    return best_coverage(list_indexes(table), column, kind)
+
+
+def best_coverage(states: Iterable[IndexState], column: str, kind: IndexKind) -> Coverage:
+    """The coverage of the index that serves the column best, among those that were listed."""
+    found = [state.coverage for state in states if state.column == column and state.kind is kind]
     return min(found, key=_WORST_LAST.index, default=Coverage.NONE)
 
 
@@ -142,7 +150,7 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
     Parts for different fragments of one version can be built in different processes. Vector
     fragments without a value raise ``NothingToIndex``; ``stage_index_segments`` takes them along.
     """
-    with lance_errors(f"building the {kind} index on {column} of {table.ref}"):
+    with lance_errors(f"building the {_LANCE[kind].asked_for} index on {column} of {table.ref}"):
         if kind is IndexKind.VECTOR and not _any_value(table, column, fragment_ids):
             raise NothingToIndex(
                 f"no row of {table.ref} has a {column} yet, so no vector index can be built",
@@ -151,7 +159,7 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
             )
         return table.dataset.create_index_uncommitted(
             column,
-            str(kind),
+            _LANCE[kind].asked_for,
             name=index_name(column, kind),
             fragment_ids=list(fragment_ids),
             replace=True,
@@ -172,7 +180,7 @@ def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> d
     match kind:
         case IndexKind.BTREE:
             return {}
-        case IndexKind.INVERTED:
+        case IndexKind.FTS:
             # Positions only serve phrase queries, which the language does not have.
             return {"with_position": False, **TEXT_ANALYSIS}
         case IndexKind.VECTOR:
@@ -197,8 +205,8 @@ def stage_index_segments(
     new = list(segments)
     if without_values:
         new[0] = replace(new[0], fragment_ids={*new[0].fragment_ids, *without_values})
-    with lance_errors(f"building the {kind} index on {column} of {table.ref}"):
-        if kind is IndexKind.INVERTED:
+    with lance_errors(f"building the {_LANCE[kind].asked_for} index on {column} of {table.ref}"):
+        if kind is IndexKind.FTS:
             # Unmerged, the parts lack files that every search opens.
             new = [table.dataset.merge_existing_index_segments(new)]
         # What is not listed as removed stays, and the index would answer from both.

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage.tables.indexes import IndexKind, list_indexes
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance, lance_module
-from omnigraph.storage.tables.table import Table, TableRef, open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa

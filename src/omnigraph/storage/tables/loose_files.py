@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, TableRef, file_session, open_table
+from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, file_session, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, lance_errors
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,9 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables import blobs
 from omnigraph.storage.tables.lance_import import lance, lance_module
-from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table, TableRef
+from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
 
 if TYPE_CHECKING:

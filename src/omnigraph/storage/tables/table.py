@@ -7,8 +7,7 @@ that address: one step, where ``checkout_version((branch, n))`` would first open
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
@@ -21,6 +20,7 @@ from omnigraph.storage.tables.table_errors import (
     is_not_found,
     lance_errors,
 )
+from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,47 +33,6 @@ DATA_STORAGE_VERSION = "2.2"
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 
 _MAX_VERSION = 2**64 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class TableRef:
-    """Where a table is: its root address, a branch (None = main), a version (None = newest).
-
-    With ``branch_id``, the Lance identifier of the branch, only that very branch is opened: the name
-    alone may mean another one by now. Store options carry credentials: they are neither compared nor
-    shown.
-    """
-
-    uri: str
-    version: int | None = None
-    branch: str | None = None
-    branch_id: str | None = None
-    storage_options: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "uri", self.uri.rstrip("/"))
-        if self.storage_options is not None:
-            object.__setattr__(self, "storage_options", dict(self.storage_options))
-
-    @property
-    def dataset_uri(self) -> str:
-        """The address Lance opens: the table itself, or the directory of its branch."""
-        return self.uri if self.branch is None else f"{self.uri}/tree/{self.branch}"
-
-    def at(self, version: int | None) -> TableRef:
-        """The same table and branch at another version."""
-        return replace(self, version=version)
-
-    def on(
-        self, branch: str | None, version: int | None = None, branch_id: str | None = None
-    ) -> TableRef:
-        """The same table on another branch."""
-        return replace(self, branch=branch, version=version, branch_id=branch_id)
-
-    def __str__(self) -> str:
-        branch = "" if self.branch is None else f" on {self.branch}"
-        version = "" if self.version is None else f" at version {self.version}"
-        return f"{self.uri}{branch}{version}"
 
 
 class Table:

@@ -13,14 +13,9 @@ from urllib.parse import unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, OmniGraphError, StorageError
 from omnigraph.storage.tables.branch_refs import TableBranch, branch_of
-from omnigraph.storage.tables.table import (
-    Table,
-    TableRef,
-    file_session,
-    open_table,
-    table_exists,
-)
+from omnigraph.storage.tables.table import Table, file_session, open_table, table_exists
 from omnigraph.storage.tables.table_errors import is_not_found, lance_errors, reason
+from omnigraph.storage.tables.table_ref import TableRef
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from omnigraph.lang.query.check.literals import assigned_constant, compatible, c
 from omnigraph.lang.query.check.operands import NOW, TEXT
 from omnigraph.lang.query.check.scope import Context, leading
 from omnigraph.lang.query.syntax import ast
-from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.types import PropType, Scalar
 
 ENDPOINTS = ("from", "to")
@@ -46,9 +46,7 @@ def _statement(context: Context, statement: ast.Statement) -> ir.Mutation:
     return _update(context, statement)
 
 
-def _target(
-    context: Context, statement: ast.Statement, uses_endpoints: bool
-) -> NodeType | EdgeType:
+def _target(context: Context, statement: ast.Statement, uses_endpoints: bool) -> Entity:
     """The type a statement means; of two equal names the node wins unless endpoints are used."""
     name = statement.type_name
     node, edge = context.catalog.nodes.get(name), context.catalog.edges.get(name)
@@ -121,7 +119,7 @@ def _update(context: Context, statement: ast.Update) -> ir.Update:
 
 def _assignments(
     context: Context,
-    entity: NodeType | EdgeType,
+    entity: Entity,
     entries: tuple[ast.Entry, ...],
     frozen: tuple[str, ...] = (),
 ) -> tuple[ir.Assignment, ...]:
@@ -144,9 +142,7 @@ def _assignments(
     return tuple(done.values())
 
 
-def _property_type(
-    context: Context, entity: NodeType | EdgeType, entry: ast.Entry | ast.Condition
-) -> PropType:
+def _property_type(context: Context, entity: Entity, entry: ast.Entry | ast.Condition) -> PropType:
     name = entry.name if isinstance(entry, ast.Entry) else entry.property
     if isinstance(entity, EdgeType) and name in ENDPOINTS:
         return TEXT
@@ -163,7 +159,7 @@ def _property_type(
 
 
 def _integer_id(
-    context: Context, entity: NodeType | EdgeType, name: str, value: ast.Value
+    context: Context, entity: Entity, name: str, value: ast.Value
 ) -> ir.Const | ir.ParamRef | None:
     """The node id that an integer means at an end whose nodes have an integer as their key."""
     if name not in context.catalog.integer_ends(entity):
@@ -205,7 +201,7 @@ def _assignable(source: PropType, target: PropType) -> bool:
     return source.element.is_float and target.element.is_float
 
 
-def _condition(context: Context, entity: NodeType | EdgeType, where: ast.Condition) -> ir.Condition:
+def _condition(context: Context, entity: Entity, where: ast.Condition) -> ir.Condition:
     kind = _property_type(context, entity, where)
     if kind.is_blob:
         context.fail(

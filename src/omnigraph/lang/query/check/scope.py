@@ -9,7 +9,7 @@ from typing import NoReturn
 from omnigraph.errors import Span, TypeCheckError, did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.syntax import ast
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType, Property
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType
 
@@ -49,7 +49,7 @@ class Context:
         """The node type of that name, which is known to exist."""
         return self.catalog.nodes[name]
 
-    def entity(self, variable: Variable) -> NodeType | EdgeType:
+    def entity(self, variable: Variable) -> Entity:
         """The type of a bound variable."""
         if variable.kind == "node":
             return self.catalog.nodes[variable.type_name]

@@ -7,10 +7,10 @@ from typing import Any
 
 from omnigraph.errors import UnsupportedMigration
 from omnigraph.lang.schema.compile import compile_schema
+from omnigraph.lang.schema.identity import evolve
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare
-from omnigraph.lang.schema.migrate.identity import evolve
 from omnigraph.lang.schema.migrate.steps import Step, UnsupportedChange
 from omnigraph.lang.schema.shape import Shape
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
+from omnigraph.lang.schema.declared import Kind
 from omnigraph.lang.schema.lint import CODES
-from omnigraph.lang.schema.shape import Kind
 
 Mode = Literal["soft", "hard"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import Span
-from omnigraph.lang.schema.catalog import Annotation, Embed
-from omnigraph.lang.schema.shape import Hint, Kind, annotation_order
+from omnigraph.lang.schema.declared import Annotation, Embed, Kind
+from omnigraph.lang.schema.shape import Hint, annotation_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType

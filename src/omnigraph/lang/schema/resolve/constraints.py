@@ -7,14 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from omnigraph.errors import Span, did_you_mean
-from omnigraph.lang.schema.catalog import Check, Range
-from omnigraph.lang.schema.shape import (
-    ENDPOINT_ROLES,
-    Constraint,
-    Group,
-    Kind,
-    constraint_order,
-)
+from omnigraph.lang.schema.declared import ENDPOINT_ROLES, Check, Kind, Range
+from omnigraph.lang.schema.shape import Constraint, Group, constraint_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType, Scalar

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from omnigraph.errors import CatalogError, Span
-from omnigraph.lang.schema.catalog import ROW_COLUMNS
-from omnigraph.lang.schema.shape import Kind
+from omnigraph.lang.schema.declared import IMPLICIT_COLUMNS, ROW_COLUMNS, Kind
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
-
-IMPLICIT_COLUMNS: dict[Kind, tuple[str, ...]] = {
-    "interface": (),
-    "node": ("id",),
-    "edge": ("id", "src", "dst"),
-}
 
 
 def check_names(source: Source, tree: ast.Schema) -> None:

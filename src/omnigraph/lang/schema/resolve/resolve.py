@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import CatalogError, did_you_mean
-from omnigraph.lang.schema.catalog import Cardinality
+from omnigraph.lang.schema.declared import Cardinality
 from omnigraph.lang.schema.resolve.annotations import Notes, Target, read_property, read_type
 from omnigraph.lang.schema.resolve.constraints import Owner
 from omnigraph.lang.schema.resolve.names import check_names, check_reserved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
+from typing import get_args
 
 from omnigraph.errors import Span
 from omnigraph.types import PropType
@@ -13,7 +14,7 @@ NOWHERE = Span(0, 1, 1, 1)
 LiteralKind = OneOf["string", "int", "float", "bool", "word"]
 GroupKind = OneOf["key", "unique", "index"]
 
-GROUP_KINDS: tuple[GroupKind, ...] = ("key", "unique", "index")
+GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
 CONSTRAINT_WORDS = (*GROUP_KINDS, "range", "check")
 
 

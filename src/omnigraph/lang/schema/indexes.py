@@ -1,0 +1,56 @@
+"""The indexes that the declarations of a type ask for."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from omnigraph.lang.schema.catalog import EntityType, NodeType
+from omnigraph.types import PropType, Scalar
+
+
+class IndexKind(enum.StrEnum):
+    """The kinds of index, by the names that plans and reports show."""
+
+    BTREE = "btree"
+    FTS = "fts"
+    VECTOR = "vector"
+
+
+def index_kind(type_: PropType) -> IndexKind | None:
+    """The kind of index that `@index` builds on a property of this type."""
+    if type_.is_list or type_.is_blob:
+        return None
+    if type_.is_vector:
+        return IndexKind.VECTOR
+    is_text = type_.scalar is Scalar.STRING and not type_.is_enum
+    return IndexKind.FTS if is_text else IndexKind.BTREE
+
+
+def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
+    """The indexes a type's declarations ask for, by property and kind.
+
+    Every member of a group gets its own. The words of a String that is the whole key are not
+    indexed: its equality goes through `id`. A unique String also gets a BTREE, for its lookups.
+    The implicit columns are indexed anyway and left out.
+    """
+    return tuple(sorted(set(_declared(entity))))
+
+
+def _declared(entity: EntityType) -> Iterator[tuple[str, IndexKind]]:
+    key = entity.key if isinstance(entity, NodeType) else None
+    for group in entity.index:
+        only_key = group == key and len(group) == 1 and group not in entity.declared_index
+        for name in group:
+            kind = _kind_of_member(entity, name)
+            if kind is not None and not (kind is IndexKind.FTS and only_key):
+                yield name, kind
+    for group in entity.unique:
+        for name in group:
+            if _kind_of_member(entity, name) is IndexKind.FTS:
+                yield name, IndexKind.BTREE
+
+
+def _kind_of_member(entity: EntityType, name: str) -> IndexKind | None:
+    prop = entity.properties.get(name)
+    return None if prop is None else index_kind(prop.type)
