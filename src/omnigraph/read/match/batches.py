@@ -9,7 +9,7 @@ import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts
 from omnigraph.read.match.bindings import Bindings, Carried
-from omnigraph.read.match.candidates import Support, Totals
+from omnigraph.read.match.candidates import Candidates, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Batch:
             return self
         if weights is None:
             weights = np.ones(self.count, dtype=np.int64)
-        both = Support(self.count, None, self.weights, self.totals).join(weights, totals)
+        both = Candidates(self.count, None, self.weights, self.totals).join(weights, totals)
         return Batch(self.count, self.codes, both.weights, both.totals)
 
-    def bindings(self, kept: frozenset[str], unit: Support) -> Bindings:
+    def bindings(self, kept: frozenset[str], unit: Candidates) -> Bindings:
         """The batch as consumers get it, times what was summed away apart from every row."""
         rows = self.only(kept)
         if not unit.is_full:

@@ -70,7 +70,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class Candidates:
     """The codes of one variable that may still be part of a match."""
 
     size: int
@@ -136,24 +136,24 @@ class Support:
         weights = np.array([self.total()], dtype=np.int64)
         return weights, {key: entry.summed() for key, entry in self.totals.items()}
 
-    def only(self, mask: Mask) -> Support:
+    def only(self, mask: Mask) -> Candidates:
         """The codes among these, by a mask over all codes."""
         if self.is_full:
-            return Support(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
+            return Candidates(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
         if self.codes is None:
             return self._at(np.flatnonzero(mask).astype(np.int32))
         return self._at(mask[self.codes])
 
-    def only_listed(self, mask: Mask) -> Support:
+    def only_listed(self, mask: Mask) -> Candidates:
         """The codes among these, by a mask aligned with the listed codes."""
         return self._at(mask)
 
-    def among(self, codes: Codes) -> Support:
+    def among(self, codes: Codes) -> Candidates:
         """The codes among these, which are ascending and distinct."""
         if self.codes is None:
             return self._at(codes)
         if self.weights is None and not self.totals:
-            return Support(self.size, self._among(codes))
+            return Candidates(self.size, self._among(codes))
         if len(codes) * 8 < len(self.codes):
             at = positions(self.codes, codes)
             return self._at(at[at >= 0])
@@ -174,20 +174,20 @@ class Support:
             found = many[marked[many]]
         return found
 
-    def without(self, codes: Codes) -> Support:
+    def without(self, codes: Codes) -> Candidates:
         """The codes not among these, which are ascending and distinct."""
         keep = np.ones(self.size, dtype=np.bool_)
         keep[codes] = False
         return self.only(keep)
 
-    def alive(self) -> Support:
+    def alive(self) -> Candidates:
         """The same without dead codes."""
         if self.weights is None:
             return self
         keep = self.weights != 0
         return self if keep.all() else self._at(keep)
 
-    def _at(self, rows: Codes | Mask) -> Support:
+    def _at(self, rows: Codes | Mask) -> Candidates:
         if self.codes is None:
             by_mask = rows.dtype == np.bool_
             listed = (
@@ -195,7 +195,7 @@ class Support:
             )
         else:
             listed = self.codes[rows]
-        return Support(
+        return Candidates(
             self.size,
             listed,
             None if self.weights is None else self.weights[rows],
@@ -205,7 +205,7 @@ class Support:
 
     def join(
         self, weights: Counts, totals: Mapping[int, Totals], at_most: int | None = None
-    ) -> Support:
+    ) -> Candidates:
         """The same with a neighbour summed away, whose message is aligned with the listed codes."""
         mine = self.weights
         carried = {at: entry.times(weights) for at, entry in self.totals.items()}
@@ -215,7 +215,7 @@ class Support:
             if at_most is not None:
                 at_most = None if self.at_most is None else self.at_most * at_most
             weights = times(mine, weights, at_most)
-        return Support(self.size, self.codes, weights, carried, at_most=at_most)
+        return Candidates(self.size, self.codes, weights, carried, at_most=at_most)
 
 
 def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
@@ -228,7 +228,7 @@ def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
     return left * right
 
 
-def refuse_wrap(child: Support, add: Callable[[Counts], Counts]) -> None:
+def refuse_wrap(child: Candidates, add: Callable[[Counts], Counts]) -> None:
     """Refuse weights of which a sum passes 64 bits; ``add`` makes the sums.
 
     Halves of 32 bits cannot wrap. They are added up only where all weights together are too many.

@@ -9,7 +9,7 @@ import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
-from omnigraph.read.match.candidates import Support
+from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
 from omnigraph.read.match.neighbourhood import Neighbourhood
@@ -25,7 +25,7 @@ from omnigraph.read.view.view import View
 FEW = 16
 
 
-class World:
+class MatchData:
     """Nodes and edges of one view; ``params`` are bound parameters, `now()` included."""
 
     def __init__(self, view: View | Neighbourhood, params: Mapping[str, Any]) -> None:
@@ -52,35 +52,39 @@ class World:
             return self.nodes(type_name)
         return self.topology(type_name).edges
 
-    def support(self, type_name: str, tests: Sequence[ir.Predicate]) -> Support:
+    def candidates(self, type_name: str, tests: Sequence[ir.Predicate]) -> Candidates:
         """The nodes that pass the tests; a test of the whole key is a look-up."""
         space = self.nodes(type_name)
-        everything = Support(space.size)
+        everything = Candidates(space.size)
         for test in tests:
             wanted = key_of(space.type, test, self.params)
             if wanted is not None:
                 found = space.ordinal_of(wanted)
                 listed = np.array([found] if found >= 0 else [], dtype=np.int32)
                 others = [one for one in tests if one is not test]
-                return self.narrow(type_name, Support(space.size, listed), others)
+                return self.narrow(type_name, Candidates(space.size, listed), others)
         return self.narrow(type_name, everything, tests)
 
-    def narrow(self, type_name: str, support: Support, tests: Sequence[ir.Predicate]) -> Support:
+    def narrow(
+        self, type_name: str, candidates: Candidates, tests: Sequence[ir.Predicate]
+    ) -> Candidates:
         """Those of the listed nodes that pass the tests; text comes last, it costs most."""
         space = self.nodes(type_name)
         compares = [test for test in tests if isinstance(test, ir.Compare)]
-        if compares and support.count:
-            if support.codes is not None and support.count * FEW <= support.size:
+        if compares and candidates.count:
+            if candidates.codes is not None and candidates.count * FEW <= candidates.size:
                 for test in compares:
-                    rows = _rows_of(test, space, support.listed(), self.params)
-                    support = support.only_listed(holds(test, rows))
+                    rows = _rows_of(test, space, candidates.listed(), self.params)
+                    candidates = candidates.only_listed(holds(test, rows))
             else:
-                support = support.only(mask_of(compares, space, self.params))
+                candidates = candidates.only(mask_of(compares, space, self.params))
         for text in tests:
-            if isinstance(text, ir.TextMatch) and support.count:
+            if isinstance(text, ir.TextMatch) and candidates.count:
                 assert isinstance(self.view, View), "look-ups do not serve text"
-                support = support.among(text_matches(self.view, space.type, text, self.params))
-        return support
+                candidates = candidates.among(
+                    text_matches(self.view, space.type, text, self.params)
+                )
+        return candidates
 
     def link(self, traversal: Traversal, edge_tests: Sequence[ir.Predicate]) -> EdgeLink | HopLink:
         """A traversal over the adjacency of its edge type."""

@@ -23,7 +23,7 @@ from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import Properties, stored_name
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.read.view.view import View
@@ -67,7 +67,7 @@ class Neighbourhood:
             self._nodes[type_name] = _FoundNodes(node, self.view.table(node), ids, self)
         return self._nodes[type_name]
 
-    def wanted(self, pinned: Pinned) -> list[str]:
+    def wanted(self, pinned: PinnedTable) -> list[str]:
         """The columns to read of a node table: the id and what the query looks at."""
         names = [stored_name(pinned, name) for name in self.needs.get(pinned.entity.name, ())]
         return sorted({"id", *(name for name in names if name is not None)})
@@ -93,7 +93,9 @@ class Neighbourhood:
 class _FoundNodes(NodeSpace):
     """Some nodes of a type; the properties a query needs are read with one look-up."""
 
-    def __init__(self, type: NodeType, pinned: Pinned, ids: list[str], part: Neighbourhood) -> None:
+    def __init__(
+        self, type: NodeType, pinned: PinnedTable, ids: list[str], part: Neighbourhood
+    ) -> None:
         numbers = np.arange(len(ids), dtype=np.uint64)
         super().__init__(type, pinned, NodeIds(pa.array(ids, pa.string()), numbers), ByteCache(0))
         self._properties = _LookedUp(self, part)
@@ -146,7 +148,7 @@ class _LookedUp(Properties):
 class _FoundEdges(EdgeSpace):
     """Some edges of a type."""
 
-    def __init__(self, pinned: Pinned, edges: EdgeList) -> None:
+    def __init__(self, pinned: PinnedTable, edges: EdgeList) -> None:
         super().__init__(pinned, edges, None, ByteCache(0))
         self._properties = _Taken(pinned, ByteCache(0), None, edges.rows.row_ids, edges.rows.codes)
 
@@ -165,7 +167,7 @@ class _Taken(Properties):
 
 
 def read_where(
-    pinned: Pinned, columns: Sequence[str], condition: Condition, **options: Any
+    pinned: PinnedTable, columns: Sequence[str], condition: Condition, **options: Any
 ) -> pa.Table:
     """The rows of a pinned table that satisfy one condition."""
     table = pinned.table
@@ -289,7 +291,7 @@ class _Fetch:
         wanted = self.part.wanted(pinned)
         return self._kept(pinned, read_where(pinned, wanted, condition, limit=MAX_FRONTIER + 1))
 
-    def _kept(self, pinned: Pinned, rows: pa.Table) -> set[str]:
+    def _kept(self, pinned: PinnedTable, rows: pa.Table) -> set[str]:
         """The ids of rows, which are kept for when their properties are asked for."""
         self.part.rows.setdefault(pinned.entity.name, []).append(rows)
         return set(rows.column("id").to_pylist())

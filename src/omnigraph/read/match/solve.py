@@ -18,12 +18,12 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Index, Mask
 from omnigraph.read.match.batches import Batch
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.candidates import Support, Totals, positions
+from omnigraph.read.match.candidates import Candidates, Totals, positions
 from omnigraph.read.match.enumeration import Enumeration
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
 from omnigraph.read.match.links.value_link import joins_by_value, value_link
-from omnigraph.read.match.match_data import FEW, World
+from omnigraph.read.match.match_data import FEW, MatchData
 from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
 from omnigraph.read.values.predicates import Rows, holds
 from omnigraph.read.values.space import Space
@@ -47,32 +47,32 @@ class Wanted:
 
 
 def solve(
-    world: World, pattern: Pattern, wanted: Wanted, seed: Mapping[str, Codes] | None = None
+    data: MatchData, pattern: Pattern, wanted: Wanted, seed: Mapping[str, Codes] | None = None
 ) -> Iterator[Bindings]:
     """The rows of a match, in batches. With a seed, the rows that extend it, by `#seed`."""
-    if not conditions_hold(world, pattern):
+    if not conditions_hold(data, pattern):
         return
-    yield from _Solver(world, pattern, wanted, seed or {}).rows()
+    yield from _Solver(data, pattern, wanted, seed or {}).rows()
 
 
-def conditions_hold(world: World, pattern: Pattern) -> bool:
+def conditions_hold(data: MatchData, pattern: Pattern) -> bool:
     """Whether everything is satisfied that does not depend on any variable."""
-    rows = Rows({}, {}, world.params, 1)
+    rows = Rows({}, {}, data.params, 1)
     if not all(bool(holds(condition, rows)[0]) for condition in pattern.conditions):
         return False
     return not any(
         batch.rows
         for negation in pattern.negations
         if not negation.outer
-        for batch in solve(world, negation.pattern, Wanted(frozenset()))
+        for batch in solve(data, negation.pattern, Wanted(frozenset()))
     )
 
 
-def living(world: World, pattern: Pattern, var: str) -> Codes:
+def living(data: MatchData, pattern: Pattern, var: str) -> Codes:
     """The codes of one variable that some match has, ascending."""
     found = [
         np.unique(batch.codes[var])
-        for batch in solve(world, pattern, Wanted(frozenset({var})))
+        for batch in solve(data, pattern, Wanted(frozenset({var})))
         if batch.rows
     ]
     if len(found) == 1:
@@ -80,24 +80,24 @@ def living(world: World, pattern: Pattern, var: str) -> Codes:
     return np.unique(np.concatenate([np.empty(0, dtype=np.int32), *found]))
 
 
-def matched(world: World, negation: Negation, codes: Mapping[str, Codes], rows: int) -> Mask:
+def matched(data: MatchData, negation: Negation, codes: Mapping[str, Codes], rows: int) -> Mask:
     """For which rows of the outer variables the inner block has a match."""
-    seeds, which = _distinct(world, negation, codes, rows)
+    seeds, which = _distinct(data, negation, codes, rows)
     found = np.zeros(rows if which is None else int(which.max(initial=-1)) + 1, dtype=np.bool_)
-    for batch in solve(world, negation.pattern, Wanted(frozenset({SEED})), seeds):
+    for batch in solve(data, negation.pattern, Wanted(frozenset({SEED})), seeds):
         found[batch.codes[SEED]] = True
     return found if which is None else found[which]
 
 
 def _distinct(
-    world: World, negation: Negation, codes: Mapping[str, Codes], rows: int
+    data: MatchData, negation: Negation, codes: Mapping[str, Codes], rows: int
 ) -> tuple[dict[str, Codes], Index | None]:
     """The distinct combinations of the outer codes, and which of them each row has."""
     names = sorted(negation.outer)
     key = np.zeros(rows, dtype=np.int64)
     span = 1
     for name in names:
-        size = max(1, space_of(world, negation.pattern, name).size)
+        size = max(1, space_of(data, negation.pattern, name).size)
         if span * size >= 2**62:
             return {name: codes[name] for name in names}, None
         key = key * size + codes[name]
@@ -108,27 +108,27 @@ def _distinct(
     return {name: codes[name][first] for name in names}, which
 
 
-def space_of(world: World, pattern: Pattern, name: str) -> Space:
+def space_of(data: MatchData, pattern: Pattern, name: str) -> Space:
     """The space a variable ranges over."""
     if name in pattern.nodes:
-        return world.space("node", pattern.nodes[name])
-    return world.space("edge", pattern.edges[name])
+        return data.space("node", pattern.nodes[name])
+    return data.space("edge", pattern.edges[name])
 
 
 class _Solver:
     """One match on its way to rows."""
 
     def __init__(
-        self, world: World, pattern: Pattern, wanted: Wanted, seed: Mapping[str, Codes]
+        self, data: MatchData, pattern: Pattern, wanted: Wanted, seed: Mapping[str, Codes]
     ) -> None:
-        self.world = world
+        self.data = data
         self.pattern = pattern
         self.wanted = wanted
         self.seed = seed
-        self.unit = Support(1)
+        self.unit = Candidates(1)
         self.links = LinkSet()
         self.joins, self.equalities = _split(pattern)
-        self.supports: dict[str, Support] = {}
+        self.candidates: dict[str, Candidates] = {}
         self.must = self._must()
         self.negations: list[Negation] = []
 
@@ -156,7 +156,7 @@ class _Solver:
         self._reduce()
         if self.unit.weights is not None and not self.unit.weights[0]:
             return
-        if all(support.count for support in self.supports.values()):
+        if all(candidates.count for candidates in self.candidates.values()):
             yield from self._enumerate()
 
     # -- what each variable may be
@@ -166,14 +166,14 @@ class _Solver:
         late = [name for name in pattern.nodes if self._can_wait(name)]
         for name, type_name in pattern.nodes.items():
             if name in late:
-                self.supports[name] = Support(self.world.nodes(type_name).size)
+                self.candidates[name] = Candidates(self.data.nodes(type_name).size)
             else:
-                self.supports[name] = self._supported(name, type_name)
-            if not self.supports[name].count:
+                self.candidates[name] = self._candidates_of(name, type_name)
+            if not self.candidates[name].count:
                 return False
         for traversal in pattern.traversals:
             self._bind(traversal)
-        spaces = {name: space_of(self.world, pattern, name) for name in pattern.nodes}
+        spaces = {name: space_of(self.data, pattern, name) for name in pattern.nodes}
         for join in self.equalities:
             self.links.add(value_link(join, spaces))
         for negation in pattern.negations:
@@ -181,36 +181,36 @@ class _Solver:
                 self._negate(negation)
         while late:
             self._test_late(late.pop(), late)
-        return all(support.count for support in self.supports.values())
+        return all(candidates.count for candidates in self.candidates.values())
 
-    def _supported(self, name: str, type_name: str) -> Support:
+    def _candidates_of(self, name: str, type_name: str) -> Candidates:
         tests = self.pattern.tests.get(name, ())
         if name in self.seed:
-            space = self.world.space("node", type_name)
-            given = Support(space.size, np.unique(self.seed[name]))
-            support = self.world.narrow(type_name, given, tests)
+            space = self.data.space("node", type_name)
+            given = Candidates(space.size, np.unique(self.seed[name]))
+            candidates = self.data.narrow(type_name, given, tests)
         else:
-            support = self._with_totals(name, self.world.support(type_name, tests))
+            candidates = self._with_totals(name, self.data.candidates(type_name, tests))
         if name in self.wanted.among:
-            support = support.among(np.sort(self.wanted.among[name]))
-        return support
+            candidates = candidates.among(np.sort(self.wanted.among[name]))
+        return candidates
 
     def _can_wait(self, name: str) -> bool:
         """Whether a variable of many nodes may be tested after a neighbour has narrowed it."""
         tests = self.pattern.tests.get(name)
         if not tests or name in self.seed or name in self.wanted.among:
             return False
-        space = self.world.nodes(self.pattern.nodes[name])
+        space = self.data.nodes(self.pattern.nodes[name])
         if space.size < _MANY or any(one.left == one.right for one in self.pattern.traversals):
             return False
-        return not any(key_of(space.type, one, self.world.params) for one in tests)
+        return not any(key_of(space.type, one, self.data.params) for one in tests)
 
     def _test_late(self, name: str, late: list[str]) -> None:
         """Test a variable, of the neighbours of few nodes only where one of these can be summed away."""
         near = []
         for link in self.links.at(name):
-            other = link.span.other(name)
-            child = self.supports[other]
+            other = link.ends.other(name)
+            child = self.candidates[other]
             if (
                 isinstance(link, EdgeLink)
                 and other not in self.must
@@ -221,12 +221,12 @@ class _Solver:
                 near.append((child.count * link.fan_out(other), other, link))
         if near:
             reach, other, link = min(near, key=lambda entry: entry[:2])
-            if reach * FEW <= self.supports[name].size:
+            if reach * FEW <= self.candidates[name].size:
                 self.links.remove(link)
-                self._absorb([link], other, self.supports.pop(other))
+                self._absorb([link], other, self.candidates.pop(other))
         type_name, tests = self.pattern.nodes[name], self.pattern.tests[name]
-        narrowed = self.world.narrow(type_name, self.supports[name], tests)
-        self.supports[name] = self._with_totals(name, narrowed)
+        narrowed = self.data.narrow(type_name, self.candidates[name], tests)
+        self.candidates[name] = self._with_totals(name, narrowed)
         for negation in self.pattern.negations:
             # At once: the next one to be tested may sum this one away.
             if negation.outer == {name}:
@@ -238,17 +238,17 @@ class _Solver:
         if traversal.left == traversal.right and edge is None:
             loops = self._loops(traversal)
             name = traversal.left
-            self.supports[name] = self.supports[name].among(loops)
+            self.candidates[name] = self.candidates[name].among(loops)
         else:
-            self.links.add(self.world.link(traversal, tests))
+            self.links.add(self.data.link(traversal, tests))
 
     def _loops(self, traversal: Traversal) -> Codes:
         """The nodes a traversal joins with themselves: never by a way through others."""
         name = traversal.left
-        listed = self.supports[name].listed()
+        listed = self.candidates[name].listed()
         if traversal.min_hops > 1:
             return listed[:0]
-        link = self.world.link(traversal, ())
+        link = self.data.link(traversal, ())
         return listed[np.asarray(link.contains(listed, listed))]
 
     def _negate(self, negation: Negation) -> None:
@@ -259,22 +259,22 @@ class _Solver:
         if not negation.outer:
             return  # Judged with the conditions.
         (name,) = negation.outer
-        support = self.supports[name]
-        listed = support.listed()
-        hit = matched(self.world, negation, {name: listed}, len(listed))
+        candidates = self.candidates[name]
+        listed = candidates.listed()
+        hit = matched(self.data, negation, {name: listed}, len(listed))
         if hit.any():
-            self.supports[name] = support.only_listed(~hit)
+            self.candidates[name] = candidates.only_listed(~hit)
 
-    def _with_totals(self, name: str, support: Support) -> Support:
+    def _with_totals(self, name: str, candidates: Candidates) -> Candidates:
         """The variable with its part in the aggregates, unless rows of it are enumerated."""
         totals: dict[int, Totals] = {}
         for key, aggregate in self.wanted.totals.items():
             arg = aggregate.arg
             if not isinstance(arg, ir.PropertyOf) or arg.var != name:
                 continue
-            column = space_of(self.world, self.pattern, name).column(arg.property)
-            chosen: Any = slice(None) if support.codes is None else support.codes
-            valid = np.ones(support.size, np.bool_) if column.valid is None else column.valid
+            column = space_of(self.data, self.pattern, name).column(arg.property)
+            chosen: Any = slice(None) if candidates.codes is None else candidates.codes
+            valid = np.ones(candidates.size, np.bool_) if column.valid is None else column.valid
             counts = valid[chosen].astype(np.int64)
             match aggregate.function:
                 case "sum" | "avg":
@@ -286,17 +286,17 @@ class _Solver:
                     totals[key] = Totals(counts, column, best=best, want=want)
                 case _:
                     totals[key] = Totals(counts, column)
-        if support.weights is not None:
-            totals = {key: entry.times(support.weights) for key, entry in totals.items()}
-        return replace(support, totals={**support.totals, **totals})
+        if candidates.weights is not None:
+            totals = {key: entry.times(candidates.weights) for key, entry in totals.items()}
+        return replace(candidates, totals={**candidates.totals, **totals})
 
     # -- summing away
 
     def _sum_away(self) -> None:
         while True:
             free = [
-                (self.supports[name].is_full, self.supports[name].count, name)
-                for name in self.supports
+                (self.candidates[name].is_full, self.candidates[name].count, name)
+                for name in self.candidates
                 if name not in self.must and self._is_end(name)
             ]
             if not free:
@@ -304,30 +304,30 @@ class _Solver:
             # Full ones first, whose messages are degrees; then the largest: what is left at the end
             # is the smallest.
             _, _, name = max(free)
-            support = self.supports.pop(name)
+            candidates = self.candidates.pop(name)
             links = self.links.at(name)
             if not links:
                 # What belongs to dead codes is no part of any total; of counts they add nothing.
-                support = support.alive() if support.totals else support
-                self.unit = self.unit.join(*support.summed())
+                candidates = candidates.alive() if candidates.totals else candidates
+                self.unit = self.unit.join(*candidates.summed())
                 continue
             for link in links:
                 self.links.remove(link)
-            self._absorb(links, name, support)
-        self.supports = {name: support.alive() for name, support in self.supports.items()}
+            self._absorb(links, name, candidates)
+        self.candidates = {name: candidates.alive() for name, candidates in self.candidates.items()}
 
     def _is_end(self, name: str) -> bool:
         """Whether at most one other variable is next to it, by links that send messages."""
         links = self.links.at(name)
         if len(links) <= 1:
             return True
-        plain = all(isinstance(one, EdgeLink) and one.span.edge_var is None for one in links)
-        near = frozenset().union(*(one.span.ends for one in links))
-        return len(links) == len(near) == 2 and plain and not self.supports[name].totals
+        plain = all(isinstance(one, EdgeLink) and one.ends.edge_var is None for one in links)
+        near = frozenset().union(*(one.ends.names for one in links))
+        return len(links) == len(near) == 2 and plain and not self.candidates[name].totals
 
-    def _absorb(self, links: list[Link], name: str, child: Support) -> None:
-        parent = links[0].span.other(name)
-        at = self.supports[parent]
+    def _absorb(self, links: list[Link], name: str, child: Candidates) -> None:
+        parent = links[0].ends.other(name)
+        at = self.candidates[parent]
         if not child.is_full:
             # Degrees are there for every code; other messages take as long as codes are many.
             child, at = child.alive(), at.alive()
@@ -338,7 +338,7 @@ class _Solver:
             assert isinstance(one, EdgeLink)
             assert isinstance(two, EdgeLink)
             message = both(one, two, parent, at, child)
-        self.supports[parent] = _joined(at, message)
+        self.candidates[parent] = _joined(at, message)
 
     def _reduce(self) -> None:
         """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
@@ -346,7 +346,7 @@ class _Solver:
         Enumeration starts there, so it builds no row that comes to nothing further on.
         """
         waiting = LinkSet(self.links)
-        roots = sorted(self.supports, key=lambda name: self.supports[name].count)
+        roots = sorted(self.candidates, key=lambda name: self.candidates[name].count)
         seen: set[str] = set()
         order: list[tuple[Link, str]] = []
         for root in roots:
@@ -358,23 +358,23 @@ class _Solver:
                 name = frontier.pop(0)
                 for link in waiting.at(name):
                     waiting.remove(link)
-                    (other,) = link.span.ends - {name} or {name}
+                    (other,) = link.ends.names - {name} or {name}
                     if other not in seen:
                         seen.add(other)
                         frontier.append(other)
                         order.append((link, name))
         for link, parent in reversed(order):
-            (child,) = link.span.ends - {parent}
-            at = self.supports[parent]
-            self.supports[parent] = link.reached(parent, at, self.supports[child])
+            (child,) = link.ends.names - {parent}
+            at = self.candidates[parent]
+            self.candidates[parent] = link.reached(parent, at, self.candidates[child])
 
     # -- rows
 
     def _enumerate(self) -> Iterator[Bindings]:
         enumeration = Enumeration(
-            self.world,
+            self.data,
             self.pattern,
-            self.supports,
+            self.candidates,
             self.links,
             self.joins,
             self.negations,
@@ -414,7 +414,7 @@ def _arguments(aggregate: ir.Aggregate) -> set[str]:
     return {arg.var} if isinstance(arg, ir.PropertyOf | ir.NodeId) else set()
 
 
-def _joined(at: Support, message: Message) -> Support:
+def _joined(at: Candidates, message: Message) -> Candidates:
     if message.codes is None:
         return at.join(message.weights, message.totals, message.at_most)
     narrowed = at.among(message.codes)
