@@ -85,7 +85,7 @@ class _Run:
         with timed(self.profile, "match") as phase:
             rows = 0
             for batch in self._to_group(Wanted(frozenset(kept), totals)):
-                rows += batch.rows
+                rows += batch.count
                 aggregator.add(batch)
             phase.rows = rows
         with timed(self.profile, "group") as phase:
@@ -124,7 +124,7 @@ class _Run:
         with timed(self.profile, "match") as phase:
             rows = 0
             for batch in solve(self.data, self.pattern, wanted):
-                rows += batch.rows
+                rows += batch.count
                 if not collector.add(batch):
                     break
             phase.rows = rows

@@ -1,6 +1,6 @@
 """Enumerating the rows of a match: one variable after the other, whole columns at a time.
 
-Batch start from the smallest variable. Each step adds the neighbours of what is bound, meets several
+Rows start from the smallest variable. Each step adds the neighbours of what is bound, meets several
 traversals at once by intersecting their neighbours, and applies every predicate as soon as its
 variables are there. Batches are cut before they grow, so memory stays bounded.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
-from omnigraph.read.match.batches import Batch
+from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, LinkSet, pieces
@@ -25,7 +25,7 @@ from omnigraph.read.values.space import Space
 
 MAX_ROWS = 1 << 21
 
-Step = Callable[[Batch, int], Iterator[Batch]]
+Step = Callable[[Bindings, int], Iterator[Bindings]]
 Matched = Callable[[MatchData, Negation, Mapping[str, Codes], int], Mask]
 
 
@@ -58,7 +58,7 @@ class Enumeration:
         self.steps: list[tuple[Step, frozenset[str]]] = []
         self.needed: list[frozenset[str]] = []
 
-    def run(self, start: Batch, batch: int | None = None) -> Iterator[Batch]:
+    def run(self, start: Bindings, batch: int | None = None) -> Iterator[Bindings]:
         """All rows that extend the start."""
         for name in start.codes:
             self.bound.add(name)
@@ -166,7 +166,7 @@ class Enumeration:
         """Every living code of the variable beside every row."""
         candidates = self.candidates[name]
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             listed = candidates.listed()
             if rows.count == 1:
                 width = max(1, limit)
@@ -185,8 +185,8 @@ class Enumeration:
 
         return step
 
-    def _weighed(self, rows: Batch, name: str, where: np.ndarray | slice) -> Batch:
-        """Batch times what the code at that place of the variable's list stands for."""
+    def _weighed(self, rows: Bindings, name: str, where: np.ndarray | slice) -> Bindings:
+        """The rows times what the code at that place of the variable's list stands for."""
         candidates = self.candidates[name]
         weights = None if candidates.weights is None else candidates.weights[where]
         return rows.join(weights, {k: entry.at(where) for k, entry in candidates.totals.items()})
@@ -195,7 +195,7 @@ class Enumeration:
         origin = link.ends.other(name)
         edge = link.ends.edge_var
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             for found in link.expand(origin, rows.codes[origin], limit):
                 keep, where = self._living(name, found.targets)
                 index = found.origins if keep is None else found.origins[keep]
@@ -222,7 +222,7 @@ class Enumeration:
     def _member(self, name: str) -> Step:
         """Drop rows whose given code is not alive."""
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             keep, where = self._living(name, rows.codes[name])
             narrowed = rows if keep is None else rows.at(keep)
             yield narrowed if where is None else self._weighed(narrowed, name, where)
@@ -234,7 +234,7 @@ class Enumeration:
         one, two = links
         left, right = one.ends.other(name), two.ends.other(name)
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
             sizes = np.minimum(first.degrees[a], second.degrees[b])
@@ -254,7 +254,7 @@ class Enumeration:
         left, right = one.ends.other(name), two.ends.other(name)
         candidates = self.candidates[name]
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
 
@@ -274,7 +274,7 @@ class Enumeration:
     def _check(self, link: Link) -> Step:
         left, right = link.ends.left, link.ends.right
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             yield rows.at(link.contains(rows.codes[left], rows.codes[right]))
 
         return step
@@ -283,7 +283,7 @@ class Enumeration:
         """Every stored edge between two bound variables."""
         left, right = link.ends.left, link.ends.right
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             for found in link.expand(left, rows.codes[left], limit):
                 keep = found.targets == rows.codes[right][found.origins]
                 assert found.edges is not None
@@ -294,7 +294,7 @@ class Enumeration:
     def _filter(self, predicate: ir.Compare) -> Step:
         names = variables_of(predicate)
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             spaces = {name: self._space(name) for name in names}
             kept = holds(predicate, Rows(spaces, rows.codes, self.data.params, rows.count))
             yield rows.at(kept)
@@ -302,7 +302,7 @@ class Enumeration:
         return step
 
     def _refuse(self, negation: Negation) -> Step:
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             yield rows.at(~self.matched(self.data, negation, rows.codes, rows.count))
 
         return step
@@ -314,7 +314,7 @@ class Enumeration:
 
     # -- running
 
-    def _run(self, start: Batch, limit: int) -> Iterator[Batch]:
+    def _run(self, start: Bindings, limit: int) -> Iterator[Bindings]:
         """Step by step, depth first. A match may have more steps than calls may nest."""
         if not self.steps and start.count:
             yield start

@@ -16,15 +16,15 @@ import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Index, Mask
-from omnigraph.read.match.batches import Batch
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.candidates import Candidates, Totals, positions
+from omnigraph.read.match.candidates import Candidates, positions
 from omnigraph.read.match.enumeration import Enumeration
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
 from omnigraph.read.match.links.value_link import joins_by_value, value_link
 from omnigraph.read.match.match_data import FEW, MatchData
 from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
+from omnigraph.read.match.totals import Totals
 from omnigraph.read.values.predicates import Rows, holds
 from omnigraph.read.values.space import Space
 
@@ -61,7 +61,7 @@ def conditions_hold(data: MatchData, pattern: Pattern) -> bool:
     if not all(bool(holds(condition, rows)[0]) for condition in pattern.conditions):
         return False
     return not any(
-        batch.rows
+        batch.count
         for negation in pattern.negations
         if not negation.outer
         for batch in solve(data, negation.pattern, Wanted(frozenset()))
@@ -73,7 +73,7 @@ def living(data: MatchData, pattern: Pattern, var: str) -> Codes:
     found = [
         np.unique(batch.codes[var])
         for batch in solve(data, pattern, Wanted(frozenset({var})))
-        if batch.rows
+        if batch.count
     ]
     if len(found) == 1:
         return found[0]
@@ -381,12 +381,12 @@ class _Solver:
             self.wanted.kept,
             matched,
         )
-        start = Batch(1, {})
+        start = Bindings(1, {})
         if self.seed:
             rows = len(next(iter(self.seed.values())))
-            start = Batch(rows, {**self.seed, SEED: np.arange(rows, dtype=np.int32)})
+            start = Bindings(rows, {**self.seed, SEED: np.arange(rows, dtype=np.int32)})
         for rows_ in enumeration.run(start, self.wanted.batch):
-            yield rows_.bindings(self.wanted.kept, self.unit)
+            yield rows_.only(self.wanted.kept).times(self.unit)
 
 
 def _split(pattern: Pattern) -> tuple[list[ir.Compare], list[ir.Compare]]:

@@ -10,9 +10,10 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask, Sums
 from omnigraph.read.kernels.csr import Csr, MultiCsr
-from omnigraph.read.match.candidates import Candidates, Totals, refuse_wrap
+from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
 from omnigraph.read.match.pattern import FLIPPED, Traversal
+from omnigraph.read.match.totals import Totals
 from omnigraph.read.view.topology import Topology
 
 # How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.

@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
-from omnigraph.read.match.candidates import Candidates, Totals, positions
+from omnigraph.read.match.candidates import Candidates, positions
+from omnigraph.read.match.totals import Totals
 
 
 @dataclass(frozen=True, slots=True)
