@@ -14,7 +14,8 @@ from omnigraph.read.match.access_path import open_match
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.complement import negative, only_counts, signed
 from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
-from omnigraph.read.match.solve import Wanted, living, solve, space_of
+from omnigraph.read.match.solve import codes_in_match, solve
+from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.output.aggregate import Aggregator, UnsureError
 from omnigraph.read.output.order import Collector
 from omnigraph.read.profile import Profile, timed
@@ -139,7 +140,7 @@ class _Run:
         candidates = None
         if not _is_everything(self.pattern, name):
             with timed(self.profile, f"candidates ${name}") as phase:
-                candidates = living(self.data, self.pattern, name)
+                candidates = codes_in_match(self.data, self.pattern, name)
                 phase.rows = len(candidates)
         node = self.view.catalog.nodes[self.pattern.nodes[name]]
         with timed(self.profile, f"rank ${name}") as phase:
@@ -149,7 +150,7 @@ class _Run:
 
     def _spaces(self) -> dict[str, Space]:
         return {
-            variable.name: space_of(self.data, self.pattern, variable.name)
+            variable.name: self.data.space_of(self.pattern, variable.name)
             for variable in self.plan.variables
         }
 

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from omnigraph import settings
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
-from omnigraph.read.match.match_data import MatchData
-from omnigraph.read.match.neighbourhood import TooWide, fetch
+from omnigraph.read.match.fetch import fetch
+from omnigraph.read.match.match_data import MatchData, WholeTables
+from omnigraph.read.match.neighbourhood import TooWide
 from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
 from omnigraph.read.view.view import View
 
@@ -50,7 +51,7 @@ def open_match(
         with suppress(TooWide), view.looking_up():
             looked_at = _looked_at(plan, pattern, view, params)
             return MatchData(fetch(view, pattern, params, _needs(plan, pattern), looked_at), params)
-    return MatchData(view, params)
+    return MatchData(WholeTables(view), params)
 
 
 def _blocks(pattern: Pattern) -> Iterator[Pattern]:

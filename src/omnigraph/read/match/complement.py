@@ -17,7 +17,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.pattern import Negation, Pattern, merged
-from omnigraph.read.match.solve import Wanted
+from omnigraph.read.match.wanted import Wanted
 
 # Every block doubles the matches to count.
 _MOST = 2

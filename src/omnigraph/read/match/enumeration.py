@@ -8,25 +8,29 @@ variables are there. Batches are cut before they grow, so memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, LinkSet, pieces
-from omnigraph.read.match.match_data import MatchData
-from omnigraph.read.match.pattern import Negation, Pattern, variables_of
-from omnigraph.read.values.predicates import Rows, holds
-from omnigraph.read.values.space import Space
 
 MAX_ROWS = 1 << 21
 
 Step = Callable[[Bindings, int], Iterator[Bindings]]
-Matched = Callable[[MatchData, Negation, Mapping[str, Codes], int], Mask]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowTest:
+    """A test of whole rows, which can be made as soon as the variables it names are bound."""
+
+    names: frozenset[str]
+    holds: Callable[[Bindings], Mask]
+    """Which of the rows pass."""
 
 
 class Enumeration:
@@ -34,26 +38,15 @@ class Enumeration:
 
     def __init__(
         self,
-        data: MatchData,
-        pattern: Pattern,
         candidates: Mapping[str, Candidates],
         links: Iterable[Link],
-        joins: Sequence[ir.Compare],
-        negations: Sequence[Negation],
+        tests: Iterable[RowTest],
         kept: frozenset[str],
-        matched: Matched,
     ) -> None:
-        self.data = data
-        self.pattern = pattern
         self.candidates = candidates
         self.kept = kept
-        self.matched = matched
         self.links = LinkSet(links)
-        self.joins = list(joins)
-        self.negations = list(negations)
-        self.edge_tests = {
-            name: pattern.tests[name] for name in pattern.edges if name in pattern.tests
-        }
+        self.tests = list(tests)
         self.bound: set[str] = set()
         self.steps: list[tuple[Step, frozenset[str]]] = []
         self.needed: list[frozenset[str]] = []
@@ -132,8 +125,7 @@ class Enumeration:
 
     def _only_counted(self, name: str) -> bool:
         needed = set(self.kept)
-        needed |= {one for join in self.joins for one in variables_of(join)}
-        needed |= {one for negation in self.negations for one in negation.outer}
+        needed |= {one for test in self.tests for one in test.names}
         needed |= {one for link in self.links for one in link.ends.names}
         return name not in needed and not self.candidates[name].totals
 
@@ -142,17 +134,9 @@ class Enumeration:
         for link in [one for one in self.links if one.ends.names <= self.bound]:
             self.links.remove(link)
             self._close(link)
-        for name in [one for one in self.edge_tests if one in self.bound]:
-            for test in self.edge_tests.pop(name):
-                # Text predicates are about nodes, whose tests are part of their candidates.
-                assert isinstance(test, ir.Compare)
-                self.steps.append((self._filter(test), frozenset({name})))
-        for join in [one for one in self.joins if variables_of(one) <= self.bound]:
-            self.joins.remove(join)
-            self.steps.append((self._filter(join), frozenset(variables_of(join))))
-        for negation in [one for one in self.negations if negation_ready(one, self.bound)]:
-            self.negations.remove(negation)
-            self.steps.append((self._refuse(negation), negation.outer))
+        for test in [one for one in self.tests if one.names <= self.bound]:
+            self.tests.remove(test)
+            self.steps.append((self._filter(test), test.names))
 
     def _close(self, link: Link) -> None:
         edge = link.ends.edge_var
@@ -291,26 +275,11 @@ class Enumeration:
 
         return step
 
-    def _filter(self, predicate: ir.Compare) -> Step:
-        names = variables_of(predicate)
-
+    def _filter(self, test: RowTest) -> Step:
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
-            spaces = {name: self._space(name) for name in names}
-            kept = holds(predicate, Rows(spaces, rows.codes, self.data.params, rows.count))
-            yield rows.at(kept)
+            yield rows.at(test.holds(rows))
 
         return step
-
-    def _refuse(self, negation: Negation) -> Step:
-        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
-            yield rows.at(~self.matched(self.data, negation, rows.codes, rows.count))
-
-        return step
-
-    def _space(self, name: str) -> Space:
-        if name in self.pattern.nodes:
-            return self.data.space("node", self.pattern.nodes[name])
-        return self.data.space("edge", self.pattern.edges[name])
 
     # -- running
 
@@ -337,11 +306,6 @@ class Enumeration:
             elif rows.count:
                 open_steps.append(self.steps[at + 1][0](rows, limit))
                 limits.append(limit)
-
-
-def negation_ready(negation: Negation, bound: set[str]) -> bool:
-    """Whether the rows it is judged for are complete."""
-    return negation.outer <= bound
 
 
 def _origins(links: Sequence[Link], name: str) -> frozenset[str]:
