@@ -126,17 +126,13 @@ class _Fetch:
 
     def _equality(self, node: NodeType, test: ir.Predicate) -> Condition | None:
         """An equality with a value on an indexed property, under its name in the table."""
-        if not isinstance(test, ir.Compare) or test.op != "=":
+        equality = ir.equality_of(test)
+        if equality is None:
             return None
-        left, right = test.left, test.right
-        if isinstance(right, ir.PropertyOf):
-            left, right = right, left
-        if not isinstance(left, ir.PropertyOf) or not isinstance(right, ir.Const | ir.ParamRef):
-            return None
-        value = right.value if isinstance(right, ir.Const) else self.params[right.name]
+        tested, value = equality[0], ir.value_of(equality[1], self.params)
         pinned = self.view.table(node)
-        column = stored_name(pinned, left.property)
-        if value is None or column is None or left.type.scalar.is_float:
+        column = stored_name(pinned, tested.property)
+        if value is None or column is None or tested.type.scalar.is_float:
             return None
         if coverage(pinned.table, column, IndexKind.BTREE) is not Coverage.INDEXED:
             return None

@@ -299,13 +299,7 @@ class Aggregator:
 
     def _given(self, arg: ir.Operand) -> Any:
         """The value of a constant or parameter; ``_ENTITY`` for what rows have."""
-        match arg:
-            case ir.Const():
-                return arg.value
-            case ir.ParamRef():
-                return self._params[arg.name]
-            case _:
-                return _ENTITY
+        return ir.value_of(arg, self._params) if isinstance(arg, ir.Value) else _ENTITY
 
     def _measure(self, groups: Lines, at: int, measure: str) -> npt.NDArray[Any]:
         amounts = groups.measures.get((at, cast("Measure", measure)))
