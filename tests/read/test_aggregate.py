@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.lang.query import ir
-from omnigraph.read.match.bindings import Bindings, Carried
+from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.match.totals import Totals
 from omnigraph.read.output import aggregate
 from omnigraph.read.output.aggregate import Aggregator, UnsureError
 from omnigraph.types import PropType, Scalar, from_arrow
@@ -238,10 +239,10 @@ def test_what_a_summed_away_variable_leaves_behind_is_used():
     counts = np.array([2, 3, 0], np.int64)
     sums = np.array([4.0, 6.0, 0.0])
     carried = {
-        1: Carried(counts, words),
-        2: Carried(counts, words, best=best),
-        3: Carried(counts, words, best=best),
-        4: Carried(counts, words, sums=sums),
+        1: Totals(counts, words),
+        2: Totals(counts, words, best=best),
+        3: Totals(counts, words, best=best),
+        4: Totals(counts, words, sums=sums),
     }
     weights = np.array([2, 4, 0], np.int64)
     batch = Bindings(3, {"x": codes_of(1, 1, 0)}, weights, carried)
@@ -330,7 +331,7 @@ def test_sums_that_were_carried_wrap_only_where_rows_are_asked_for_again():
     total = ir.Aggregate("sum", prop("gone", "i"), I64)
     plan = ir.ReadPlan("q", (), (), (ir.Column("s", total, I64),), ())
     counts, sums = np.array([1, 0], np.int64), np.array([2**62, 0], np.int64)
-    fine = Bindings(2, {"x": codes_of(0, 1)}, None, {0: Carried(counts, numbers, sums)})
+    fine = Bindings(2, {"x": codes_of(0, 1)}, None, {0: Totals(counts, numbers, sums)})
     space = {"x": ArrowSpace("ab", {})}
     assert stored(plan, table_of(plan, space, {}, [fine])) == [[2**62]]
     aggregator = Aggregator(plan, space, {})

@@ -16,7 +16,7 @@ from omnigraph.graph import Graph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.read.execute import run_read
-from omnigraph.read.match import enumeration, neighbourhood, solve
+from omnigraph.read.match import enumeration, fetch, prepare
 from omnigraph.read.view.view import Reader
 from omnigraph.types import from_arrow
 from tests.opened import workspace_of
@@ -97,7 +97,7 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
 def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few):
     """Without few rows, only a key or an index can start a look-up."""
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
-    monkeypatch.setattr(neighbourhood, "FEW_ROWS", few)
+    monkeypatch.setattr(fetch, "FEW_ROWS", few)
     rng = random.Random(seed)
     plain = plain_graph(rng)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
@@ -109,8 +109,8 @@ def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few
 @pytest.mark.parametrize("few", [0, 1, 16])
 def test_late_tests_agree_with_the_oracle(tmp_path, monkeypatch, few):
     """Tests of a variable that wait for a neighbour to narrow it, as if every type had many nodes."""
-    monkeypatch.setattr(solve, "_MANY", 0)
-    monkeypatch.setattr(solve, "FEW", few)
+    monkeypatch.setattr(prepare, "_MANY", 0)
+    monkeypatch.setattr(prepare, "FEW", few)
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
     rng = random.Random(300 + few)
     plain = plain_graph(rng)
@@ -125,8 +125,8 @@ def test_late_tests_agree_with_the_oracle(tmp_path, monkeypatch, few):
 @pytest.mark.parametrize("about", ["$p1", "$p2"])
 def test_a_block_about_a_node_that_is_summed_away_early(tmp_path, monkeypatch, few, order, about):
     """A neighbour that narrows another one is gone from the rows before the blocks are judged."""
-    monkeypatch.setattr(solve, "_MANY", 0)
-    monkeypatch.setattr(solve, "FEW", few)
+    monkeypatch.setattr(prepare, "_MANY", 0)
+    monkeypatch.setattr(prepare, "FEW", few)
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
     block = f'not {{ $c: City  {about}.nick starts_with "a" }}'
     text = f"""query q() {{

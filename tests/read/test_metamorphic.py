@@ -15,7 +15,7 @@ from omnigraph.commit.changes import InlineStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.manifest.publisher import Intent
-from omnigraph.read.match import neighbourhood
+from omnigraph.read.match import fetch
 from omnigraph.read.search import ranking, text_match
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
@@ -179,7 +179,7 @@ def test_how_rows_got_there_changes_nothing(tmp_path, monkeypatch, way, seed):
     plain = plain_graph(rng)
     if seed % 2:
         # Too few rows would be read rather than looked up in an index.
-        for module in (neighbourhood, text_match, ranking):
+        for module in (fetch, text_match, ranking):
             monkeypatch.setattr(module, "FEW_ROWS", 0)
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         branch = way(graph, plain, rng)

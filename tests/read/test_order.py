@@ -258,7 +258,7 @@ def test_a_limit_bounds_what_is_kept(monkeypatch: pytest.MonkeyPatch):
     collector = Collector(listing(prop("x", "i"), limit=2, by="i"), {"x": space}, {})
     for start in range(900, -1, -100):
         assert collector.add(batch(*range(start, start + 100)))
-        assert sum(kept.rows for kept in collector._batches) <= 14
+        assert sum(kept.count for kept in collector._batches) <= 14
     assert collector.finish().column(0).to_pylist() == [0, 1]
 
 
@@ -273,7 +273,7 @@ def test_many_tied_rows_of_one_ranked_entity_are_not_all_kept(monkeypatch: pytes
     for start in range(0, 1000, 100):
         part = ys[start : start + 100]
         collector.add(Bindings(100, {"x": part % 2, "y": part}))
-        assert sum(kept.rows for kept in collector._batches) <= 100
+        assert sum(kept.count for kept in collector._batches) <= 100
     assert stored(plan, collector.finish()) == [["0000", 0], ["0000", 2]]
 
 

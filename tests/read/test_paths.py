@@ -35,7 +35,7 @@ def graph(tmp_path):
 def no_table_is_small(monkeypatch):
     """Every table counts as too large to be numbered for one question."""
     monkeypatch.setattr(access_path, "_SMALL", 0.0)
-    monkeypatch.setattr("omnigraph.read.match.neighbourhood.FEW_ROWS", 0)
+    monkeypatch.setattr("omnigraph.read.match.fetch.FEW_ROWS", 0)
 
 
 def opened(graph):

@@ -10,11 +10,12 @@ import pyarrow as pa
 from omnigraph.embeddings.provider import Embedder
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
-from omnigraph.read.match.access_path import open_world
+from omnigraph.read.match.access_path import open_match
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.complement import negative, only_counts, signed
 from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
-from omnigraph.read.match.solve import Wanted, living, solve, space_of
+from omnigraph.read.match.solve import codes_in_match, solve
+from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.output.aggregate import Aggregator, UnsureError
 from omnigraph.read.output.order import Collector
 from omnigraph.read.profile import Profile, timed
@@ -57,7 +58,7 @@ class _Run:
         self.profile = profile
         self.pattern = pattern_of(plan.steps)
         with timed(profile, "open"):
-            self.world = open_world(view, plan, self.pattern, params)
+            self.data = open_match(view, plan, self.pattern, params)
 
     def answer(self) -> pa.Table:
         if not self.plan.is_aggregate:
@@ -85,7 +86,7 @@ class _Run:
         with timed(self.profile, "match") as phase:
             rows = 0
             for batch in self._to_group(Wanted(frozenset(kept), totals)):
-                rows += batch.rows
+                rows += batch.count
                 aggregator.add(batch)
             phase.rows = rows
         with timed(self.profile, "group") as phase:
@@ -95,10 +96,10 @@ class _Run:
 
     def _to_group(self, wanted: Wanted) -> Iterator[Bindings]:
         if not only_counts(self.plan):
-            yield from solve(self.world, self.pattern, wanted)
+            yield from solve(self.data, self.pattern, wanted)
             return
         for sign, pattern in signed(self.pattern, wanted, self.view.catalog):
-            for batch in solve(self.world, pattern, wanted):
+            for batch in solve(self.data, pattern, wanted):
                 yield batch if sign > 0 else negative(batch)
 
     def _listed(self) -> pa.Table:
@@ -123,8 +124,8 @@ class _Run:
         wanted = Wanted(frozenset(kept), {}, first, among)
         with timed(self.profile, "match") as phase:
             rows = 0
-            for batch in solve(self.world, self.pattern, wanted):
-                rows += batch.rows
+            for batch in solve(self.data, self.pattern, wanted):
+                rows += batch.count
                 if not collector.add(batch):
                     break
             phase.rows = rows
@@ -139,7 +140,7 @@ class _Run:
         candidates = None
         if not _is_everything(self.pattern, name):
             with timed(self.profile, f"candidates ${name}") as phase:
-                candidates = living(self.world, self.pattern, name)
+                candidates = codes_in_match(self.data, self.pattern, name)
                 phase.rows = len(candidates)
         node = self.view.catalog.nodes[self.pattern.nodes[name]]
         with timed(self.profile, f"rank ${name}") as phase:
@@ -149,7 +150,7 @@ class _Run:
 
     def _spaces(self) -> dict[str, Space]:
         return {
-            variable.name: space_of(self.world, self.pattern, variable.name)
+            variable.name: self.data.space_of(self.pattern, variable.name)
             for variable in self.plan.variables
         }
 

@@ -8,7 +8,9 @@ they come from `$_`, from closed cycles and from plain traversals inside them, a
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from typing import Literal as OneOf
 
 from omnigraph.types import PropType
@@ -29,7 +31,7 @@ class Direction(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal, as a stored value of its type (types.py)."""
+    """A literal, as a stored value of its type (``omnigraph.types``)."""
 
     value: object
     type: PropType
@@ -78,10 +80,19 @@ class Score:
     """The score (or distance) of the query's ranking."""
 
 
-Operand = Const | ParamRef | PropertyOf | NodeId
+Value = Const | ParamRef
+Operand = Value | PropertyOf | NodeId
 Output = Operand | Aggregate | Score
 
 CompareOp = OneOf["=", "!=", "<", "<=", ">", ">=", "member", "substring", "prefix"]
+
+
+def value_of(operand: Operand, params: Mapping[str, Any]) -> Any:
+    """The value of a constant, or of a parameter among the bound ones; never call it for others."""
+    if isinstance(operand, ParamRef):
+        return params[operand.name]
+    assert isinstance(operand, Const)
+    return operand.value
 
 
 # ------------------------------------------------------------------ predicates
@@ -108,6 +119,16 @@ class TextMatch:
 
 
 Predicate = Compare | TextMatch
+
+
+def equality_of(predicate: Predicate) -> tuple[PropertyOf, Value] | None:
+    """The two sides of an equality between a property and a value, whichever stands left."""
+    if not isinstance(predicate, Compare) or predicate.op != "=":
+        return None
+    for one, other in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
+        if isinstance(one, PropertyOf) and isinstance(other, Value):
+            return one, other
+    return None
 
 
 # ------------------------------------------------------------------ steps

@@ -25,7 +25,7 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
-from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import stored_name
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.branch_refs import refuse_replaced
@@ -105,7 +105,7 @@ def pin_source(
     return source
 
 
-def _columns(pinned: Pinned, ends: Ends) -> list[SourceColumn]:
+def _columns(pinned: PinnedTable, ends: Ends) -> list[SourceColumn]:
     first = [
         SourceColumn(shown, _TEXT, stored)
         for shown, stored in end_columns(pinned.entity, ends).items()

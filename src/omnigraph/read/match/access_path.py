@@ -10,12 +10,13 @@ from typing import Any, Literal
 from omnigraph import settings
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.read.match.match_data import World
-from omnigraph.read.match.neighbourhood import TooWide, fetch
+from omnigraph.read.match.fetch import fetch
+from omnigraph.read.match.match_data import MatchData, WholeTables
+from omnigraph.read.match.neighbourhood import TooWide
 from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
 from omnigraph.read.view.view import View
 
-Path = Literal["indexed", "csr"]
+AccessPath = Literal["indexed", "csr"]
 
 # Measured on 100,000 nodes and 2.4 million edges: ids read and sorted, ends looked up, rows built.
 _NODE_SECONDS = 0.2e-6
@@ -29,7 +30,7 @@ _OLD_EDGE_SECONDS = 0.015e-6
 _SMALL = 0.005
 
 
-def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> Path:
+def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> AccessPath:
     """The way to try first; look-ups give up when they find too much."""
     pattern = pattern or pattern_of(plan.steps)
     if plan.ranking is not None or any(_searches(one) for one in _blocks(pattern)):
@@ -41,14 +42,16 @@ def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -
     return "csr" if price <= _SMALL or price <= view.spent else "indexed"
 
 
-def open_world(view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]) -> World:
+def open_match(
+    view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]
+) -> MatchData:
     """The data a match runs on: the part that look-ups find, or the whole tables."""
     if choose_path(view, plan, pattern) == "indexed":
         # Look-ups are rent: when they have cost as much as the whole would, the whole is made.
         with suppress(TooWide), view.looking_up():
             looked_at = _looked_at(plan, pattern, view, params)
-            return World(fetch(view, pattern, params, _needs(plan, pattern), looked_at), params)
-    return World(view, params)
+            return MatchData(fetch(view, pattern, params, _needs(plan, pattern), looked_at), params)
+    return MatchData(WholeTables(view), params)
 
 
 def _blocks(pattern: Pattern) -> Iterator[Pattern]:

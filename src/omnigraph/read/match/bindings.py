@@ -1,7 +1,10 @@
 """Rows of a match on their way through the engine: columns of dense integers.
 
-A code stands for one entity within the space of its variable (``spaces``): the ordinal of a node, or
-the position of a stored edge. Properties are looked at late, by code.
+A code stands for one entity of its variable: the ordinal of a node, or the position of a stored edge.
+Properties are looked up late, by code. The match `$a knows $b`, where ada (0) knows bob (1) and cy (2):
+
+    Bindings(2, {"a": [0, 0], "b": [1, 2]})                 both variables are asked for
+    Bindings(1, {"a": [0]}, weights=[2])                    only $a is: one row stands for two
 """
 
 from __future__ import annotations
@@ -11,29 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from omnigraph.read.kernels.arrays import Codes, Counts, Sums
-from omnigraph.read.values.column import Column
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """What an aggregate needs of a variable that was summed away, one entry a row.
-
-    ``counts`` is how often the argument is present, over all bindings the row stands for. ``sums`` is
-    set for `sum` and `avg`; those of integers wrap at 2^64. ``best`` is set for `min` and `max`: the code of the value in
-    ``column.dictionary``, -1 where there is none.
-    """
-
-    counts: Counts
-    column: Column
-    sums: Sums | None = None
-    best: Codes | None = None
-
-    def at(self, rows: Counts) -> Carried:
-        """The entries of these rows."""
-        sums = None if self.sums is None else self.sums[rows]
-        best = None if self.best is None else self.best[rows]
-        return Carried(self.counts[rows], self.column, sums, best)
+from omnigraph.read.kernels.arrays import Codes, Counts
+from omnigraph.read.match.candidates import Candidates
+from omnigraph.read.match.totals import Totals, concatenated
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +24,51 @@ class Bindings:
     """A batch of rows: for each variable that is still needed the code of its entity.
 
     A row stands for ``weights`` rows of the match (None: for one), which differ only in variables
-    nobody asks for. ``carried`` holds, by the position of its output column, what an aggregate over
+    nobody asks for. ``totals`` holds, by the position of its output column, what an aggregate over
     such a variable needs.
     """
 
-    rows: int
+    count: int
     codes: Mapping[str, Codes]
     weights: Counts | None = None
-    carried: Mapping[int, Carried] = field(default_factory=dict)
+    totals: Mapping[int, Totals] = field(default_factory=dict)
 
-    def at(self, rows: Counts) -> Bindings:
-        """The rows at these positions."""
-        codes = {name: column[rows] for name, column in self.codes.items()}
-        weights = None if self.weights is None else self.weights[rows]
-        carried = {key: entry.at(rows) for key, entry in self.carried.items()}
-        return Bindings(len(rows), codes, weights, carried)
+    def at(self, index: np.ndarray | slice) -> Bindings:
+        """The rows at these positions, repeats included, or by a mask."""
+        codes = {name: column[index] for name, column in self.codes.items()}
+        weights = None if self.weights is None else self.weights[index]
+        totals = {key: entry.at(index) for key, entry in self.totals.items()}
+        if isinstance(index, slice):
+            count = len(range(*index.indices(self.count)))
+        else:
+            count = int(index.sum()) if index.dtype == bool else len(index)
+        return Bindings(count, codes, weights, totals)
+
+    def binding(self, name: str, codes: Codes) -> Bindings:
+        """The same rows with one more variable."""
+        return Bindings(self.count, {**self.codes, name: codes}, self.weights, self.totals)
+
+    def only(self, names: frozenset[str]) -> Bindings:
+        """The same rows without the other variables."""
+        codes = {name: column for name, column in self.codes.items() if name in names}
+        return Bindings(self.count, codes, self.weights, self.totals)
+
+    def join(self, weights: Counts | None, totals: Mapping[int, Totals]) -> Bindings:
+        """The same rows, each standing for ``weights`` times as many rows of the match."""
+        if weights is None and not totals:
+            return self
+        if weights is None:
+            weights = np.ones(self.count, dtype=np.int64)
+        both = Candidates(self.count, None, self.weights, self.totals).join(weights, totals)
+        return Bindings(self.count, self.codes, both.weights, both.totals)
+
+    def times(self, unit: Candidates) -> Bindings:
+        """The same rows beside what was summed away apart from every row: a single candidate."""
+        if unit.is_full:
+            return self
+        every = np.zeros(self.count, dtype=np.int32)
+        totals = {key: entry.at(every) for key, entry in unit.totals.items()}
+        return self.join(unit.multiplicities()[every], totals)
 
 
 def joined(batches: Sequence[Bindings]) -> Bindings:
@@ -65,22 +78,11 @@ def joined(batches: Sequence[Bindings]) -> Bindings:
     weights = None
     if any(batch.weights is not None for batch in batches):
         weights = np.concatenate(
-            [np.ones(b.rows, np.int64) if b.weights is None else b.weights for b in batches]
+            [np.ones(b.count, np.int64) if b.weights is None else b.weights for b in batches]
         )
     return Bindings(
-        sum(batch.rows for batch in batches),
+        sum(batch.count for batch in batches),
         {name: np.concatenate([b.codes[name] for b in batches]) for name in batches[0].codes},
         weights,
-        {at: _carried([batch.carried[at] for batch in batches]) for at in batches[0].carried},
-    )
-
-
-def _carried(parts: Sequence[Carried]) -> Carried:
-    sums = [part.sums for part in parts if part.sums is not None]
-    best = [part.best for part in parts if part.best is not None]
-    return Carried(
-        np.concatenate([part.counts for part in parts]),
-        parts[0].column,
-        np.concatenate(sums) if sums else None,
-        np.concatenate(best) if best else None,
+        {at: concatenated([b.totals[at] for b in batches]) for at in batches[0].totals},
     )

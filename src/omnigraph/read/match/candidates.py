@@ -8,69 +8,20 @@ without ``codes`` every code is listed, in order. A weight of zero means dead.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
-from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask, Sums
-from omnigraph.read.values.column import Column
+from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask
+from omnigraph.read.match.totals import TOO_MANY, Totals, times
 from omnigraph.read.values.numbers import too_many
 
 Aligned = TypeVar("Aligned", Codes, Counts, Floats)
 
 
-Best = Literal["min", "max"]
-
-TOO_MANY = float(2**63)
-
-
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """An aggregate's argument over the bindings each code stands for (see ``bindings.Carried``)."""
-
-    counts: Counts
-    column: Column
-    sums: Sums | None = None
-    best: Codes | None = None
-    want: Best | None = None
-
-    def at(self, rows: Codes | slice | Mask) -> Totals:
-        """The entries at these positions."""
-        return replace(
-            self,
-            counts=self.counts[rows],
-            sums=None if self.sums is None else self.sums[rows],
-            best=None if self.best is None else self.best[rows],
-        )
-
-    def times(self, weights: Counts) -> Totals:
-        """Every binding repeated that often."""
-        return replace(
-            self,
-            counts=times(self.counts, weights),
-            sums=None if self.sums is None else self.sums * weights,
-        )
-
-    def summed(self) -> Totals:
-        """All entries as one."""
-        best = self.best
-        if best is not None:
-            known = best[best >= 0]
-            chosen = -1
-            if len(known):
-                chosen = known.min() if self.want == "min" else known.max()
-            best = np.array([chosen], dtype=np.int32)
-        return replace(
-            self,
-            counts=self.counts.sum(keepdims=True),
-            sums=None if self.sums is None else self.sums.sum(keepdims=True),
-            best=best,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
+class Candidates:
     """The codes of one variable that may still be part of a match."""
 
     size: int
@@ -136,24 +87,24 @@ class Support:
         weights = np.array([self.total()], dtype=np.int64)
         return weights, {key: entry.summed() for key, entry in self.totals.items()}
 
-    def only(self, mask: Mask) -> Support:
+    def only(self, mask: Mask) -> Candidates:
         """The codes among these, by a mask over all codes."""
         if self.is_full:
-            return Support(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
+            return Candidates(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
         if self.codes is None:
             return self._at(np.flatnonzero(mask).astype(np.int32))
         return self._at(mask[self.codes])
 
-    def only_listed(self, mask: Mask) -> Support:
+    def only_listed(self, mask: Mask) -> Candidates:
         """The codes among these, by a mask aligned with the listed codes."""
         return self._at(mask)
 
-    def among(self, codes: Codes) -> Support:
+    def among(self, codes: Codes) -> Candidates:
         """The codes among these, which are ascending and distinct."""
         if self.codes is None:
             return self._at(codes)
         if self.weights is None and not self.totals:
-            return Support(self.size, self._among(codes))
+            return Candidates(self.size, self._among(codes))
         if len(codes) * 8 < len(self.codes):
             at = positions(self.codes, codes)
             return self._at(at[at >= 0])
@@ -174,20 +125,20 @@ class Support:
             found = many[marked[many]]
         return found
 
-    def without(self, codes: Codes) -> Support:
+    def without(self, codes: Codes) -> Candidates:
         """The codes not among these, which are ascending and distinct."""
         keep = np.ones(self.size, dtype=np.bool_)
         keep[codes] = False
         return self.only(keep)
 
-    def alive(self) -> Support:
+    def alive(self) -> Candidates:
         """The same without dead codes."""
         if self.weights is None:
             return self
         keep = self.weights != 0
         return self if keep.all() else self._at(keep)
 
-    def _at(self, rows: Codes | Mask) -> Support:
+    def _at(self, rows: Codes | Mask) -> Candidates:
         if self.codes is None:
             by_mask = rows.dtype == np.bool_
             listed = (
@@ -195,7 +146,7 @@ class Support:
             )
         else:
             listed = self.codes[rows]
-        return Support(
+        return Candidates(
             self.size,
             listed,
             None if self.weights is None else self.weights[rows],
@@ -205,30 +156,20 @@ class Support:
 
     def join(
         self, weights: Counts, totals: Mapping[int, Totals], at_most: int | None = None
-    ) -> Support:
+    ) -> Candidates:
         """The same with a neighbour summed away, whose message is aligned with the listed codes."""
         mine = self.weights
-        carried = {at: entry.times(weights) for at, entry in self.totals.items()}
+        summed = {at: entry.times(weights) for at, entry in self.totals.items()}
         for at, entry in totals.items():
-            carried[at] = entry if mine is None else entry.times(mine)
+            summed[at] = entry if mine is None else entry.times(mine)
         if mine is not None:
             if at_most is not None:
                 at_most = None if self.at_most is None else self.at_most * at_most
             weights = times(mine, weights, at_most)
-        return Support(self.size, self.codes, weights, carried, at_most=at_most)
+        return Candidates(self.size, self.codes, weights, summed, at_most=at_most)
 
 
-def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
-    """The products, or the refusal to wrap; none is larger than ``at_most``, where that is known."""
-    is_small = at_most is not None and at_most < TOO_MANY
-    if not is_small and left.size and right.size:
-        bound = float(left.max()) * float(right.max())
-        if bound >= TOO_MANY and (left.astype(np.float64) * right >= TOO_MANY).any():
-            raise too_many()
-    return left * right
-
-
-def refuse_wrap(child: Support, add: Callable[[Counts], Counts]) -> None:
+def refuse_wrap(child: Candidates, add: Callable[[Counts], Counts]) -> None:
     """Refuse weights of which a sum passes 64 bits; ``add`` makes the sums.
 
     Halves of 32 bits cannot wrap. They are added up only where all weights together are too many.

@@ -15,9 +15,9 @@ import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.read.match.bindings import Bindings, Carried
+from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.pattern import Negation, Pattern, merged
-from omnigraph.read.match.solve import Wanted
+from omnigraph.read.match.wanted import Wanted
 
 # Every block doubles the matches to count.
 _MOST = 2
@@ -108,9 +108,6 @@ def only_counts(plan: ir.ReadPlan) -> bool:
 
 def negative(batch: Bindings) -> Bindings:
     """The rows to be taken off."""
-    weights = np.ones(batch.rows, np.int64) if batch.weights is None else batch.weights
-    carried = {
-        at: Carried(-entry.counts, entry.column, entry.sums, entry.best)
-        for at, entry in batch.carried.items()
-    }
-    return Bindings(batch.rows, batch.codes, -weights, carried)
+    weights = np.ones(batch.count, np.int64) if batch.weights is None else batch.weights
+    totals = {at: replace(entry, counts=-entry.counts) for at, entry in batch.totals.items()}
+    return Bindings(batch.count, batch.codes, -weights, totals)

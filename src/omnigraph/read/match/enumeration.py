@@ -1,6 +1,6 @@
 """Enumerating the rows of a match: one variable after the other, whole columns at a time.
 
-Batch start from the smallest variable. Each step adds the neighbours of what is bound, meets several
+Rows start from the smallest variable. Each step adds the neighbours of what is bound, meets several
 traversals at once by intersecting their neighbours, and applies every predicate as soon as its
 variables are there. Batches are cut before they grow, so memory stays bounded.
 """
@@ -8,25 +8,29 @@ variables are there. Batches are cut before they grow, so memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
-from omnigraph.read.match.batches import Batch
-from omnigraph.read.match.candidates import Support, positions, refuse_wrap
+from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, LinkSet, pieces
-from omnigraph.read.match.match_data import World
-from omnigraph.read.match.pattern import Negation, Pattern, variables_of
-from omnigraph.read.values.predicates import Rows, holds
-from omnigraph.read.values.space import Space
 
 MAX_ROWS = 1 << 21
 
-Step = Callable[["Batch", int], Iterator["Batch"]]
-Matched = Callable[["World", Negation, Mapping[str, "Codes"], int], "Mask"]
+Step = Callable[[Bindings, int], Iterator[Bindings]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowTest:
+    """A test of whole rows, which can be made as soon as the variables it names are bound."""
+
+    names: frozenset[str]
+    holds: Callable[[Bindings], Mask]
+    """Which of the rows pass."""
 
 
 class Enumeration:
@@ -34,38 +38,27 @@ class Enumeration:
 
     def __init__(
         self,
-        world: World,
-        pattern: Pattern,
-        supports: Mapping[str, Support],
+        candidates: Mapping[str, Candidates],
         links: Iterable[Link],
-        joins: Sequence[ir.Compare],
-        negations: Sequence[Negation],
+        tests: Iterable[RowTest],
         kept: frozenset[str],
-        matched: Matched,
     ) -> None:
-        self.world = world
-        self.pattern = pattern
-        self.supports = supports
+        self.candidates = candidates
         self.kept = kept
-        self.matched = matched
         self.links = LinkSet(links)
-        self.joins = list(joins)
-        self.negations = list(negations)
-        self.edge_tests = {
-            name: pattern.tests[name] for name in pattern.edges if name in pattern.tests
-        }
+        self.tests = list(tests)
         self.bound: set[str] = set()
         self.steps: list[tuple[Step, frozenset[str]]] = []
         self.needed: list[frozenset[str]] = []
 
-    def run(self, start: Batch, batch: int | None = None) -> Iterator[Batch]:
+    def run(self, start: Bindings, batch: int | None = None) -> Iterator[Bindings]:
         """All rows that extend the start."""
         for name in start.codes:
             self.bound.add(name)
-            if name in self.supports:
+            if name in self.candidates:
                 self.steps.append((self._member(name), frozenset({name})))
         self._settle()
-        while remaining := [name for name in self.supports if name not in self.bound]:
+        while remaining := [name for name in self.candidates if name not in self.bound]:
             self._bind_next(remaining)
             self._settle()
         needed = self.kept
@@ -85,7 +78,7 @@ class Enumeration:
                 self.links.remove(link)
             self._extend(name, sorted(links, key=lambda link: self._link_growth(link, name)))
         else:
-            name = min(remaining, key=lambda one: self.supports[one].count)
+            name = min(remaining, key=lambda one: self.candidates[one].count)
             self.steps.append((self._scan(name), frozenset()))
         self.bound.add(name)
 
@@ -94,7 +87,7 @@ class Enumeration:
         return [
             link
             for link in self.links.at(name)
-            if link.span.left != link.span.right and link.span.other(name) in self.bound
+            if link.ends.left != link.ends.right and link.ends.other(name) in self.bound
         ]
 
     def _growth(self, name: str) -> float:
@@ -104,25 +97,25 @@ class Enumeration:
         return float(growth / 8 ** (len(self._ready(name)) - 1))
 
     def _link_growth(self, link: Link, name: str) -> float:
-        support = self.supports[name]
-        origin = link.span.other(name)
-        return link.fan_out(origin) * support.count / max(1, support.size)
+        candidates = self.candidates[name]
+        origin = link.ends.other(name)
+        return link.fan_out(origin) * candidates.count / max(1, candidates.size)
 
     # -- steps
 
     def _extend(self, name: str, links: list[Link]) -> None:
         first, *rest = links
         plain = [
-            link for link in links if isinstance(link, EdgeLink) and link.span.edge_var is None
+            link for link in links if isinstance(link, EdgeLink) and link.ends.edge_var is None
         ]
-        last = not [one for one in self.supports if one not in self.bound and one != name]
+        last = not [one for one in self.candidates if one not in self.bound and one != name]
         if len(plain) == len(links) == 2:
             if last and self._only_counted(name):
                 self.steps.append((self._count_common(name, plain), _origins(plain, name)))
                 return
             self.steps.append((self._meet(name, plain), _origins(plain, name)))
             return
-        edge = first.span.edge_var
+        edge = first.ends.edge_var
         if edge is not None:
             self.bound.add(edge)
         self.steps.append((self._expand(name, first), _origins([first], name)))
@@ -132,42 +125,33 @@ class Enumeration:
 
     def _only_counted(self, name: str) -> bool:
         needed = set(self.kept)
-        needed |= {one for join in self.joins for one in variables_of(join)}
-        needed |= {one for negation in self.negations for one in negation.outer}
-        needed |= {one for link in self.links for one in link.span.ends}
-        return name not in needed and not self.supports[name].totals
+        needed |= {one for test in self.tests for one in test.names}
+        needed |= {one for link in self.links for one in link.ends.names}
+        return name not in needed and not self.candidates[name].totals
 
     def _settle(self) -> None:
         """Everything that can be decided with what is bound."""
-        for link in [one for one in self.links if one.span.ends <= self.bound]:
+        for link in [one for one in self.links if one.ends.names <= self.bound]:
             self.links.remove(link)
             self._close(link)
-        for name in [one for one in self.edge_tests if one in self.bound]:
-            for test in self.edge_tests.pop(name):
-                # Text predicates are about nodes, whose tests are part of their support.
-                assert isinstance(test, ir.Compare)
-                self.steps.append((self._filter(test), frozenset({name})))
-        for join in [one for one in self.joins if variables_of(one) <= self.bound]:
-            self.joins.remove(join)
-            self.steps.append((self._filter(join), frozenset(variables_of(join))))
-        for negation in [one for one in self.negations if negation_ready(one, self.bound)]:
-            self.negations.remove(negation)
-            self.steps.append((self._refuse(negation), negation.outer))
+        for test in [one for one in self.tests if one.names <= self.bound]:
+            self.tests.remove(test)
+            self.steps.append((self._filter(test), test.names))
 
     def _close(self, link: Link) -> None:
-        edge = link.span.edge_var
+        edge = link.ends.edge_var
         if edge is None:
-            self.steps.append((self._check(link), link.span.ends))
+            self.steps.append((self._check(link), link.ends.names))
         else:
             self.bound.add(edge)
-            self.steps.append((self._expand_closed(link, edge), link.span.ends))
+            self.steps.append((self._expand_closed(link, edge), link.ends.names))
 
     def _scan(self, name: str) -> Step:
         """Every living code of the variable beside every row."""
-        support = self.supports[name]
+        candidates = self.candidates[name]
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
-            listed = support.listed()
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
+            listed = candidates.listed()
             if rows.count == 1:
                 width = max(1, limit)
                 for start in range(0, len(listed), width):
@@ -185,17 +169,17 @@ class Enumeration:
 
         return step
 
-    def _weighed(self, rows: Batch, name: str, where: np.ndarray | slice) -> Batch:
-        """Batch times what the code at that place of the variable's list stands for."""
-        support = self.supports[name]
-        weights = None if support.weights is None else support.weights[where]
-        return rows.join(weights, {k: entry.at(where) for k, entry in support.totals.items()})
+    def _weighed(self, rows: Bindings, name: str, where: np.ndarray | slice) -> Bindings:
+        """The rows times what the code at that place of the variable's list stands for."""
+        candidates = self.candidates[name]
+        weights = None if candidates.weights is None else candidates.weights[where]
+        return rows.join(weights, {k: entry.at(where) for k, entry in candidates.totals.items()})
 
     def _expand(self, name: str, link: Link) -> Step:
-        origin = link.span.other(name)
-        edge = link.span.edge_var
+        origin = link.ends.other(name)
+        edge = link.ends.edge_var
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             for found in link.expand(origin, rows.codes[origin], limit):
                 keep, where = self._living(name, found.targets)
                 index = found.origins if keep is None else found.origins[keep]
@@ -210,19 +194,19 @@ class Enumeration:
 
     def _living(self, name: str, codes: Codes) -> tuple[Mask | None, np.ndarray | None]:
         """Which codes are alive (None: all), and the places of those in the variable's list."""
-        support = self.supports[name]
-        if support.is_full:
+        candidates = self.candidates[name]
+        if candidates.is_full:
             return None, None
-        if support.codes is None:
+        if candidates.codes is None:
             return None, codes
-        at = positions(support.codes, codes)
+        at = positions(candidates.codes, codes)
         keep = at >= 0
         return keep, at[keep]
 
     def _member(self, name: str) -> Step:
         """Drop rows whose given code is not alive."""
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             keep, where = self._living(name, rows.codes[name])
             narrowed = rows if keep is None else rows.at(keep)
             yield narrowed if where is None else self._weighed(narrowed, name, where)
@@ -232,9 +216,9 @@ class Enumeration:
     def _meet(self, name: str, links: Sequence[EdgeLink]) -> Step:
         """The common neighbours of two bound variables."""
         one, two = links
-        left, right = one.span.other(name), two.span.other(name)
+        left, right = one.ends.other(name), two.ends.other(name)
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
             sizes = np.minimum(first.degrees[a], second.degrees[b])
@@ -251,18 +235,20 @@ class Enumeration:
     def _count_common(self, name: str, links: Sequence[EdgeLink]) -> Step:
         """How many common neighbours two bound variables have, without listing them."""
         one, two = links
-        left, right = one.span.other(name), two.span.other(name)
-        support = self.supports[name]
+        left, right = one.ends.other(name), two.ends.other(name)
+        candidates = self.candidates[name]
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
 
             def count(weights: Counts | None) -> Counts:
                 return frontier.common_count(first, a, second, b, weights)
 
-            refuse_wrap(support, lambda part: count(support.spread_out(part)))
-            weights = None if support.is_full else support.spread_out(support.multiplicities())
+            refuse_wrap(candidates, lambda part: count(candidates.spread_out(part)))
+            weights = (
+                None if candidates.is_full else candidates.spread_out(candidates.multiplicities())
+            )
             counts = count(weights)
             keep = counts > 0
             yield rows.at(keep).join(counts[keep], {})
@@ -270,18 +256,18 @@ class Enumeration:
         return step
 
     def _check(self, link: Link) -> Step:
-        left, right = link.span.left, link.span.right
+        left, right = link.ends.left, link.ends.right
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             yield rows.at(link.contains(rows.codes[left], rows.codes[right]))
 
         return step
 
     def _expand_closed(self, link: Link, edge: str) -> Step:
         """Every stored edge between two bound variables."""
-        left, right = link.span.left, link.span.right
+        left, right = link.ends.left, link.ends.right
 
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             for found in link.expand(left, rows.codes[left], limit):
                 keep = found.targets == rows.codes[right][found.origins]
                 assert found.edges is not None
@@ -289,30 +275,15 @@ class Enumeration:
 
         return step
 
-    def _filter(self, predicate: ir.Compare) -> Step:
-        names = variables_of(predicate)
-
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
-            spaces = {name: self._space(name) for name in names}
-            kept = holds(predicate, Rows(spaces, rows.codes, self.world.params, rows.count))
-            yield rows.at(kept)
+    def _filter(self, test: RowTest) -> Step:
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
+            yield rows.at(test.holds(rows))
 
         return step
-
-    def _refuse(self, negation: Negation) -> Step:
-        def step(rows: Batch, limit: int) -> Iterator[Batch]:  # noqa: ARG001 - never grows
-            yield rows.at(~self.matched(self.world, negation, rows.codes, rows.count))
-
-        return step
-
-    def _space(self, name: str) -> Space:
-        if name in self.pattern.nodes:
-            return self.world.space("node", self.pattern.nodes[name])
-        return self.world.space("edge", self.pattern.edges[name])
 
     # -- running
 
-    def _run(self, start: Batch, limit: int) -> Iterator[Batch]:
+    def _run(self, start: Bindings, limit: int) -> Iterator[Bindings]:
         """Step by step, depth first. A match may have more steps than calls may nest."""
         if not self.steps and start.count:
             yield start
@@ -337,10 +308,5 @@ class Enumeration:
                 limits.append(limit)
 
 
-def negation_ready(negation: Negation, bound: set[str]) -> bool:
-    """Whether the rows it is judged for are complete."""
-    return negation.outer <= bound
-
-
 def _origins(links: Sequence[Link], name: str) -> frozenset[str]:
-    return frozenset(link.span.other(name) for link in links)
+    return frozenset(link.ends.other(name) for link in links)

@@ -238,20 +238,10 @@ def operand_variables(operand: ir.Output) -> Iterator[str]:
 
 def key_of(node: NodeType, test: ir.Predicate, params: Mapping[str, Any]) -> str | None:
     """The id a test asks for: equality of the whole key with a value of the key's own type."""
-    if not isinstance(test, ir.Compare) or test.op != "=" or node.key is None:
+    equality = ir.equality_of(test)
+    if equality is None or (equality[0].property,) != node.key:
         return None
-    left, right = test.left, test.right
-    if isinstance(right, ir.PropertyOf):
-        left, right = right, left
-    if not isinstance(left, ir.PropertyOf) or (left.property,) != node.key:
-        return None
-    if isinstance(right, ir.Const):
-        value = right.value
-    elif isinstance(right, ir.ParamRef):
-        value = params[right.name]
-    else:
-        return None
-    kind = left.type
+    kind, value = equality[0].type, ir.value_of(equality[1], params)
     if kind.scalar not in _KEYS or value is None or isinstance(value, float | bool):
         return None
     return key_text(kind, value)

@@ -19,7 +19,8 @@ import pyarrow as pa
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
-from omnigraph.read.match.bindings import Bindings, Carried, joined
+from omnigraph.read.match.bindings import Bindings, joined
+from omnigraph.read.match.totals import Totals
 from omnigraph.read.output.grouping import (
     Amounts,
     Lines,
@@ -75,15 +76,15 @@ class Aggregator:
         self._waiting_rows = 0
         self._reduced: list[Lines] = []
         self._columns: dict[tuple[str, str], tuple[Column, bool]] = {}
-        self._carried_columns: dict[int, Column] = {}
+        self._totals_columns: dict[int, Column] = {}
         self._spans: dict[int, tuple[int, int]] = {}
 
     def add(self, batch: Bindings) -> None:
         """Take a batch of rows."""
         batch = _without_absent(batch)
-        if batch.rows:
+        if batch.count:
             self._waiting.append(batch)
-            self._waiting_rows += batch.rows
+            self._waiting_rows += batch.count
         if self._waiting_rows >= _FEW_ROWS:
             self._flush(few=False)
             if sum(lines.length for lines in self._reduced[1:]) > self._reduced[0].length:
@@ -116,11 +117,11 @@ class Aggregator:
         keys = [self._key_codes(expr, batch, few) for _, expr in self._keys]
         measures: dict[Slot, Amounts] = {}
         for at, aggregate in self._aggregates.items():
-            if at in batch.carried:
-                measures.update(self._carried(at, aggregate, batch.carried[at]))
+            if at in batch.totals:
+                measures.update(self._summed_away(at, aggregate, batch.totals[at]))
             elif isinstance(aggregate.arg, ir.PropertyOf):
                 measures.update(self._measured(at, aggregate, aggregate.arg, batch, few))
-        return Lines(batch.rows, keys, batch.weights, measures)
+        return Lines(batch.count, keys, batch.weights, measures)
 
     def _key_codes(self, expr: ir.PropertyOf | ir.NodeId, batch: Bindings, few: bool) -> Codes:
         codes = batch.codes[expr.var]
@@ -142,18 +143,18 @@ class Aggregator:
                 self._columns[name] = Column(expr.type, space.values(expr.property, codes)), False
         return self._columns[name]
 
-    def _carried(self, at: int, aggregate: ir.Aggregate, carried: Carried) -> dict[Slot, Amounts]:
-        self._carried_columns[at] = carried.column
-        measures: dict[Slot, Amounts] = {(at, "count"): carried.counts}
+    def _summed_away(self, at: int, aggregate: ir.Aggregate, totals: Totals) -> dict[Slot, Amounts]:
+        self._totals_columns[at] = totals.column
+        measures: dict[Slot, Amounts] = {(at, "count"): totals.counts}
         function = aggregate.function
         if function in {"sum", "avg"}:
-            measures[at, "sum"] = carried.sums
+            measures[at, "sum"] = totals.sums
             if aggregate.is_whole_sum:
                 assert not self._wide, "sums were to be made of rows"
-                self._spans[at] = carried.column.span
+                self._spans[at] = totals.column.span
         elif function in {"min", "max"}:
-            assert carried.best is not None
-            codes = carried.best.astype(np.int64)
+            assert totals.best is not None
+            codes = totals.best.astype(np.int64)
             measures[at, function] = _or_neutral(codes, codes >= 0, function)
         return measures
 
@@ -298,13 +299,7 @@ class Aggregator:
 
     def _given(self, arg: ir.Operand) -> Any:
         """The value of a constant or parameter; ``_ENTITY`` for what rows have."""
-        match arg:
-            case ir.Const():
-                return arg.value
-            case ir.ParamRef():
-                return self._params[arg.name]
-            case _:
-                return _ENTITY
+        return ir.value_of(arg, self._params) if isinstance(arg, ir.Value) else _ENTITY
 
     def _measure(self, groups: Lines, at: int, measure: str) -> npt.NDArray[Any]:
         amounts = groups.measures.get((at, cast("Measure", measure)))
@@ -342,7 +337,7 @@ class Aggregator:
         assert isinstance(arg, ir.PropertyOf)
         if absent.all():
             return pa.nulls(len(values), arg.type.arrow_type())
-        column = self._carried_columns.get(at)
+        column = self._totals_columns.get(at)
         if column is None and arg.type.is_numeric:
             dtype = np.dtype(arg.type.arrow_type().to_pandas_dtype())
             return pa.array(unsortable(values, dtype), mask=absent)

@@ -57,9 +57,9 @@ class Collector:
         if limit == 0:
             return False
         batch = self._promising(batch)
-        if batch.rows:
+        if batch.count:
             self._batches.append(batch)
-            self._rows += batch.rows
+            self._rows += batch.count
         if limit is None:
             return True
         if not self._is_ordered:
@@ -75,7 +75,7 @@ class Collector:
             return project(self._plan, self._spaces, self._params, {}, 0, None)
         rows = joined(self._batches)
         self._batches = [rows]
-        every = np.arange(rows.rows)
+        every = np.arange(rows.count)
         at = _repeated(self._in_order(rows, every), rows.weights, self._plan.limit)
         codes = rows.codes if at is every else {var: by[at] for var, by in rows.codes.items()}
         scores = None
@@ -109,12 +109,12 @@ class Collector:
     def _prune(self, limit: int) -> None:
         rows = joined(self._batches)
         chosen = (
-            best(rows.rows, self._bound(rows), limit)
+            best(rows.count, self._bound(rows), limit)
             if self._places is None
             else self._best_ranked(self._places, rows, limit)
         )
         rows = rows.at(chosen)
-        self._batches, self._rows, self._is_pruned = [rows], rows.rows, True
+        self._batches, self._rows, self._is_pruned = [rows], rows.count, True
         # Tied entities may leave more than the limit: wait until there is as much again.
         self._prune_at = max(self._prune_at, 2 * self._rows)
 
@@ -273,7 +273,7 @@ class _Places(_RowKey):
 
 def _stands_for(batch: Bindings, limit: int) -> int:
     """How many rows of the answer a batch is, as far as the limit cares."""
-    return batch.rows if batch.weights is None else int(np.minimum(batch.weights, limit).sum())
+    return batch.count if batch.weights is None else int(np.minimum(batch.weights, limit).sum())
 
 
 def _repeated(at: Counts, weights: Counts | None, limit: int | None) -> Counts:

@@ -39,8 +39,7 @@ def project(
                     whole[expr.var] = _is_everything(space, by)
                 arrays.append(_fetched(space, expr, by, kind, whole[expr.var]))
             case ir.Const() | ir.ParamRef():
-                value = expr.value if isinstance(expr, ir.Const) else params[expr.name]
-                arrays.append(_repeated(value, kind, length))
+                arrays.append(_repeated(ir.value_of(expr, params), kind, length))
             case ir.Score() if scores is not None:
                 arrays.append(pa.array(scores, kind))
             case _:

@@ -11,10 +11,10 @@ import io
 import json
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from omnigraph.read.output.query_result import QueryResult
+    from omnigraph.manifest.snapshot import Target
 
 
 class Format(enum.StrEnum):
@@ -38,8 +38,42 @@ _ROWS_A_PIECE = 8_192
 _JOINERS = "\u200c\u200d"
 
 
+class Answer(Protocol):
+    """What a rendering needs to know of a query's answer."""
+
+    @property
+    def query_name(self) -> str:
+        """The query that was run."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """The state of the graph it was run on."""
+        ...
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def values(
+        self, start: int = 0, length: int | None = None, *, js_safe: bool = False
+    ) -> list[Sequence[Any]]:
+        """JSON values by column, of all rows or of some of them."""
+        ...
+
+    def to_json(self, js_safe: bool = False) -> dict[str, Any]:
+        """The whole answer as plain data."""
+        ...
+
+
 def render(
-    result: QueryResult, format: Format, *, ascii_only: bool = False, width: int | None = None
+    answer: Answer, format: Format, *, ascii_only: bool = False, width: int | None = None
 ) -> Iterator[str]:
     """The result in a format.
 
@@ -47,20 +81,20 @@ def render(
     """
     match format:
         case Format.JSON:
-            yield _dumped(result.to_json(js_safe=True), ascii_only, indent=2) + "\n"
+            yield _dumped(answer.to_json(js_safe=True), ascii_only, indent=2) + "\n"
         case Format.JSONL:
-            yield from _jsonl(result, ascii_only)
+            yield from _jsonl(answer, ascii_only)
         case Format.CSV:
-            yield from _csv(result)
+            yield from _csv(answer)
         case Format.KV:
-            yield from _kv(result)
+            yield from _kv(answer)
         case Format.TABLE:
-            yield table_text(result, width=width) + "\n"
+            yield table_text(answer, width=width) + "\n"
 
 
-def summary(result: QueryResult) -> str:
+def summary(answer: Answer) -> str:
     """How many rows came from where."""
-    return printable(f"{result.row_count} rows from {result.target} via {result.query_name}")
+    return printable(f"{answer.row_count} rows from {answer.target} via {answer.query_name}")
 
 
 def _dumped(value: Any, ascii_only: bool, indent: int | None = None) -> str:
@@ -68,24 +102,24 @@ def _dumped(value: Any, ascii_only: bool, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=ascii_only, indent=indent, separators=separators)
 
 
-def _jsonl(result: QueryResult, ascii_only: bool) -> Iterator[str]:
+def _jsonl(answer: Answer, ascii_only: bool) -> Iterator[str]:
     metadata = {
         "kind": "metadata",
-        "query_name": result.query_name,
-        "target": result.target.to_json(),
-        "row_count": result.row_count,
+        "query_name": answer.query_name,
+        "target": answer.target.to_json(),
+        "row_count": answer.row_count,
     }
     yield _dumped(metadata, ascii_only) + "\n"
-    names = result.columns
-    for rows in _pieces(result, js_safe=True):
+    names = answer.columns
+    for rows in _pieces(answer, js_safe=True):
         yield "".join(
             _dumped(dict(zip(names, row, strict=True)), ascii_only) + "\n" for row in rows
         )
 
 
-def _csv(result: QueryResult) -> Iterator[str]:
-    yield _csv_text([result.columns])
-    for rows in _pieces(result):
+def _csv(answer: Answer) -> Iterator[str]:
+    yield _csv_text([answer.columns])
+    for rows in _pieces(answer):
         yield _csv_text([[_cell(value) for value in row] for row in rows])
 
 
@@ -95,29 +129,29 @@ def _csv_text(rows: Sequence[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def _kv(result: QueryResult) -> Iterator[str]:
-    yield summary(result) + "\n"
-    if not result.row_count:
+def _kv(answer: Answer) -> Iterator[str]:
+    yield summary(answer) + "\n"
+    if not answer.row_count:
         yield NO_ROWS + "\n"
-    names = [printable(name) for name in result.columns]
+    names = [printable(name) for name in answer.columns]
     number = 0
-    for start in range(0, result.row_count, _ROWS_A_PIECE):
+    for start in range(0, answer.row_count, _ROWS_A_PIECE):
         lines = []
-        for row in cells(result, start, _ROWS_A_PIECE):
+        for row in cells(answer, start, _ROWS_A_PIECE):
             number += 1
             lines.append(f"row {number}")
             lines += [f"{name}: {text}" for name, text in zip(names, row, strict=True)]
         yield "\n".join(lines) + "\n"
 
 
-def table_text(result: QueryResult, *, limit: int | None = None, width: int | None = None) -> str:
+def table_text(answer: Answer, *, limit: int | None = None, width: int | None = None) -> str:
     """The rows, or the first of them, below each other, in columns that fit ``width`` if possible."""
-    lines = [[printable(name) for name in result.columns], *cells(result, 0, limit)]
+    lines = [[printable(name) for name in answer.columns], *cells(answer, 0, limit)]
     natural = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     widths = fitted(natural, width)
     head, *body = (SEPARATOR.join(map(_padded, line, widths)).rstrip() for line in lines)
     rule = "-+-".join("-" * size for size in widths)
-    return "\n".join([summary(result), head, rule, *body])
+    return "\n".join([summary(answer), head, rule, *body])
 
 
 def _width(text: str) -> int:
@@ -151,15 +185,15 @@ def fitted(natural: Sequence[int], width: int | None) -> list[int]:
     return [min(size, MIN_COLUMN_WIDTH) for size in widths]
 
 
-def cells(result: QueryResult, start: int, length: int | None) -> Iterator[Sequence[str]]:
+def cells(answer: Answer, start: int, length: int | None) -> Iterator[Sequence[str]]:
     """The texts of some rows, safe to show on a screen."""
-    for row in zip(*result.values(start, length), strict=True):
+    for row in zip(*answer.values(start, length), strict=True):
         yield [printable(_cell(value)) for value in row]
 
 
-def _pieces(result: QueryResult, *, js_safe: bool = False) -> Iterator[Iterator[Sequence[Any]]]:
-    for start in range(0, result.row_count, _ROWS_A_PIECE):
-        yield zip(*result.values(start, _ROWS_A_PIECE, js_safe=js_safe), strict=True)
+def _pieces(answer: Answer, *, js_safe: bool = False) -> Iterator[Iterator[Sequence[Any]]]:
+    for start in range(0, answer.row_count, _ROWS_A_PIECE):
+        yield zip(*answer.values(start, _ROWS_A_PIECE, js_safe=js_safe), strict=True)
 
 
 def _cell(value: Any) -> str:

@@ -18,7 +18,6 @@ from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
 from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
 from omnigraph.read.search.terms import FEW_ROWS, own_index
-from omnigraph.read.search.text_match import given
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed, text_hits
@@ -68,7 +67,7 @@ class _Run:
     embedder: Embedder | None
 
     def nearest(self, ranking: ir.Nearest, limit: int | None) -> Ranked:
-        query = given(ranking.query, self.params)
+        query = ir.value_of(ranking.query, self.params)
         if isinstance(query, str):
             query = self._embedded(ranking, query)
         if query is None:
@@ -85,7 +84,7 @@ class _Run:
         return embed_texts(embedder, [text], dimension, place, ranking.model)[0]
 
     def bm25(self, ranking: ir.Bm25, limit: int | None) -> Ranked:
-        query = given(ranking.query, self.params)
+        query = ir.value_of(ranking.query, self.params)
         if query is None or not analysed(query):
             return _nothing()
         codes, scores = self._relevant(ranking.field.property, query, limit)
@@ -139,7 +138,7 @@ class _Run:
         if isinstance(arm, ir.Nearest):
             best = self.nearest(arm, limit).codes[:limit]
             return best, np.arange(len(best), dtype=np.float64)
-        query = given(arm.query, self.params)
+        query = ir.value_of(arm.query, self.params)
         if query is None or not analysed(query):
             return _nothing().codes, _nothing().scores
         codes, scores = self._relevant(arm.field.property, query, None)
@@ -165,7 +164,7 @@ def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
 
 def checked_k(ranking: ir.Rrf, params: Mapping[str, Any]) -> int:
     """The constant of a fusion; a parameter may be one that it cannot be."""
-    k: int | None = given(ranking.k, params)
+    k: int | None = ir.value_of(ranking.k, params)
     if k is None or k <= 0:
         shown = "null" if k is None else k
         raise BadRequest(

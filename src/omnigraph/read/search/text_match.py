@@ -33,10 +33,10 @@ def text_matches(
     view: View, node_type: NodeType, predicate: ir.TextMatch, params: Mapping[str, Any]
 ) -> Codes:
     """The ordinals, ascending, of the nodes that satisfy a text predicate."""
-    query = given(predicate.query, params)
+    query = ir.value_of(predicate.query, params)
     edits: int | None = DEFAULT_EDITS if predicate.function == "fuzzy" else 0
     if predicate.max_edits is not None:
-        edits = given(predicate.max_edits, params)
+        edits = ir.value_of(predicate.max_edits, params)
     space = view.nodes(node_type.name)
     name = predicate.field.property
     terms = [] if query is None else analysed(query)
@@ -51,14 +51,6 @@ def text_matches(
         return _looked_up(view, space, name, " ".join(terms), terms, edits)
     except TooManyEdits:
         return _all_read(space, name, terms, edits)
-
-
-def given(operand: ir.Operand, params: Mapping[str, Any]) -> Any:
-    """The value of a literal or parameter."""
-    if isinstance(operand, ir.ParamRef):
-        return params[operand.name]
-    assert isinstance(operand, ir.Const)
-    return operand.value
 
 
 def _looked_up(

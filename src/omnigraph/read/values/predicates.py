@@ -152,10 +152,8 @@ class _Read:
 
 def _operand(operand: ir.Operand, rows: Rows) -> _Given | _Read:
     match operand:
-        case ir.Const():
-            return _Given(operand.value, operand.type)
-        case ir.ParamRef():
-            return _Given(rows.params[operand.name], operand.type)
+        case ir.Const() | ir.ParamRef():
+            return _Given(ir.value_of(operand, rows.params), operand.type)
         case ir.PropertyOf():
             return _property(operand, rows)
         case ir.NodeId():

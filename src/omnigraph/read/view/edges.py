@@ -15,7 +15,7 @@ from omnigraph.lang.query.ir import Direction
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr, csr_of, multi_csr_of
 from omnigraph.read.view.nodes import NodeSpace, RowIds
-from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.row_changes import RowChanges
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def ends_of(rows: pa.Table, sources: NodeSpace, targets: NodeSpace) -> Ends:
     return Ends(src, dst, rows.column("_rowid").to_numpy())
 
 
-def _read_ends(pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> Ends:
+def _read_ends(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> Ends:
     """All stored edges. Of many, one thread reads and looks up the sources, another the targets.
 
     A scan keeps to one thread most of the time. Two of one version give the rows in one order.
@@ -95,7 +95,7 @@ def _read_ends(pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> Ends:
 
 
 def _read_end(
-    pinned: Pinned, column: str, nodes: NodeSpace, *, with_row_id: bool
+    pinned: PinnedTable, column: str, nodes: NodeSpace, *, with_row_id: bool
 ) -> tuple[Codes, npt.NDArray[np.uint64] | None]:
     """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
     codes, row_ids = [], []
@@ -123,7 +123,7 @@ class EdgeList:
         self._lock = threading.RLock()
 
     @staticmethod
-    def read(pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
+    def read(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
         """The ends as they are stored, each looked up among the nodes."""
         ends = _read_ends(pinned, sources, targets)
         if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
@@ -214,7 +214,7 @@ class EdgeList:
         return made
 
 
-def _chunks(pinned: Pinned, column: str, *, with_row_id: bool) -> Iterator[pa.Table]:
+def _chunks(pinned: PinnedTable, column: str, *, with_row_id: bool) -> Iterator[pa.Table]:
     """One column of the stored edges in tables of bounded size."""
     reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=_BATCH_ROWS)
     batches, rows = [], 0

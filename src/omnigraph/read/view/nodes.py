@@ -13,7 +13,7 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.pinned_table import Identity, Pinned
+from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import RowChanges
 
@@ -83,7 +83,7 @@ class NodeIds:
         self.origin = origin
 
     @staticmethod
-    def read(pinned: Pinned) -> NodeIds:
+    def read(pinned: PinnedTable) -> NodeIds:
         """One scan of the ids, sorted."""
         rows = pinned.table.read(["id"], with_row_id=True)
         ids = one_array(rows.column("id"))
@@ -166,7 +166,7 @@ def _lower_bounds(ids: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
 class NodeSpace:
     """A node type at a snapshot: a ``Space`` whose codes are ordinals, in the order of the ids."""
 
-    def __init__(self, type: NodeType, pinned: Pinned, ids: NodeIds, cache: ByteCache) -> None:
+    def __init__(self, type: NodeType, pinned: PinnedTable, ids: NodeIds, cache: ByteCache) -> None:
         self.type = type
         self.pinned = pinned
         self.node_ids = ids

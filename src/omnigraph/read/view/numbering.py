@@ -10,7 +10,7 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.pinned_table import Identity, Pinned
+from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.row_changes import base_of, changes_since
 
 
@@ -28,17 +28,17 @@ class EdgesKey(NamedTuple):
     targets: Identity
 
 
-def nodes_key(pinned: Pinned) -> NodesKey:
+def nodes_key(pinned: PinnedTable) -> NodesKey:
     """What the ids of a node table are cached under."""
     return NodesKey(pinned.identity)
 
 
-def edges_key(pinned: Pinned, sources: Pinned, targets: Pinned) -> EdgesKey:
+def edges_key(pinned: PinnedTable, sources: PinnedTable, targets: PinnedTable) -> EdgesKey:
     """What the edges of a table are cached under."""
     return EdgesKey(pinned.identity, sources.identity, targets.identity)
 
 
-def node_ids(cache: ByteCache, pinned: Pinned) -> NodeIds:
+def node_ids(cache: ByteCache, pinned: PinnedTable) -> NodeIds:
     """The ids of a node table."""
 
     def build() -> NodeIds:
@@ -47,7 +47,9 @@ def node_ids(cache: ByteCache, pinned: Pinned) -> NodeIds:
     return cache.get(nodes_key(pinned), build, _ids_nbytes)
 
 
-def edge_list(cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
+def edge_list(
+    cache: ByteCache, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
+) -> EdgeList:
     """The edges of a table between these nodes."""
 
     def build() -> EdgeList:
@@ -58,13 +60,13 @@ def edge_list(cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: Nod
 
 
 def older_state(
-    cache: ByteCache, pinned: Pinned, kind: type[NodesKey | EdgesKey]
+    cache: ByteCache, pinned: PinnedTable, kind: type[NodesKey | EdgesKey]
 ) -> Identity | None:
     """The newest state of a table in the cache that this one can be derived from."""
     return base_of(pinned, [key.table for key in cache.kept() if isinstance(key, kind)])
 
 
-def _refreshed_ids(cache: ByteCache, pinned: Pinned) -> NodeIds | None:
+def _refreshed_ids(cache: ByteCache, pinned: PinnedTable) -> NodeIds | None:
     base = older_state(cache, pinned, NodesKey)
     before: NodeIds | None = None if base is None else cache.peek(NodesKey(base))
     if base is None or before is None:
@@ -77,7 +79,7 @@ def _refreshed_ids(cache: ByteCache, pinned: Pinned) -> NodeIds | None:
 
 
 def _refreshed_edges(
-    cache: ByteCache, pinned: Pinned, sources: NodeSpace, targets: NodeSpace
+    cache: ByteCache, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
 ) -> EdgeList | None:
     known = [key for key in cache.kept() if isinstance(key, EdgesKey)]
     base = older_state(cache, pinned, EdgesKey)

@@ -31,7 +31,7 @@ class Identity(NamedTuple):
     version: int
 
 
-class Pinned:
+class PinnedTable:
     """A table as a snapshot pins it. ``fork`` is its Lance branch, None on main."""
 
     def __init__(

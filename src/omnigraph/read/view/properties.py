@@ -13,7 +13,7 @@ from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.pinned_table import Identity, Pinned
+from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.types import PropType, Scalar
 
 WHOLE_COLUMN_ROWS = 2_000_000
@@ -51,7 +51,7 @@ class Properties:
 
     def __init__(
         self,
-        pinned: Pinned,
+        pinned: PinnedTable,
         cache: ByteCache,
         key: Hashable,
         row_ids: npt.NDArray[np.uint64],
@@ -156,7 +156,7 @@ class Properties:
         return _cast(one_array(taken.column(stored)), type_)
 
 
-def stored_name(pinned: Pinned, name: str) -> str | None:
+def stored_name(pinned: PinnedTable, name: str) -> str | None:
     """What a column is called at this version: properties are renamed and names used again."""
     schema = pinned.table.schema
     prop = pinned.entity.properties.get(name)

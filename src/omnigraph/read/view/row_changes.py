@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
-from omnigraph.read.view.pinned_table import Identity, Lineage, Pinned
+from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, transactions_after
@@ -54,7 +54,7 @@ class RowChanges(NamedTuple):
     columns_too: bool
 
 
-def base_of(pinned: Pinned, known: Iterable[Identity]) -> Identity | None:
+def base_of(pinned: PinnedTable, known: Iterable[Identity]) -> Identity | None:
     """The newest of the known states that this one grew out of lately: of its branch, else of main."""
     if pinned.row_count < MIN_ROWS:
         return None
@@ -69,7 +69,7 @@ def base_of(pinned: Pinned, known: Iterable[Identity]) -> Identity | None:
 
 
 def changes_since(
-    base: Identity, pinned: Pinned, columns: Sequence[str]
+    base: Identity, pinned: PinnedTable, columns: Sequence[str]
 ) -> list[RowChanges] | None:
     """The changes that lead from an earlier state to this one, in order; None: read it anew."""
     limit = min(pinned.row_count // 10, MAX_CHANGED)
@@ -90,7 +90,7 @@ def _main(lineage: Lineage) -> Lineage:
     return lineage._replace(branch=None, identifier=None)
 
 
-def _steps(base: Identity, pinned: Pinned) -> Iterator[tuple[Table, int]]:
+def _steps(base: Identity, pinned: PinnedTable) -> Iterator[tuple[Table, int]]:
     """The tables to compare, each with the version it is compared with."""
     since = base.version
     if base.lineage != pinned.identity.lineage:

@@ -16,7 +16,7 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeSpace
-from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import ID, Properties
 from omnigraph.types import PropType, Scalar
 
@@ -26,7 +26,9 @@ __all__ = ["Csr", "EdgeSpace", "MultiCsr", "Topology"]
 class EdgeSpace:
     """Stored edges as a ``Space``: codes are positions in the edge list."""
 
-    def __init__(self, pinned: Pinned, edges: EdgeList, key: Hashable, cache: ByteCache) -> None:
+    def __init__(
+        self, pinned: PinnedTable, edges: EdgeList, key: Hashable, cache: ByteCache
+    ) -> None:
         self.pinned = pinned
         self._properties = Properties(pinned, cache, key, edges.rows.row_ids, edges.rows.codes)
 

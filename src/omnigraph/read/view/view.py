@@ -24,7 +24,7 @@ from omnigraph.read.view.numbering import (
     nodes_key,
     older_state,
 )
-from omnigraph.read.view.pinned_table import Pinned
+from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.storage.tables.branch_refs import read_branch
 
@@ -71,7 +71,7 @@ class View:
             (key.partition(":")[0], state.incarnation): state
             for key, state in snapshot.tables.items()
         }
-        self._pinned: dict[str, Pinned] = {}
+        self._pinned: dict[str, PinnedTable] = {}
         self._lock = threading.Lock()
         self.spent = 0.0
         """Seconds in which look-ups on this snapshot were under way so far (``paths``)."""
@@ -99,7 +99,7 @@ class View:
         """What the graph handle keeps in memory."""
         return self._cache
 
-    def table(self, entity: Entity) -> Pinned:
+    def table(self, entity: Entity) -> PinnedTable:
         """The table of a type as this snapshot pins it, whatever the type was called then."""
         with self._lock:
             pinned = self._pinned.get(entity.table_key)
@@ -152,7 +152,7 @@ class View:
         kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
         return older_state(self._cache, self.table(entity), kind) is not None
 
-    def _pin(self, entity: Entity) -> Pinned:
+    def _pin(self, entity: Entity) -> PinnedTable:
         kind = "node" if isinstance(entity, NodeType) else "edge"
         state = self._states.get((kind, entity.table_incarnation_id))
         if state is None:
@@ -163,7 +163,7 @@ class View:
                 snapshot=self.snapshot.graph_commit_id,
             )
         workspace, branch = self._workspace, state.table_branch
-        return Pinned(
+        return PinnedTable(
             entity,
             state,
             self.snapshot.graph_id,

@@ -10,9 +10,10 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask, Sums
 from omnigraph.read.kernels.csr import Csr, MultiCsr
-from omnigraph.read.match.candidates import Support, Totals, refuse_wrap
-from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
+from omnigraph.read.match.candidates import Candidates, refuse_wrap
+from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
 from omnigraph.read.match.pattern import FLIPPED, Traversal
+from omnigraph.read.match.totals import Totals
 from omnigraph.read.view.topology import Topology
 
 # How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.
@@ -30,7 +31,7 @@ class EdgeLink:
         self, traversal: Traversal, topology: Topology, edge_mask: Mask | None = None
     ) -> None:
         self.traversal = traversal
-        self.span = Span(traversal.left, traversal.right, traversal.edge_var)
+        self.ends = LinkEnds(traversal.left, traversal.right, traversal.edge_var)
         self.topology = topology
         self.edge_mask = edge_mask
         self._masked: dict[ir.Direction, MultiCsr] = {}
@@ -74,13 +75,13 @@ class EdgeLink:
         """Which of these pairs are joined."""
         return frontier.contains(self.csr(self.traversal.left), left, right)
 
-    def message(self, parent: str, at: Support, child: Support) -> Message:
+    def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed over the neighbours of every code of the parent."""
         rows = self.rows(parent)
         if child.is_full:
             degrees = rows.degrees if at.codes is None else rows.degrees[at.codes]
             return Message(None, degrees, {}, len(rows.indices))
-        back = self.rows(self.span.other(parent))
+        back = self.rows(self.ends.other(parent))
         refuse_wrap(child, lambda part: frontier.pull(rows, child.spread_out(part)))
         sweep = len(rows.indices)
         push = _cost(_PUSH_COST, back, child, sweep)
@@ -92,7 +93,7 @@ class EdgeLink:
             return _gathered(rows, at.codes, child)
         return _swept(rows, at, child)
 
-    def reached(self, parent: str, at: Support, child: Support) -> Support:
+    def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:
         """The codes of the parent that have a living neighbour."""
         rows = self.rows(parent)
         if child.codes is None and child.weights is None:
@@ -100,7 +101,7 @@ class EdgeLink:
                 return at.only(rows.degrees > 0)
             return at.only_listed(rows.degrees[at.codes] > 0)
         alive = child.alive()
-        back = self.rows(self.span.other(parent))
+        back = self.rows(self.ends.other(parent))
         if alive.codes is not None:
             spread = int(back.degrees[alive.codes].sum())
             if _PUSH_COST * spread <= len(rows.indices):
@@ -113,11 +114,11 @@ class EdgeLink:
         return at.only(frontier.pull_any(rows, child.mask()))
 
 
-def _cost(each: int, rows: Csr | MultiCsr, support: Support, most: int) -> int:
+def _cost(each: int, rows: Csr | MultiCsr, candidates: Candidates, most: int) -> int:
     """What the edges of the listed codes cost one by one; `most` when all are listed."""
-    if support.codes is None or each * len(support.codes) >= 8 * most:
+    if candidates.codes is None or each * len(candidates.codes) >= 8 * most:
         return most
-    return min(most, each * int(rows.degrees[support.codes].sum()))
+    return min(most, each * int(rows.degrees[candidates.codes].sum()))
 
 
 def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
@@ -133,7 +134,7 @@ def _present(index: Index, count: int) -> Mask:
     return found
 
 
-def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
+def _swept(rows: Csr | MultiCsr, at: Candidates, child: Candidates) -> Message:
     """One sweep over all edges, for every code of the parent."""
     chosen = slice(None) if at.codes is None else at.codes
     weights = frontier.pull(rows, child.spread_out(child.multiplicities()))[chosen]
@@ -152,13 +153,13 @@ def _swept(rows: Csr | MultiCsr, at: Support, child: Support) -> Message:
     return Message(None, weights, totals)
 
 
-def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Support) -> Message:
+def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Candidates) -> Message:
     """Only the edges of the listed codes of the parent."""
     index, targets = frontier.expand(rows, codes)
     return summed(index, targets, len(codes), child, None)
 
 
-def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Support) -> Message:
+def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Candidates) -> Message:
     """Only the edges of the listed codes of the child."""
     assert child.codes is not None
     if any(entry.best is not None for entry in child.totals.values()):
@@ -174,7 +175,7 @@ def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Support) -> Messa
     return Message(codes, weights, totals)
 
 
-def both(one: EdgeLink, two: EdgeLink, parent: str, at: Support, child: Support) -> Message:
+def both(one: EdgeLink, two: EdgeLink, parent: str, at: Candidates, child: Candidates) -> Message:
     """The child summed over the neighbours that two links share."""
     listed = at.listed()
     first, second = one.csr(parent), two.csr(parent)

@@ -9,8 +9,8 @@ import numpy as np
 from omnigraph.read.kernels import frontier, hops
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr
-from omnigraph.read.match.candidates import Support, positions, refuse_wrap
-from omnigraph.read.match.links.link import Expansion, Message, Span, added, summed
+from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
+from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, added, summed
 from omnigraph.read.match.pattern import FLIPPED, Traversal
 from omnigraph.read.view.topology import Topology
 
@@ -24,7 +24,7 @@ class HopLink:
     def __init__(self, traversal: Traversal, topology: Topology) -> None:
         self.traversal = traversal
         self.topology = topology
-        self.span = Span(traversal.left, traversal.right)
+        self.ends = LinkEnds(traversal.left, traversal.right)
 
     def _search(self, origin: str) -> tuple[Csr, Mask | None, bool]:
         """The steps from that end, the nodes with a loop, and whether it is the search's far end."""
@@ -78,7 +78,7 @@ class HopLink:
             found[order] |= np.isin(wanted, pairs)
         return found
 
-    def message(self, parent: str, at: Support, child: Support) -> Message:
+    def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed over all that every code of the parent reaches."""
         if not self._connects:
             return Message(None, np.zeros(at.count, dtype=np.int64), {})
@@ -89,7 +89,7 @@ class HopLink:
             return Message(None, self._sums(parent, at, weights), {})
         if at.count <= child.count:
             return self._merged(at, child, self._pairs(parent, at.listed()))
-        other = self.span.other(parent)
+        other = self.ends.other(parent)
         sources = child.listed()
         back = (
             (_rows_of(at, targets), sources[index])
@@ -97,7 +97,7 @@ class HopLink:
         )
         return self._merged(at, child, ((row[row >= 0], code[row >= 0]) for row, code in back))
 
-    def _sums(self, parent: str, at: Support, weights: Counts | None) -> Counts:
+    def _sums(self, parent: str, at: Candidates, weights: Counts | None) -> Counts:
         """The weights of all that every code of the parent reaches, added up."""
         csr, loops, inverse = self._search(parent)
         # Between different types the second step would leave the matrix.
@@ -107,16 +107,18 @@ class HopLink:
         low, high = self.traversal.min_hops, self.traversal.max_hops
         return hops.reach_count(csr, at.listed(), low, high, loops, inverse, weights)
 
-    def _merged(self, at: Support, child: Support, pairs: Iterator[tuple[Index, Codes]]) -> Message:
+    def _merged(
+        self, at: Candidates, child: Candidates, pairs: Iterator[tuple[Index, Codes]]
+    ) -> Message:
         done = summed(np.empty(0, np.int64), np.empty(0, np.int32), at.count, child, None)
         for index, targets in pairs:
             done = added(done, summed(index, targets, at.count, child, None))
         return done
 
-    def reached(self, parent: str, at: Support, child: Support) -> Support:  # noqa: ARG002
+    def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:  # noqa: ARG002
         """All codes of the parent: to know better, the search would be run twice."""
         return at
 
 
-def _rows_of(at: Support, codes: Codes) -> Index:
+def _rows_of(at: Candidates, codes: Codes) -> Index:
     return (codes if at.codes is None else positions(at.codes, codes)).astype(np.int64)

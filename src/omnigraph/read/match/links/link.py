@@ -15,21 +15,22 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
-from omnigraph.read.match.candidates import Support, Totals, positions
+from omnigraph.read.match.candidates import Candidates, positions
+from omnigraph.read.match.totals import Totals
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LinkEnds:
     """The variables a link joins, and the variable of the edge it goes along, if that has one."""
 
     left: str
     right: str
     edge_var: str | None = None
-    ends: frozenset[str] = field(init=False, compare=False)
+    names: frozenset[str] = field(init=False, compare=False)
     """Both variables."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ends", frozenset((self.left, self.right)))
+        object.__setattr__(self, "names", frozenset((self.left, self.right)))
 
     def other(self, name: str) -> str:
         """The variable at the other end."""
@@ -58,8 +59,8 @@ class Link(Protocol):
     """What solving a match asks of a link."""
 
     @property
-    def span(self) -> Span:
-        """What it joins."""
+    def ends(self) -> LinkEnds:
+        """The variables it joins."""
         ...
 
     def fan_out(self, origin: str) -> float:
@@ -74,11 +75,11 @@ class Link(Protocol):
         """Which of these pairs are joined."""
         ...
 
-    def message(self, parent: str, at: Support, child: Support) -> Message:
+    def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed over the neighbours of every code of the parent."""
         ...
 
-    def reached(self, parent: str, at: Support, child: Support) -> Support:
+    def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:
         """The codes of the parent that have a living neighbour; more where that costs too much."""
         ...
 
@@ -102,13 +103,13 @@ class LinkSet:
     def add(self, link: Link) -> None:
         """One more."""
         self._links[link] = None
-        for name in link.span.ends:
+        for name in link.ends.names:
             self._at.setdefault(name, {})[link] = None
 
     def remove(self, link: Link) -> None:
         """One less."""
         del self._links[link]
-        for name in link.span.ends:
+        for name in link.ends.names:
             del self._at[name][link]
 
 
@@ -127,7 +128,7 @@ def pieces(sizes: Counts, limit: int) -> Iterator[slice]:
 
 
 def summed(
-    index: Index, targets: Codes, count: int, child: Support, codes: Codes | None
+    index: Index, targets: Codes, count: int, child: Candidates, codes: Codes | None
 ) -> Message:
     """The message over pairs: `index` among the parent's codes, `targets` codes of the child."""
     if child.codes is not None:

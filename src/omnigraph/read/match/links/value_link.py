@@ -16,8 +16,8 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, csr_of
-from omnigraph.read.match.candidates import Support, refuse_wrap
-from omnigraph.read.match.links.link import Expansion, Message, Span, pieces, summed
+from omnigraph.read.match.candidates import Candidates, refuse_wrap
+from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.space import Space
 
@@ -43,16 +43,16 @@ def value_link(join: ir.Compare, spaces: Mapping[str, Space]) -> ValueLink:
     assert isinstance(left, ir.PropertyOf)
     assert isinstance(right, ir.PropertyOf)
     columns = spaces[left.var].column(left.property), spaces[right.var].column(right.property)
-    return ValueLink(Span(left.var, right.var), *columns)
+    return ValueLink(LinkEnds(left.var, right.var), *columns)
 
 
 class ValueLink:
     """Codes of two variables whose property has the same value; null has none."""
 
-    def __init__(self, span: Span, left: Column, right: Column) -> None:
-        self.span = span
+    def __init__(self, ends: LinkEnds, left: Column, right: Column) -> None:
+        self.ends = ends
         self.values = max(1, len(left.dictionary))
-        self._keys = {span.left: left.codes, span.right: _translated(left, right)}
+        self._keys = {ends.left: left.codes, ends.right: _translated(left, right)}
         self._members: dict[str, Csr] = {}
 
     def _members_of(self, name: str) -> Csr:
@@ -69,11 +69,11 @@ class ValueLink:
 
     def fan_out(self, origin: str) -> float:
         """The mean number of codes with one value."""
-        return len(self._keys[self.span.other(origin)]) / self.values
+        return len(self._keys[self.ends.other(origin)]) / self.values
 
     def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
         """All codes with the same value, in pieces of about `limit` pairs."""
-        members = self._members_of(self.span.other(origin))
+        members = self._members_of(self.ends.other(origin))
         keys = self._key(origin, codes)
         for part in pieces(members.degrees[keys], limit):
             index, targets = frontier.expand(members, keys[part])
@@ -81,33 +81,33 @@ class ValueLink:
 
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs have the same value."""
-        keys = self._keys[self.span.left][left]
-        held: Mask = (keys >= 0) & (keys == self._keys[self.span.right][right])
+        keys = self._keys[self.ends.left][left]
+        held: Mask = (keys >= 0) & (keys == self._keys[self.ends.right][right])
         return held
 
-    def message(self, parent: str, at: Support, child: Support) -> Message:
+    def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed by value, and the sums handed to the codes with that value."""
-        by_value = self._by_value(child, self.span.other(parent))
+        by_value = self._by_value(child, self.ends.other(parent))
         keys = self._key(parent, at.listed())
         totals = {key: entry.at(keys) for key, entry in by_value.totals.items()}
         return Message(None, by_value.weights[keys], totals)
 
-    def _by_value(self, child: Support, name: str) -> Message:
+    def _by_value(self, child: Candidates, name: str) -> Message:
         listed = child.listed()
         keys = self._key(name, listed)
         known = keys < self.values
         index, targets = keys[known].astype(np.int64), listed[known]
 
-        def sums(one: Support) -> Message:
+        def sums(one: Candidates) -> Message:
             return summed(index, targets, self.values + 1, one, None)
 
         refuse_wrap(child, lambda part: sums(replace(child, weights=part)).weights)
         return sums(child)
 
-    def reached(self, parent: str, at: Support, child: Support) -> Support:
+    def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:
         """The codes of the parent whose value a living code of the child has."""
         alive = np.zeros(self.values + 1, np.bool_)
-        alive[self._key(self.span.other(parent), child.alive().listed())] = True
+        alive[self._key(self.ends.other(parent), child.alive().listed())] = True
         alive[self.values] = False
         return at.only_listed(alive[self._key(parent, at.listed())])
 

@@ -1,0 +1,248 @@
+"""What each variable of a match may be, and the links between them, before any row is made.
+
+Tests turn a variable into its candidates, traversals and equalities become links, and a negated block
+about one variable narrows it. A test of a variable of many nodes waits until a neighbour has narrowed it.
+
+    $a: Person {name: "ada"}   $a knows $b   $b.age > 30   not { $b knows $a }
+    candidates {"a": [0], "b": [2, 5, 7]}, one link, and a block left to be judged row by row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.match.candidates import Candidates
+from omnigraph.read.match.links.edge_link import EdgeLink
+from omnigraph.read.match.links.value_link import joins_by_value, value_link
+from omnigraph.read.match.match_data import FEW, MatchData
+from omnigraph.read.match.negations import Negations
+from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
+from omnigraph.read.match.sum_away import VariableGraph
+from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.wanted import Wanted
+
+# Fewer nodes are tested at once: that takes no longer than finding out.
+_MANY = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The variables of a match, and the predicates and blocks that are judged row by row."""
+
+    graph: VariableGraph
+    joins: list[ir.Compare]
+    negations: list[Negation]
+
+
+def prepare(
+    data: MatchData,
+    pattern: Pattern,
+    wanted: Wanted,
+    seed: Mapping[str, Codes],
+    negations: Negations,
+) -> Prepared | None:
+    """Find the candidates of every variable; None when one has none, so there is no row."""
+    joins, equalities = _split(pattern)
+    graph = VariableGraph(_needed(pattern, wanted, joins))
+    preparation = _Preparation(data, pattern, wanted, seed, negations, graph)
+    if not preparation.run(equalities):
+        return None
+    return Prepared(graph, joins, preparation.row_negations)
+
+
+class _Preparation:
+    """Fills the variable graph of one match."""
+
+    def __init__(
+        self,
+        data: MatchData,
+        pattern: Pattern,
+        wanted: Wanted,
+        seed: Mapping[str, Codes],
+        negations: Negations,
+        graph: VariableGraph,
+    ) -> None:
+        self.data = data
+        self.pattern = pattern
+        self.wanted = wanted
+        self.seed = seed
+        self.negations = negations
+        self.graph = graph
+        self.row_negations: list[Negation] = []
+
+    def run(self, equalities: Iterable[ir.Compare]) -> bool:
+        """Fill the graph; False when some variable can be nothing."""
+        pattern = self.pattern
+        late = [name for name in pattern.nodes if self._can_wait(name)]
+        for name, type_name in pattern.nodes.items():
+            if name in late:
+                self.graph.candidates[name] = Candidates(self.data.nodes(type_name).size)
+            else:
+                self.graph.candidates[name] = self._candidates_of(name, type_name)
+            if not self.graph.candidates[name].count:
+                return False
+        for traversal in pattern.traversals:
+            self._link(traversal)
+        spaces = {name: self.data.space_of(pattern, name) for name in pattern.nodes}
+        for join in equalities:
+            self.graph.links.add(value_link(join, spaces))
+        for negation in pattern.negations:
+            if len(negation.outer) > 1 or negation.outer.isdisjoint(late):
+                self._negate(negation)
+        while late:
+            self._test_late(late.pop(), late)
+        return all(candidates.count for candidates in self.graph.candidates.values())
+
+    def _candidates_of(self, name: str, type_name: str) -> Candidates:
+        tests = self.pattern.tests.get(name, ())
+        if name in self.seed:
+            space = self.data.nodes(type_name)
+            given = Candidates(space.size, np.unique(self.seed[name]))
+            candidates = self.data.narrow(type_name, given, tests)
+        else:
+            candidates = self._with_totals(name, self.data.candidates(type_name, tests))
+        if name in self.wanted.among:
+            candidates = candidates.among(np.sort(self.wanted.among[name]))
+        return candidates
+
+    def _can_wait(self, name: str) -> bool:
+        """Whether a variable of many nodes may be tested after a neighbour has narrowed it."""
+        tests = self.pattern.tests.get(name)
+        if not tests or name in self.seed or name in self.wanted.among:
+            return False
+        space = self.data.nodes(self.pattern.nodes[name])
+        if space.size < _MANY or any(one.left == one.right for one in self.pattern.traversals):
+            return False
+        return not any(key_of(space.type, one, self.data.params) for one in tests)
+
+    def _test_late(self, name: str, late: list[str]) -> None:
+        """Test a variable, of the neighbours of few nodes only where one of these can be summed away."""
+        near = []
+        for link in self.graph.links.at(name):
+            other = link.ends.other(name)
+            child = self.graph.candidates[other]
+            if (
+                isinstance(link, EdgeLink)
+                and other not in self.graph.must
+                and other not in late
+                and child.codes is not None
+                and len(self.graph.links.at(other)) == 1
+            ):
+                near.append((child.count * link.fan_out(other), other))
+        if near:
+            reach, other = min(near)
+            if reach * FEW <= self.graph.candidates[name].size:
+                self.graph.remove(other)
+        type_name, tests = self.pattern.nodes[name], self.pattern.tests[name]
+        narrowed = self.data.narrow(type_name, self.graph.candidates[name], tests)
+        self.graph.candidates[name] = self._with_totals(name, narrowed)
+        for negation in self.pattern.negations:
+            # At once: the next one to be tested may sum this one away.
+            if negation.outer == {name}:
+                self._negate(negation)
+
+    def _link(self, traversal: Traversal) -> None:
+        edge = traversal.edge_var
+        tests = () if edge is None or edge in self.graph.must else self.pattern.tests.get(edge, ())
+        if traversal.left == traversal.right and edge is None:
+            loops = self._loops(traversal)
+            name = traversal.left
+            self.graph.candidates[name] = self.graph.candidates[name].among(loops)
+        else:
+            self.graph.links.add(self.data.link(traversal, tests))
+
+    def _loops(self, traversal: Traversal) -> Codes:
+        """The nodes a traversal joins with themselves: never by a way through others."""
+        name = traversal.left
+        listed = self.graph.candidates[name].listed()
+        if traversal.min_hops > 1:
+            return listed[:0]
+        link = self.data.link(traversal, ())
+        return listed[np.asarray(link.contains(listed, listed))]
+
+    def _negate(self, negation: Negation) -> None:
+        """A block about one node variable narrows it; the others wait for rows."""
+        if len(negation.outer) > 1 or negation.outer & self.pattern.edges.keys():
+            self.row_negations.append(negation)
+            return
+        if not negation.outer:
+            return  # Judged with the conditions.
+        (name,) = negation.outer
+        candidates = self.graph.candidates[name]
+        listed = candidates.listed()
+        hit = self.negations.matches(negation, {name: listed}, len(listed))
+        if hit.any():
+            self.graph.candidates[name] = candidates.only_listed(~hit)
+
+    def _with_totals(self, name: str, candidates: Candidates) -> Candidates:
+        """The variable with its part in the aggregates, unless rows of it are enumerated."""
+        totals: dict[int, Totals] = {}
+        for key, aggregate in self.wanted.totals.items():
+            arg = aggregate.arg
+            if not isinstance(arg, ir.PropertyOf) or arg.var != name:
+                continue
+            column = self.data.space_of(self.pattern, name).column(arg.property)
+            chosen: Any = slice(None) if candidates.codes is None else candidates.codes
+            valid = np.ones(candidates.size, np.bool_) if column.valid is None else column.valid
+            counts = valid[chosen].astype(np.int64)
+            match aggregate.function:
+                case "sum" | "avg":
+                    # Null is 0. Integers wrap, and the aggregate judges whether they could.
+                    kind = np.int64 if aggregate.is_whole_sum else np.float64
+                    totals[key] = Totals(counts, column, sums=column.numbers[chosen].astype(kind))
+                case "min" | "max" as want:
+                    best = column.codes[chosen]
+                    totals[key] = Totals(counts, column, best=best, want=want)
+                case _:
+                    totals[key] = Totals(counts, column)
+        if candidates.weights is not None:
+            totals = {key: entry.times(candidates.weights) for key, entry in totals.items()}
+        return replace(candidates, totals={**candidates.totals, **totals})
+
+
+def _needed(pattern: Pattern, wanted: Wanted, joins: Iterable[ir.Compare]) -> set[str]:
+    """The variables that cannot be summed away."""
+    must = set(wanted.kept) | set(pattern.given)
+    for join in joins:
+        must |= variables_of(join)
+    for negation in pattern.negations:
+        if len(negation.outer) > 1 or negation.outer & pattern.edges.keys():
+            must |= negation.outer
+    for aggregate in wanted.totals.values():
+        # An edge's property cannot travel with a message: its rows are enumerated.
+        must |= {name for name in _arguments(aggregate) if name in pattern.edges}
+    for traversal in pattern.traversals:
+        if traversal.edge_var in must or traversal.left == traversal.right:
+            must |= traversal.ends
+    return must
+
+
+def _split(pattern: Pattern) -> tuple[list[ir.Compare], list[ir.Compare]]:
+    """The predicates on several variables: those judged row by row, and equalities that join.
+
+    An equality between variables that no traversal connects would otherwise be judged for every
+    pair there is. Where one does, its rows are few already.
+    """
+    component = {name: {name} for name in pattern.nodes}
+    for ends in [one.ends for one in pattern.traversals] + [pattern.given & pattern.nodes.keys()]:
+        whole = set().union(*(component[name] for name in ends))
+        for name in whole:
+            component[name] = whole
+    judged: list[ir.Compare] = []
+    joining: list[ir.Compare] = []
+    for join in pattern.joins:
+        names = variables_of(join)
+        apart = names <= component.keys() and not any(names <= one for one in component.values())
+        (joining if apart and joins_by_value(join) else judged).append(join)
+    return judged, joining
+
+
+def _arguments(aggregate: ir.Aggregate) -> set[str]:
+    arg = aggregate.arg
+    return {arg.var} if isinstance(arg, ir.PropertyOf | ir.NodeId) else set()

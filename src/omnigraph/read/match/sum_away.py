@@ -1,0 +1,125 @@
+"""Summing away: variables that nobody asks for become weights and totals of their neighbours.
+
+A variable at the end of one link that nobody asks for is removed: its message says, per code of its
+neighbour, how many bindings go with it. For a match without cycles whose rows are only counted that is
+the whole work.
+
+    $a knows $b, 0 -> 1, 0 -> 2, 3 -> 1; $b is not asked for
+    candidates of $a: codes [0, 3], weights [2, 1]; $b and the link are gone
+"""
+
+from __future__ import annotations
+
+from omnigraph.read.match.candidates import Candidates, positions
+from omnigraph.read.match.links.edge_link import EdgeLink, both
+from omnigraph.read.match.links.link import Link, LinkSet, Message
+
+
+class VariableGraph:
+    """The variables of a match that are still there, what each may be, and the links between them.
+
+    ``must`` are the variables that cannot be summed away. ``unit`` collects what was summed away
+    apart from every variable that is left: a single candidate.
+    """
+
+    def __init__(self, must: set[str]) -> None:
+        self.must = must
+        self.candidates: dict[str, Candidates] = {}
+        self.links = LinkSet()
+        self.unit = Candidates(1)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether some variable can be nothing, so that there is no row."""
+        nothing = self.unit.weights is not None and not self.unit.weights[0]
+        return nothing or not all(one.count for one in self.candidates.values())
+
+    def sum_away(self) -> None:
+        """Remove every variable that nobody asks for and that has at most one neighbour."""
+        while True:
+            free = [
+                (self.candidates[name].is_full, self.candidates[name].count, name)
+                for name in self.candidates
+                if name not in self.must and self._is_end(name)
+            ]
+            if not free:
+                break
+            # Full ones first, whose messages are degrees; then the largest: what is left at the end
+            # is the smallest.
+            _, _, name = max(free)
+            self.remove(name)
+        self.candidates = {name: candidates.alive() for name, candidates in self.candidates.items()}
+
+    def _is_end(self, name: str) -> bool:
+        """Whether at most one other variable is next to it, by links that send messages."""
+        links = self.links.at(name)
+        if len(links) <= 1:
+            return True
+        plain = all(isinstance(one, EdgeLink) and one.ends.edge_var is None for one in links)
+        near = frozenset().union(*(one.ends.names for one in links))
+        return len(links) == len(near) == 2 and plain and not self.candidates[name].totals
+
+    def remove(self, name: str) -> None:
+        """Remove a variable: its neighbour, or ``unit`` if it has none, takes its weights and totals."""
+        child = self.candidates.pop(name)
+        links = self.links.at(name)
+        if not links:
+            # What belongs to dead codes is no part of any total; of counts they add nothing.
+            child = child.alive() if child.totals else child
+            self.unit = self.unit.join(*child.summed())
+            return
+        for link in links:
+            self.links.remove(link)
+        parent = links[0].ends.other(name)
+        at = self.candidates[parent]
+        if not child.is_full:
+            # Degrees are there for every code; other messages take as long as codes are many.
+            child, at = child.alive(), at.alive()
+        if len(links) == 1:
+            message = links[0].message(parent, at, child)
+        else:
+            one, two = links
+            assert isinstance(one, EdgeLink)
+            assert isinstance(two, EdgeLink)
+            message = both(one, two, parent, at, child)
+        self.candidates[parent] = _joined(at, message)
+
+    def narrow(self) -> None:
+        """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
+
+        Enumeration starts there, so it builds no row that comes to nothing further on.
+        """
+        waiting = LinkSet(self.links)
+        roots = sorted(self.candidates, key=lambda name: self.candidates[name].count)
+        seen: set[str] = set()
+        order: list[tuple[Link, str]] = []
+        for root in roots:
+            if root in seen:
+                continue
+            seen.add(root)
+            frontier = [root]
+            while frontier:
+                name = frontier.pop(0)
+                for link in waiting.at(name):
+                    waiting.remove(link)
+                    (other,) = link.ends.names - {name} or {name}
+                    if other not in seen:
+                        seen.add(other)
+                        frontier.append(other)
+                        order.append((link, name))
+        for link, parent in reversed(order):
+            (child,) = link.ends.names - {parent}
+            at = self.candidates[parent]
+            self.candidates[parent] = link.reached(parent, at, self.candidates[child])
+
+
+def _joined(at: Candidates, message: Message) -> Candidates:
+    """The parent with its child's message, which may list fewer codes or other ones."""
+    if message.codes is None:
+        return at.join(message.weights, message.totals, message.at_most)
+    narrowed = at.among(message.codes)
+    if narrowed.count == len(message.codes):
+        return narrowed.join(message.weights, message.totals, message.at_most)
+    where = positions(message.codes, narrowed.listed())
+    totals = {key: entry.at(where) for key, entry in message.totals.items()}
+    return narrowed.join(message.weights[where], totals, message.at_most)

@@ -1,0 +1,21 @@
+"""What is asked of a match: whose codes, which totals, and how many rows at first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The codes of the ``kept`` variables, and ``totals`` over properties of the others."""
+
+    kept: frozenset[str]
+    totals: Mapping[int, ir.Aggregate] = field(default_factory=dict)
+    batch: int | None = None
+    """How many rows the first batch needs at most: a limit without an order."""
+    among: Mapping[str, Codes] = field(default_factory=dict)
+    """Variables that are only wanted with some of their codes."""
