@@ -14,7 +14,8 @@ from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline import load as loading
-from omnigraph.pipeline.edge_ids import TakenIds, assign_edge_ids
+from omnigraph.pipeline.edge_ids import assign_edge_ids
+from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up

@@ -34,7 +34,8 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.edge_ids import assign_edge_ids
-from omnigraph.pipeline.engine import Engine, Incoming, place_of
+from omnigraph.pipeline.engine import Engine, Incoming
+from omnigraph.pipeline.formats.typed_batch import place_of
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import Bad, placed, prepare_rejects, told, write_rejects

@@ -14,8 +14,8 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource.write import WritePlan, Written, discard_rows
-from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.engine import SOURCE_SHIFT, ReadRecords, stored_rows
+from omnigraph.pipeline.engine import ReadRecords
+from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.progress import ProgressReport, Told
@@ -23,6 +23,8 @@ from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import matched_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.stored_rows import stored_rows
+from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source

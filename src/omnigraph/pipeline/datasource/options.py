@@ -15,7 +15,7 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.snapshot import Target
-from omnigraph.pipeline.ends import check_ends
+from omnigraph.pipeline.formats.frame_layout import check_ends
 
 Entity = NodeType | EdgeType
 

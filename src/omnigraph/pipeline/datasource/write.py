@@ -24,11 +24,12 @@ from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.merge import TaskImages
 from omnigraph.pipeline.datasource.options import Entity, WriteOptions, find_type
-from omnigraph.pipeline.engine import SOURCE_SHIFT, stored_rows
 from omnigraph.pipeline.formats.frames import typed_batches
+from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.storage import layout
 from omnigraph.storage.objects.object_store import ObjectStore

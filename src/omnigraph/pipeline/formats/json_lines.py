@@ -26,7 +26,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     Entity,
     Parsed,
-    Piece,
+    ReadBlock,
     TypedBatch,
     bad_batch,
     batch_schema,
@@ -47,13 +47,13 @@ def read_split(
     catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Parsed]:
     """The records of a split, block by block."""
-    return (piece() for piece in split_pieces(catalog, source, split, block_bytes))
+    return (read() for read in split_blocks(catalog, source, split, block_bytes))
 
 
-def split_pieces(
+def split_blocks(
     catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
-) -> Iterator[Piece]:
-    """The blocks of a split, yet to be read."""
+) -> Iterator[ReadBlock]:
+    """The blocks of a split, each as a function that reads it."""
     for block in read_blocks(source, split, block_bytes):
         yield partial(read_block, catalog, block)
 
@@ -164,9 +164,9 @@ def _read_group(
     parts = [(0, len(rows))]
     while parts:
         start, end = parts.pop()
-        piece = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
+        part = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
         try:
-            columns = read_columns(entity, piece, end - start, ends)
+            columns = read_columns(entity, part, end - start, ends)
         except Doubt:
             if end - start <= _SMALL_GROUP:
                 left.append(rows[start:end])

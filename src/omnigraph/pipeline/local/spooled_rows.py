@@ -13,12 +13,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
-from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.engine import Spellings, respelled, stored_rows, without
 from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import Images, KeptFragments, matched_again
+from omnigraph.pipeline.rows.stored_rows import Spellings, respelled, stored_rows, without
+from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.engine import stored_rows
 from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file

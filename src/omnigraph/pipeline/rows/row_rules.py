@@ -19,8 +19,14 @@ from omnigraph.embeddings.provider import (
     resolve_embedder,
 )
 from omnigraph.lang.schema.catalog import Catalog, EdgeType
-from omnigraph.pipeline.engine import place_of, record_order
-from omnigraph.pipeline.formats.typed_batch import ID, Entity, Parsed, TypedBatch
+from omnigraph.pipeline.formats.typed_batch import (
+    ID,
+    Entity,
+    Parsed,
+    TypedBatch,
+    place_of,
+    record_order,
+)
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
 from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, named_rows
 from omnigraph.validate.change_set import MADE, ORDER

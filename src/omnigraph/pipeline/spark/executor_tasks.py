@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.engine import Spellings, respelled, stored_batch, stored_rows
 from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.stored_rows import Spellings, respelled, stored_batch, stored_rows
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark.payloads import (
     BAD,

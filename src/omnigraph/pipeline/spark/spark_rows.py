@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from omnigraph import settings
-from omnigraph.pipeline.engine import Spellings
 from omnigraph.pipeline.formats.typed_batch import Entity, batch_schema
 from omnigraph.pipeline.progress import Told
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import KeptFragments, matched_again
+from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
