@@ -526,7 +526,7 @@ def test_taken_ids_are_given_to_rows_in_any_order(tmp_path):
         rows = pa.record_batch(
             {"id": [f"own {n}" for n in orders], "0rec": pa.array(orders, pa.int64())}
         )
-        return ids.given_to(rows).column("id").to_pylist()
+        return ids.apply_to(rows).column("id").to_pylist()
 
     assert given(9, 3, 4, 7, 1) == ["own 9", "three", "own 4", "seven", "own 1"]
     assert given(5) == ["five"]

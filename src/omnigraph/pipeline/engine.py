@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from omnigraph.pipeline.formats.typed_batch import Entity
-from omnigraph.pipeline.progress import ProgressReport, Told
+from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadMode, LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.runner.protocol import Frame, Runner
@@ -67,10 +67,10 @@ class Incoming(Protocol):
         """Write no record whose order is in this frame; says how many those are."""
         ...
 
-    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Write the rows for a table, in one transaction that is not committed.
 
-        ``told`` hears of the rows that were written, while others are.
+        ``on_rows`` is called while rows are written.
         """
         ...
 

@@ -38,7 +38,13 @@ from omnigraph.pipeline.engine import Engine, Incoming
 from omnigraph.pipeline.formats.typed_batch import place_of
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
-from omnigraph.pipeline.rows.bad_records import Bad, placed, prepare_rejects, told, write_rejects
+from omnigraph.pipeline.rows.bad_records import (
+    Bad,
+    describe_bad,
+    format_entry,
+    prepare_rejects,
+    write_rejects,
+)
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.runner.protocol import Frame, Runner
@@ -269,9 +275,9 @@ class _Load:
             if violation.kind == "key":
                 message += "; give it another id, or load with mode merge to replace the row"
             if violation.record is not None:
-                (entry,) = told(sources, [Bad(*place_of(violation.record), message)])
+                (entry,) = describe_bad(sources, [Bad(*place_of(violation.record), message)])
                 entries.append(entry)
-                message = placed(entry)
+                message = format_entry(entry)
             messages.append(message)
         if self.request.rejects is not None:
             write_rejects(self.request.rejects, entries)
@@ -299,10 +305,10 @@ class _Load:
 
     def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
         mode = self.request.mode
-        told = self.report.staged if self.report.wanted else None
+        on_rows = self.report.staged if self.report.wanted else None
 
         def stage(table: Table) -> Staged:
-            return incoming.stage(table, mode, told)
+            return incoming.stage(table, mode, on_rows)
 
         steps = [StagedStep(stage, stop=incoming.stopper())]
         after = incoming.rows + (0 if mode == "overwrite" else pin.row_count)
@@ -312,10 +318,10 @@ class _Load:
             wanted = missing_indexes(incoming.entity, table, all_of_them=mode == "overwrite")
             builds = self.engine.builds(after)
             building = index_steps(incoming.entity, wanted, report, builds)
-            steps += [self._told(step) for step in building]
+            steps += [self._announced(step) for step in building]
         return TableChange(pin, tuple(steps))
 
-    def _told(self, step: StagedStep) -> StagedStep:
+    def _announced(self, step: StagedStep) -> StagedStep:
         """An index build that says when it begins."""
 
         def stage(table: Table) -> Staged | None:

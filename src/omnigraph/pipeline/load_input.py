@@ -130,13 +130,13 @@ class LoadInput:
             isinstance(location, LocalFile) and Path(location.path).is_relative_to(self._spool)
         )
 
-    def named(self, catalog: Catalog) -> list[NodeType | EdgeType]:
+    def named_types(self, catalog: Catalog) -> list[NodeType | EdgeType]:
         """The types that frames were given of."""
         return [find(catalog) for find in self._named]
 
     def tasks(self, catalog: Catalog) -> Iterator[ReadTask]:
         """The read tasks of the whole input, in its order; refuses a type that the schema lacks."""
-        self.named(catalog)
+        self.named_types(catalog)
         for part in self._parts:
             yield from part(catalog)
 

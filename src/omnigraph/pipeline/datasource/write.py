@@ -224,7 +224,7 @@ def _write_fragments(
     table = open_table(plan.ref)
     batches: Iterator[pa.RecordBatch] = itertools.chain([first], good)
     if plan.entity.blob_properties:
-        batches = _noted(plan.entity, batches, loose)
+        batches = _note_narrow(plan.entity, batches, loose)
     stored = stored_rows(plan.entity, table.schema, batches)
     reader = pa.RecordBatchReader.from_batches(table.schema, stored)
     return write_fragments(
@@ -232,7 +232,7 @@ def _write_fragments(
     )
 
 
-def _noted(
+def _note_narrow(
     entity: Entity, batches: Iterable[pa.RecordBatch], loose: LooseFile
 ) -> Iterator[pa.RecordBatch]:
     """The batches as they are; what rules look at is also written to a file of its own."""
@@ -261,11 +261,11 @@ class _Judging:
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows as a load has them; after the first bad one they are only judged."""
         try:
-            yield from self._judged(batches)
+            yield from self._judge(batches)
         except Exception as error:  # noqa: BLE001 - raised again once Lance is out of the way
             self.failure = error
 
-    def _judged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = iter(batches)
         first = next(given, None)
         if first is None:

@@ -140,11 +140,11 @@ def blocks_of(
     """One block for each batch; rows are numbered from ``first_row`` on."""
     row = first_row
     for batch in batches:
-        yield partial(_parsed, layout, batch, source, name, row)
+        yield partial(_parse, layout, batch, source, name, row)
         row += 1 if isinstance(batch, BadRow) else batch.num_rows
 
 
-def _parsed(
+def _parse(
     layout: Layout, batch: pa.RecordBatch | PandasBatch | BadRow, source: int, name: str, row: int
 ) -> Parsed:
     if isinstance(batch, BadRow):

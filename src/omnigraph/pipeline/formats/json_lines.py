@@ -109,7 +109,7 @@ def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[n
             break
         alike = undecided & pc.starts_with(heads, head[0]).to_numpy(zero_copy_only=False)
         undecided &= ~alike
-        entity = _named(catalog, head)
+        entity = _find_entity(catalog, head)
         if entity is not None:
             entities[entity.table_key] = entity
             groups[entity.table_key] = groups.get(entity.table_key, False) | alike
@@ -129,7 +129,7 @@ def _next_head(
     return None, position
 
 
-def _named(catalog: Catalog, head: re.Match[bytes]) -> Entity | None:
+def _find_entity(catalog: Catalog, head: re.Match[bytes]) -> Entity | None:
     try:
         name = head[2].decode()
     except UnicodeDecodeError:

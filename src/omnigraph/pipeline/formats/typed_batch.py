@@ -40,7 +40,7 @@ Entity = NodeType | EdgeType
 
 
 class TypedBatch(NamedTuple):
-    """Rows of one table, not yet validated."""
+    """Rows of one table as they were read, before any rule looked at them."""
 
     table_key: str
     batch: pa.RecordBatch

@@ -65,7 +65,7 @@ class _Reading:
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)
         bad.end(sources, rejects)
-        for entity in self.request.emptied(self.rules.catalog):
+        for entity in self.request.types_to_empty(self.rules.catalog):
             if entity.table_key not in self.incoming:
                 self._keep(self.rules.judge(no_rows(entity)))
         for rows_of in self.incoming.values():

@@ -1,4 +1,4 @@
-"""Incoming rows turned into rows of their table: blobs, casts, respelled ends, records left out."""
+"""Incoming rows turned into rows of their table: blobs, casts, respell ends, records left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Sp
     return {side: aliases[name] for side, name in ends if aliases.get(name)}
 
 
-def respelled(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
+def respell(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
     """The batch with texts of some columns replaced."""
     for column, wanted in spellings.items():
         at = batch.schema.get_field_index(column)
@@ -55,10 +55,12 @@ def stored_rows(
     losers: pa.Array | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows as their table stores them, leaving out the records named by their order."""
-    return (stored_batch(entity, schema, batch) for batch in without(batches, losers))
+    return (stored_batch(entity, schema, batch) for batch in drop_losers(batches, losers))
 
 
-def without(batches: Iterable[pa.RecordBatch], losers: pa.Array | None) -> Iterator[pa.RecordBatch]:
+def drop_losers(
+    batches: Iterable[pa.RecordBatch], losers: pa.Array | None
+) -> Iterator[pa.RecordBatch]:
     """The rows, leaving out the records named by their order."""
     for batch in batches:
         if losers is not None and len(losers):

@@ -32,7 +32,7 @@ class TakenIds:
             table = pa.ipc.open_file(mapped).read_all()
         return cls(table) if table.num_rows else None
 
-    def given_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def apply_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the ids they take; those that take none keep theirs."""
         if not batch.num_rows:
             return batch

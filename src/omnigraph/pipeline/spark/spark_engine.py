@@ -100,7 +100,7 @@ class SparkEngine:
         self, request: LoadRequest, rules: RowRules, found: _Found
     ) -> dict[str, Incoming]:
         aliases = found.aliases()
-        for entity in request.emptied(rules.catalog):
+        for entity in request.types_to_empty(rules.catalog):
             found.rows.setdefault(entity.table_key, 0)
         for key, rows in found.rows.items():
             entity = rules.catalog.entity(key)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from omnigraph import settings
 from omnigraph.pipeline.formats.typed_batch import Entity, batch_schema
-from omnigraph.pipeline.progress import Told
+from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.request import LoadMode
-from omnigraph.pipeline.rows.images import KeptFragments, matched_again
+from omnigraph.pipeline.rows.images import KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
@@ -193,9 +193,9 @@ class SparkRows:
             self._narrow.unpersist()
             self._narrow = None
 
-    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Have executors write the rows; only what describes the files comes here."""
-        tally = Tally(self.runner.session, told)
+        tally = Tally(self.runner.session, on_rows)
         if mode == "merge" and self.may_repeat:
             return self._merged_again(table) or self._merged(table, tally)
         form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
@@ -234,7 +234,7 @@ class SparkRows:
     def _merged_again(self, table: Table) -> Staged | None:
         """What executors wrote for an earlier version, when it serves; only places are looked up."""
         written = self._kept.of(table, "images")
-        places = None if written is None else matched_again(table, written)
+        places = None if written is None else match_again(table, written)
         if written is None or places is None:
             return None
         if not len(places):
