@@ -50,6 +50,7 @@ from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.validate import rules
 from omnigraph.validate.change_set import (
     ORDER,
     ChangeSet,
@@ -64,19 +65,6 @@ from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_ind
 
 LARGE_ROWS = 10_000
 """Judging more rows than this again keeps others waiting for more than a moment."""
-
-REPEATED = """
-SELECT id, MIN(`0rec`) AS first_rec, MAX(`0rec`) AS rec FROM pend
-GROUP BY id HAVING COUNT(*) > 1 ORDER BY rec LIMIT 20
-"""
-LOSERS = """
-SELECT p.`0rec` FROM pend p JOIN
-(SELECT id, MAX(`0rec`) AS last FROM pend GROUP BY id HAVING COUNT(*) > 1) d
-ON d.id = p.id WHERE p.`0rec` < d.last
-"""
-WINNERS = """
-SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
-"""
 
 
 def load(
@@ -180,9 +168,9 @@ class _Load:
 
     def read(self) -> None:
         """Stages 1 and 2; any bad record ends the load."""
-        rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
+        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
         with self._timed("read"):
-            found = self.engine.read(self.request, rules, self.directory, self.report)
+            found = self.engine.read(self.request, row_rules, self.directory, self.report)
         self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
 
     def write(self, attempt: Attempt) -> LoadResult:
@@ -230,10 +218,10 @@ class _Load:
             if not incoming.may_repeat or not runner.may_repeat(pending, "id"):
                 losers[key] = 0
             elif self.request.mode == "merge":
-                lost = runner.sql(LOSERS, {"pend": pending})
+                lost = runner.sql(rules.losing_records(), {"pend": pending})
                 losers[key] = incoming.leave_out(runner, lost)
                 if losers[key]:
-                    pending = runner.sql(WINNERS, {"pend": pending, "losers": lost})
+                    pending = runner.sql(rules.winning_rows(), {"pend": pending, "losers": lost})
             else:
                 self._refuse_repeats(runner, incoming, pending)
             deltas[key] = TableDelta(
@@ -248,7 +236,7 @@ class _Load:
         return losers, committed.relied_on
 
     def _refuse_repeats(self, runner: Runner, incoming: Incoming, pending: Frame) -> None:
-        found = runner.ask(REPEATED, {"pend": pending}).to_pylist()
+        found = runner.ask(rules.repeated_ids(), {"pend": pending}).to_pylist()
         if found:
             entity = incoming.entity
             key = entity.key if isinstance(entity, NodeType) else None

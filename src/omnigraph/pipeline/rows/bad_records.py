@@ -19,8 +19,7 @@ from omnigraph.pipeline.sources.locations import LocalFile
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import number_lines
 from omnigraph.storage.uris import Root
-
-SHOWN = 20
+from omnigraph.validate.change_set import SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class BadRecords:
         write_rejects(path, describe_bad(sources, spooled))
 
     def error(self, sources: Sequence[Source]) -> OmniGraphError:
-        """The error of a load that has bad records: the first one leads, 20 are listed."""
+        """The error of a load that has bad records: the first one leads, `SHOWN` are listed."""
         first = list(describe_bad(sources, self.first))
         more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
         message = f"{format_entry(first[0])}{more}"

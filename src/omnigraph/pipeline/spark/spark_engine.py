@@ -24,7 +24,7 @@ from omnigraph.pipeline.load_input import is_spark_frame
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import SHOWN, BadRecords
+from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
@@ -52,6 +52,7 @@ from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.spark import SparkRunner, working_session
+from omnigraph.validate.change_set import SHOWN
 from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:

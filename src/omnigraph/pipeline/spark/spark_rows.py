@@ -69,9 +69,6 @@ SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
 CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken
 FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
-WON = """
-SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
-"""
 OTHER_IDS = """
 SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec` WHERE a.id IS DISTINCT FROM b.id
 """
@@ -274,7 +271,9 @@ class SparkRows:
             frames["taken"] = self._taken
             text = MATCHES_AND_TAKEN
         if self._losers is not None:
-            frames["pend"] = runner.sql(WON, {"pend": pend, "losers": self._losers})
+            frames["pend"] = runner.sql(
+                rules.winning_rows(), {"pend": pend, "losers": self._losers}
+            )
             frames |= {"everything": pend, "losers": self._losers}
             text = f"{text} UNION ALL {LOST}"
         return runner.sql(text, frames)
