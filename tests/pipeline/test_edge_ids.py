@@ -14,7 +14,8 @@ from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline import load as loading
-from omnigraph.pipeline.edge_ids import TakenIds, assign_edge_ids
+from omnigraph.pipeline.edge_ids import assign_edge_ids
+from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.runner.local import LocalRunner
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up
@@ -526,7 +527,7 @@ def test_taken_ids_are_given_to_rows_in_any_order(tmp_path):
         rows = pa.record_batch(
             {"id": [f"own {n}" for n in orders], "0rec": pa.array(orders, pa.int64())}
         )
-        return ids.given_to(rows).column("id").to_pylist()
+        return ids.apply_to(rows).column("id").to_pylist()
 
     assert given(9, 3, 4, 7, 1) == ["own 9", "three", "own 4", "seven", "own 1"]
     assert given(5) == ["five"]

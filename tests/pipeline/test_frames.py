@@ -12,13 +12,9 @@ from pyarrow import csv as pa_csv
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError
-from omnigraph.pipeline.formats.frames import (
-    Layout,
-    _read_batch,
-    frame_sources,
-    read_frame_file,
-    typed_batches,
-)
+from omnigraph.pipeline.formats.frame_files import frame_sources, read_frame_file
+from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.pipeline.formats.frames import _read_batch, typed_batches
 from omnigraph.pipeline.formats.pandas_columns import PandasBatch
 from omnigraph.pipeline.formats.typed_batch import batch_schema
 from tests.pipeline.reading import CATALOG, read

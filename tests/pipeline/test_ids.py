@@ -7,7 +7,7 @@ from ulid import ULID
 import omnigraph as og
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.typed_batch import batch_schema
-from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, made_ids
+from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, make_ids
 from tests.pipeline.reading import block_of
 
 STARTED = 1_700_000_000_123
@@ -35,20 +35,20 @@ def places(source, offsets):
 
 class TestMade:
     def test_the_time_is_the_operations_start(self):
-        (text,) = made_ids(*places(0, [0]), "op", STARTED).to_pylist()
+        (text,) = make_ids(*places(0, [0]), "op", STARTED).to_pylist()
         assert ULID.from_str(text).milliseconds == STARTED
 
     def test_a_later_operation_sorts_after(self):
-        early = made_ids(*places(0, range(100)), "op", STARTED).to_pylist()
-        late = made_ids(*places(0, range(100)), "op", STARTED + 1).to_pylist()
+        early = make_ids(*places(0, range(100)), "op", STARTED).to_pylist()
+        late = make_ids(*places(0, range(100)), "op", STARTED + 1).to_pylist()
         assert max(early) < min(late)
 
     def test_it_depends_on_operation_source_and_offset_and_on_nothing_else(self):
-        once = made_ids(*places(0, [5, 6]), "op", STARTED).to_pylist()
-        assert made_ids(*places(0, [6, 5]), "op", STARTED).to_pylist() == once[::-1]
+        once = make_ids(*places(0, [5, 6]), "op", STARTED).to_pylist()
+        assert make_ids(*places(0, [6, 5]), "op", STARTED).to_pylist() == once[::-1]
         mixed = pa.array([1, 0], pa.int32()), pa.array([5, 5], pa.int64())
-        other_source, same = made_ids(*mixed, "op", STARTED).to_pylist()
-        (other_operation,) = made_ids(*places(0, [5]), "op2", STARTED).to_pylist()
+        other_source, same = make_ids(*mixed, "op", STARTED).to_pylist()
+        (other_operation,) = make_ids(*places(0, [5]), "op2", STARTED).to_pylist()
         assert same == once[0]
         assert len({*once, other_source, other_operation}) == 4
 
@@ -58,7 +58,7 @@ class TestMade:
         made = []
         for source in (0, 1):
             sources = pa.array([source] * size, pa.int32())
-            made += made_ids(sources, offsets, "op", STARTED).to_pylist()
+            made += make_ids(sources, offsets, "op", STARTED).to_pylist()
         assert len(set(made)) == 2 * size
         for text in made[:: size // 50]:
             assert str(ULID.from_str(text)) == text
@@ -67,7 +67,7 @@ class TestMade:
             assert len(counts) == 32, place
 
     def test_known_bits_are_spelled_as_the_ulid_library_spells_them(self):
-        for text in made_ids(*places(7, [0, 1, 2**40]), "op", STARTED).to_pylist():
+        for text in make_ids(*places(7, [0, 1, 2**40]), "op", STARTED).to_pylist():
             raw = ULID.from_str(text).bytes
             assert str(ULID.from_bytes(raw)) == text
 

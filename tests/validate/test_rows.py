@@ -9,8 +9,8 @@ import pytest
 
 from omnigraph.lang.schema.catalog import Property
 from omnigraph.types import PropType, Scalar, from_json, to_arrow
-from omnigraph.validate.change_set import ORDER
-from omnigraph.validate.rows import LIMIT, row_violations
+from omnigraph.validate.change_set import ORDER, SHOWN
+from omnigraph.validate.rows import row_violations
 from tests.validate.schemas import catalog_of, only_node, table_of
 
 
@@ -187,7 +187,7 @@ class TestReport:
 
     def test_a_rule_reports_no_more_than_its_limit(self):
         node = only_node("node N { a: I32 @range(a, 0..) }")
-        assert bad_ids(node, [-1] * (LIMIT + 5), "a") == [str(at) for at in range(LIMIT)]
+        assert bad_ids(node, [-1] * (SHOWN + 5), "a") == [str(at) for at in range(SHOWN)]
 
     def test_columns_that_are_not_there_are_not_judged(self):
         node = only_node(self.TEXT)

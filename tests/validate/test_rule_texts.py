@@ -10,6 +10,9 @@ from omnigraph.validate import rules
 
 TEXTS = {
     "taken ids": rules.taken_ids(),
+    "repeated ids": rules.repeated_ids(),
+    "losing records": rules.losing_records(),
+    "winning rows": rules.winning_rows(),
     "unique within": rules.unique_within(("order", "userName")),
     "unique against": rules.unique_against(("order", "userName")),
     "endpoints": rules.missing_endpoints("src"),

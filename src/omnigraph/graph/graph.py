@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.progress import ProgressCallback
     from omnigraph.pipeline.request import EngineName, LoadMode, LoadResult
-    from omnigraph.pipeline.sources.sources import Given
+    from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
@@ -194,7 +194,9 @@ class Graph:
         target = Target.of(branch, snapshot, version)
         return reads.profile_query(self._state, source, name, params, target)
 
-    def load(self, source: Given | Iterable[Given], **options: Unpack[LoadOptions]) -> LoadResult:
+    def load(
+        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadOptions]
+    ) -> LoadResult:
         """Load records as one commit, or change nothing.
 
         ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON

@@ -34,15 +34,23 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.edge_ids import assign_edge_ids
-from omnigraph.pipeline.engine import Engine, Incoming, place_of
+from omnigraph.pipeline.engine import Engine, Incoming
+from omnigraph.pipeline.formats.typed_batch import place_of
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
-from omnigraph.pipeline.rows.bad_records import Bad, placed, prepare_rejects, told, write_rejects
+from omnigraph.pipeline.rows.bad_records import (
+    Bad,
+    describe_bad,
+    format_entry,
+    prepare_rejects,
+    write_rejects,
+)
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.validate import rules
 from omnigraph.validate.change_set import (
     ORDER,
     ChangeSet,
@@ -57,19 +65,6 @@ from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_ind
 
 LARGE_ROWS = 10_000
 """Judging more rows than this again keeps others waiting for more than a moment."""
-
-REPEATED = """
-SELECT id, MIN(`0rec`) AS first_rec, MAX(`0rec`) AS rec FROM pend
-GROUP BY id HAVING COUNT(*) > 1 ORDER BY rec LIMIT 20
-"""
-LOSERS = """
-SELECT p.`0rec` FROM pend p JOIN
-(SELECT id, MAX(`0rec`) AS last FROM pend GROUP BY id HAVING COUNT(*) > 1) d
-ON d.id = p.id WHERE p.`0rec` < d.last
-"""
-WINNERS = """
-SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
-"""
 
 
 def load(
@@ -173,9 +168,9 @@ class _Load:
 
     def read(self) -> None:
         """Stages 1 and 2; any bad record ends the load."""
-        rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
+        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
         with self._timed("read"):
-            found = self.engine.read(self.request, rules, self.directory, self.report)
+            found = self.engine.read(self.request, row_rules, self.directory, self.report)
         self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
 
     def write(self, attempt: Attempt) -> LoadResult:
@@ -223,10 +218,10 @@ class _Load:
             if not incoming.may_repeat or not runner.may_repeat(pending, "id"):
                 losers[key] = 0
             elif self.request.mode == "merge":
-                lost = runner.sql(LOSERS, {"pend": pending})
+                lost = runner.sql(rules.losing_records(), {"pend": pending})
                 losers[key] = incoming.leave_out(runner, lost)
                 if losers[key]:
-                    pending = runner.sql(WINNERS, {"pend": pending, "losers": lost})
+                    pending = runner.sql(rules.winning_rows(), {"pend": pending, "losers": lost})
             else:
                 self._refuse_repeats(runner, incoming, pending)
             deltas[key] = TableDelta(
@@ -241,7 +236,7 @@ class _Load:
         return losers, committed.relied_on
 
     def _refuse_repeats(self, runner: Runner, incoming: Incoming, pending: Frame) -> None:
-        found = runner.ask(REPEATED, {"pend": pending}).to_pylist()
+        found = runner.ask(rules.repeated_ids(), {"pend": pending}).to_pylist()
         if found:
             entity = incoming.entity
             key = entity.key if isinstance(entity, NodeType) else None
@@ -268,9 +263,9 @@ class _Load:
             if violation.kind == "key":
                 message += "; give it another id, or load with mode merge to replace the row"
             if violation.record is not None:
-                (entry,) = told(sources, [Bad(*place_of(violation.record), message)])
+                (entry,) = describe_bad(sources, [Bad(*place_of(violation.record), message)])
                 entries.append(entry)
-                message = placed(entry)
+                message = format_entry(entry)
             messages.append(message)
         if self.request.rejects is not None:
             write_rejects(self.request.rejects, entries)
@@ -298,10 +293,10 @@ class _Load:
 
     def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
         mode = self.request.mode
-        told = self.report.staged if self.report.wanted else None
+        on_rows = self.report.staged if self.report.wanted else None
 
         def stage(table: Table) -> Staged:
-            return incoming.stage(table, mode, told)
+            return incoming.stage(table, mode, on_rows)
 
         steps = [StagedStep(stage, stop=incoming.stopper())]
         after = incoming.rows + (0 if mode == "overwrite" else pin.row_count)
@@ -311,10 +306,10 @@ class _Load:
             wanted = missing_indexes(incoming.entity, table, all_of_them=mode == "overwrite")
             builds = self.engine.builds(after)
             building = index_steps(incoming.entity, wanted, report, builds)
-            steps += [self._told(step) for step in building]
+            steps += [self._announced(step) for step in building]
         return TableChange(pin, tuple(steps))
 
-    def _told(self, step: StagedStep) -> StagedStep:
+    def _announced(self, step: StagedStep) -> StagedStep:
         """An index build that says when it begins."""
 
         def stage(table: Table) -> Staged | None:

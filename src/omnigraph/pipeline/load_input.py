@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
-from omnigraph.pipeline.ends import check_ends
-from omnigraph.pipeline.formats.frames import frame_sources
-from omnigraph.pipeline.formats.typed_batch import Piece
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.pipeline.formats.frame_files import frame_sources
+from omnigraph.pipeline.formats.frame_layout import check_ends
+from omnigraph.pipeline.formats.typed_batch import ReadBlock
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources.sources import Given, Source, json_sources
+from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class LoadInput:
         self._named: list[Find] = []
         self._frames: list[Any] = []
 
-    def json(self, given: Given | Iterable[Given]) -> LoadInput:
+    def json(self, given: SourceLike | Iterable[SourceLike]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
         return self._lines(json_sources(given, self._folder(), self._catalog))
 
@@ -130,20 +130,20 @@ class LoadInput:
             isinstance(location, LocalFile) and Path(location.path).is_relative_to(self._spool)
         )
 
-    def named(self, catalog: Catalog) -> list[Entity]:
+    def named_types(self, catalog: Catalog) -> list[NodeType | EdgeType]:
         """The types that frames were given of."""
         return [find(catalog) for find in self._named]
 
     def tasks(self, catalog: Catalog) -> Iterator[ReadTask]:
-        """Everything in pieces, in the order of the input; a type that is not there is refused."""
-        self.named(catalog)
+        """The read tasks of the whole input, in its order; refuses a type that the schema lacks."""
+        self.named_types(catalog)
         for part in self._parts:
             yield from part(catalog)
 
-    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
-        """All blocks in the order of the input, yet to be read."""
+    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
+        """All blocks in the order of the input, each as a function that reads it."""
         for task in self.tasks(catalog):
-            yield from task.pieces(catalog)
+            yield from task.blocks(catalog)
 
 
 def is_spark_frame(frame: Any) -> bool:

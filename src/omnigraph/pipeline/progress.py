@@ -1,4 +1,4 @@
-"""How far a load has come, told to whoever asked."""
+"""How far a load has come, on_rows to whoever asked."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-Told = Callable[[int], object]
-"""Takes how many rows more were dealt with."""
+OnRows = Callable[[int], object]
+"""Called with the number of rows processed since the last call."""
 
 
 class ProgressReport:
@@ -101,9 +101,11 @@ class ProgressReport:
             logger.warning("the progress of the load is not reported any more: %r", error)
 
 
-def counted(batches: Iterable[pa.RecordBatch], told: Told | None) -> Iterator[pa.RecordBatch]:
-    """The batches as they are; each is told about once it was taken."""
+def report_rows(
+    batches: Iterable[pa.RecordBatch], on_rows: OnRows | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches as they are; each is on_rows about once it was taken."""
     for batch in batches:
         yield batch
-        if told is not None:
-            told(batch.num_rows)
+        if on_rows is not None:
+            on_rows(batch.num_rows)

@@ -1,4 +1,4 @@
-"""Pieces of input that can be read apart, by any process that reaches them."""
+"""Read tasks: parts of the input that can be read independently, in any process that reaches them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.formats.frames import (
+from omnigraph.pipeline.formats.frame_files import (
     RowGroups,
-    file_pieces,
-    frame_pieces,
+    file_blocks,
     plan_row_groups,
     read_frame_file,
 )
-from omnigraph.pipeline.formats.json_lines import read_split, split_pieces
-from omnigraph.pipeline.formats.typed_batch import Parsed, Piece
+from omnigraph.pipeline.formats.frames import frame_blocks
+from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
+from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import Split
 
-PIECE_BYTES = 2 << 20
+THREAD_BLOCK_BYTES = 2 << 20
 """Blocks for threads of one process: small, so that the last ones keep all of them busy."""
 
 
 class ReadTask(Protocol):
-    """A piece of the input."""
+    """A part of the input that one task reads."""
 
     @property
     def source(self) -> Source:
-        """The source it is of."""
+        """The source that the part belongs to."""
         ...
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
-        """Its records, block by block."""
+        """Read the records, block by block."""
         ...
 
-    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
-        """The same blocks, yet to be read."""
+    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
+        """The same blocks, each as a function that reads it."""
         ...
 
 
@@ -51,9 +51,9 @@ class LinesTask:
         """The records that begin in the split."""
         return read_split(catalog, self.source, self.split)
 
-    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the split."""
-        return split_pieces(catalog, self.source, self.split, PIECE_BYTES)
+        return split_blocks(catalog, self.source, self.split, THREAD_BLOCK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class FileTask:
         entity = catalog.entity(self.table_key)
         return read_frame_file(entity, self.source, self.from_col, self.to_col, self.groups)
 
-    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the file, or of the groups."""
         entity = catalog.entity(self.table_key)
-        return file_pieces(entity, self.source, self.from_col, self.to_col, self.groups)
+        return file_blocks(entity, self.source, self.from_col, self.to_col, self.groups)
 
     def parts(self) -> list[FileTask]:
         """The same rows as several tasks, where the format allows."""
@@ -93,10 +93,10 @@ class FrameTask:
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the frame."""
-        return (piece() for piece in self.pieces(catalog))
+        return (read() for read in self.blocks(catalog))
 
-    def pieces(self, catalog: Catalog) -> Iterator[Piece]:
+    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the frame."""
         entity = catalog.entity(self.table_key)
         index = self.source.index
-        return frame_pieces(entity, self.frame, self.from_col, self.to_col, source=index)
+        return frame_blocks(entity, self.frame, self.from_col, self.to_col, source=index)

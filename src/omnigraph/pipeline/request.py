@@ -55,12 +55,12 @@ class LoadRequest:
     engine: EngineChoice = EngineChoice()
     branch_id: str | None = None
 
-    def emptied(self, catalog: Catalog) -> list[Entity]:
+    def types_to_empty(self, catalog: Catalog) -> list[Entity]:
         """The types whose tables this load empties even if there are no rows of them.
 
         A frame names its table: overwritten with no rows, the table is empty.
         """
-        return self.inputs.named(catalog) if self.mode == "overwrite" else []
+        return self.inputs.named_types(catalog) if self.mode == "overwrite" else []
 
 
 @dataclass

@@ -16,6 +16,8 @@ No property can have that name, because it begins with a digit.
 """
 MADE = "0made"
 """Of edge types with an ``identity``: whether the id of a row was made for it, not given."""
+SHOWN = 20
+"""How many broken rows, or bad records of a load, an error lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,17 @@ from omnigraph.lang.schema.catalog import Entity, NodeType, Property
 from omnigraph.lang.schema.declared import Check, Range
 from omnigraph.storage.filters.pushdown import ComparisonOp, settle
 from omnigraph.types import from_arrow, to_json
-from omnigraph.validate.change_set import ORDER, Violation, ViolationKind
+from omnigraph.validate.change_set import ORDER, SHOWN, Violation, ViolationKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Mask = Any
-LIMIT = 20
 
 
-def row_violations(entity: Entity, rows: pa.Table, limit: int | None = LIMIT) -> list[Violation]:
+def row_violations(
+    entity: NodeType | EdgeType, rows: pa.Table, limit: int | None = SHOWN
+) -> list[Violation]:
     """Every broken row rule, at most `limit` rows per rule, in the order of the rows."""
     found: list[Violation] = []
     there = set(rows.column_names)

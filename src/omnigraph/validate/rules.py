@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LIMIT = 20
+from omnigraph.validate.change_set import SHOWN
 
 ALIVE = "NOT EXISTS (SELECT 1 FROM gone d WHERE d.id = c.id)"
 _LIVE_NODES = f"SELECT n.id FROM nodes n UNION ALL SELECT c.id FROM com c WHERE {ALIVE}"
@@ -20,7 +20,31 @@ def taken_ids() -> str:
     """Strict insert of an id that is there already."""
     return (
         f"SELECT p.id, p.`0rec` AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
-        f"ORDER BY rec LIMIT {LIMIT}"
+        f"ORDER BY rec LIMIT {SHOWN}"
+    )
+
+
+def repeated_ids() -> str:
+    """Ids that several incoming rows have, with their last record."""
+    return (
+        "SELECT id, MAX(`0rec`) AS rec FROM pend GROUP BY id HAVING COUNT(*) > 1 "
+        f"ORDER BY rec LIMIT {SHOWN}"
+    )
+
+
+def losing_records() -> str:
+    """Incoming records that a later record of the same id replaces: the later record wins."""
+    return (
+        "SELECT p.`0rec` FROM pend p JOIN "
+        "(SELECT id, MAX(`0rec`) AS last FROM pend GROUP BY id HAVING COUNT(*) > 1) d "
+        "ON d.id = p.id WHERE p.`0rec` < d.last"
+    )
+
+
+def winning_rows() -> str:
+    """Incoming rows without those of `losers`, the answer of ``losing_records``."""
+    return (
+        "SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)"
     )
 
 
@@ -32,7 +56,7 @@ def unique_within(members: Sequence[str]) -> str:
     return (
         "SELECT MIN_BY(id, `0rec`) AS other_id, MAX_BY(id, `0rec`) AS row_id, MAX(`0rec`) AS rec, "
         f"{values} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1 "
-        f"ORDER BY rec LIMIT {LIMIT}"
+        f"ORDER BY rec LIMIT {SHOWN}"
     )
 
 
@@ -43,7 +67,7 @@ def unique_against(members: Sequence[str]) -> str:
     return (
         f"SELECT p.id AS row_id, c.id AS other_id, p.`0rec` AS rec, {values} "
         f"FROM pend p JOIN com c ON {equal} WHERE c.id <> p.id AND {UNTOUCHED} "
-        f"ORDER BY rec, other_id LIMIT {LIMIT}"
+        f"ORDER BY rec, other_id LIMIT {SHOWN}"
     )
 
 
@@ -93,7 +117,7 @@ def missing_endpoints(side: str) -> str:
     """
     return (
         f"SELECT e.id, e.{side} AS node, e.`0rec` AS rec FROM pend e "
-        f"LEFT JOIN ({_LIVE_NODES}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {LIMIT}"
+        f"LEFT JOIN ({_LIVE_NODES}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {SHOWN}"
     )
 
 
@@ -106,7 +130,7 @@ def stranded_edges(side: str, *, replaced: bool) -> str:
     return (
         f"SELECT c.id, c.{side} AS node FROM com c WHERE {UNTOUCHED} "
         f"AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.{side}) {lost}"
-        f"ORDER BY c.id LIMIT {LIMIT}"
+        f"ORDER BY c.id LIMIT {SHOWN}"
     )
 
 
@@ -150,7 +174,7 @@ def cardinality(low: int, high: int | None, *, replaced_sources: bool) -> str:
         f"UNION ALL SELECT c.id, c.src FROM com c WHERE {UNTOUCHED}) "
         "SELECT t.src, COUNT(l.id) AS n FROM touched t LEFT JOIN live l ON l.src = t.src "
         f"WHERE {stays} GROUP BY t.src HAVING COUNT(l.id) < {low}{above} "
-        f"ORDER BY t.src LIMIT {LIMIT}"
+        f"ORDER BY t.src LIMIT {SHOWN}"
     )
 
 

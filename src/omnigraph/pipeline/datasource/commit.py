@@ -14,15 +14,17 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource.write import WritePlan, Written, discard_rows
-from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.engine import SOURCE_SHIFT, ReadRecords, stored_rows
+from omnigraph.pipeline.engine import ReadRecords
+from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
-from omnigraph.pipeline.progress import ProgressReport, Told
+from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import BadRecords
-from omnigraph.pipeline.rows.images import matched_again, same_lineage
+from omnigraph.pipeline.rows.images import match_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.stored_rows import stored_rows
+from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source
@@ -163,7 +165,7 @@ class _WrittenRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
-    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:  # noqa: ARG002
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:  # noqa: ARG002
         fragments = [fragment for one in self.written for fragment in one.fragments]
         if self.plan.form != "rows" and not same_lineage(table.ref, self.plan.ref):
             raise ExpectedVersionMismatch(
@@ -195,7 +197,7 @@ class _WrittenRows:
         if table.ref == self.plan.ref:
             places = np.concatenate([one.replaced for one in self.written])
         else:
-            found = matched_again(table, fragments)
+            found = match_again(table, fragments)
             if found is None:
                 return None
             places = found
@@ -208,7 +210,7 @@ class _WrittenRows:
     ) -> Iterator[pa.RecordBatch]:
         """The rows in their order, or images in theirs; None gives all columns."""
         for batch in self._files(columns):
-            yield batch if as_read or self._taken is None else self._taken.given_to(batch)
+            yield batch if as_read or self._taken is None else self._taken.apply_to(batch)
 
     def _files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for one in self.written:
@@ -226,11 +228,11 @@ class _WrittenRows:
         row = 1
         for name in data_files(one.fragments):
             for batch in read_data_file(self.plan.ref, name, columns):
-                yield _numbered(batch, one.partition, row)
+                yield _add_order(batch, one.partition, row)
                 row += batch.num_rows
 
 
-def _numbered(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
+def _add_order(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
     """The batch with the order column, which fragments do not keep."""
     order = np.arange(row, row + batch.num_rows, dtype=np.int64) | (partition << SOURCE_SHIFT)
     return batch.append_column(ORDER, pa.array(order))

@@ -40,7 +40,7 @@ class TaskImages(Images):
         self.noted = noted
         self.columns = list(columns)
 
-    def named(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Edges take the id of the one that they describe."""
         taken = _taken_ids(table, self.entity, rows)
         if taken is None:

@@ -15,7 +15,7 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.branch_names import MAIN, trimmed
 from omnigraph.manifest.snapshot import Target
-from omnigraph.pipeline.ends import check_ends
+from omnigraph.pipeline.formats.frame_layout import check_ends
 
 PARTITION_ROWS = 250_000
 """Fragments are put together until a partition has so many rows; a fragment is never divided."""
@@ -62,11 +62,11 @@ class WriteOptions:
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of `spark.read`, checked as far as they can be without the graph."""
-    given = _known(options, READ, "read")
+    given = _check_known(options, READ, "read")
     version = given.get("version")
     return ReadOptions(
         _graph(given),
-        _required(given, "type"),
+        _require(given, "type"),
         Target.of(
             given.get("branch"),
             given.get("snapshot"),
@@ -81,13 +81,13 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of `df.write`, checked as far as they can be without the graph."""
-    given = _known(options, WRITE, "write")
+    given = _check_known(options, WRITE, "write")
     merge = _TRUTH.get(given.get("merge", "false").strip().lower())
     if merge is None:
         raise BadRequest(f"merge is {given['merge']!r}; give true or false")
     return WriteOptions(
         _graph(given),
-        _required(given, "type"),
+        _require(given, "type"),
         trimmed(given.get("branch", MAIN)),
         _ends(given),
         merge,
@@ -95,7 +95,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _known(options: Mapping[str, str], known: Collection[str], what: str) -> dict[str, str]:
+def _check_known(options: Mapping[str, str], known: Collection[str], what: str) -> dict[str, str]:
     """The options in small letters, as Spark compares them."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
@@ -105,7 +105,7 @@ def _known(options: Mapping[str, str], known: Collection[str], what: str) -> dic
     return given
 
 
-def _required(given: Mapping[str, str], name: str) -> str:
+def _require(given: Mapping[str, str], name: str) -> str:
     value = given.get(name, "").strip()
     if not value:
         raise BadRequest(f'the option `{name}` is missing; add .option("{name}", …)', option=name)
@@ -114,7 +114,7 @@ def _required(given: Mapping[str, str], name: str) -> str:
 
 def _graph(given: Mapping[str, str]) -> str:
     """The address: the option `graph`, or what `load` and `save` were given."""
-    return given["path"] if "path" in given and "graph" not in given else _required(given, "graph")
+    return given["path"] if "path" in given and "graph" not in given else _require(given, "graph")
 
 
 def _whole(name: str, text: str) -> int:

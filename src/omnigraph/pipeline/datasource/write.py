@@ -23,12 +23,13 @@ from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.merge import TaskImages
-from omnigraph.pipeline.datasource.options import WriteOptions, find_type
-from omnigraph.pipeline.engine import SOURCE_SHIFT, stored_rows
+from omnigraph.pipeline.datasource.options import Entity, WriteOptions, find_type
 from omnigraph.pipeline.formats.frames import typed_batches
+from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.storage import layout
 from omnigraph.storage.objects.stores import open_store
@@ -224,7 +225,7 @@ def _write_fragments(
     table = open_table(plan.ref)
     batches: Iterator[pa.RecordBatch] = itertools.chain([first], good)
     if plan.entity.blob_properties:
-        batches = _noted(plan.entity, batches, loose)
+        batches = _note_narrow(plan.entity, batches, loose)
     stored = stored_rows(plan.entity, table.schema, batches)
     reader = pa.RecordBatchReader.from_batches(table.schema, stored)
     return write_fragments(
@@ -232,7 +233,7 @@ def _write_fragments(
     )
 
 
-def _noted(
+def _note_narrow(
     entity: Entity, batches: Iterable[pa.RecordBatch], loose: LooseFile
 ) -> Iterator[pa.RecordBatch]:
     """The batches as they are; what rules look at is also written to a file of its own."""
@@ -261,11 +262,11 @@ class _Judging:
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows as a load has them; after the first bad one they are only judged."""
         try:
-            yield from self._judged(batches)
+            yield from self._judge(batches)
         except Exception as error:  # noqa: BLE001 - raised again once Lance is out of the way
             self.failure = error
 
-    def _judged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = iter(batches)
         first = next(given, None)
         if first is None:

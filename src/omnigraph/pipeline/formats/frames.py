@@ -6,99 +6,37 @@ ends. Records are counted in rows, the first is row 1.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import BadRequest, InputError, did_you_mean
-from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
-from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
+from omnigraph.pipeline.formats.csv_rows import BadRow
+from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.json_line import missing
 from omnigraph.pipeline.formats.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     Parsed,
-    Piece,
+    ReadBlock,
     TypedBatch,
     bad_batch,
     batch_schema,
     required_embeds,
     required_names,
 )
-from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
-from omnigraph.pipeline.sources.sources import Source, files_named
-from omnigraph.types import PropType, Scalar, Unfit, shown
+from omnigraph.types import PropType, Scalar, Unfit
 
 BATCH_ROWS = 1 << 16
-TASK_ROWS = 250_000
 
-_FAULTS = 8
-_NAME_LENGTH = 100
-
-_PARQUET = (".parquet", ".pq")
-_ARROW = (".arrow", ".feather", ".ipc")
-_CSV = (".csv", ".csv.gz", ".csv.zst")
-FRAME_FILES = (*_PARQUET, *_CSV, *_ARROW)
 _STRING = PropType(Scalar.STRING)
 # The types that integers fit.
 _WHOLE = {Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE, Scalar.DATETIME}
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How the columns of a frame are those of a type."""
-
-    entity: Entity
-    from_col: str = "from"
-    to_col: str = "to"
-    from_text: bool = False
-
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """The columns that hold the ids of an edge's ends."""
-        return (self.from_col, self.to_col) if isinstance(self.entity, EdgeType) else ()
-
-    def check(self, columns: Sequence[str], name: str) -> None:
-        """Refuse columns that are none of the type's, come twice, or lack what is required."""
-        wrong = list(self._faults(columns))
-        if wrong:
-            told = wrong[:_FAULTS] + ([f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS))
-            raise InputError(
-                f"{name} cannot be read as {self.entity.name}: {'; '.join(told)}",
-                type_name=self.entity.name,
-                source=name,
-            )
-
-    def _faults(self, columns: Sequence[str]) -> Iterator[str]:
-        entity = self.entity
-        known = dict.fromkeys([*self.ends, "id", *entity.properties])
-        times = Counter(columns)
-        strange = 0
-        for end in self.ends:
-            if end in entity.properties:
-                yield f'"{end}" is a property, name another column for the ends of the edge'
-        for column in times:
-            if column not in known:
-                # Looking for what was meant takes long: it is done for those that are shown.
-                strange += 1
-                hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None
-                yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
-            elif times[column] > 1:
-                yield f'there are two columns "{column}"'
-        needed = [*self.ends, *required_names(entity)]
-        needed += [v for v, s in required_embeds(entity).items() if s not in times]
-        for column in needed:
-            if column not in times:
-                yield f'the required column "{column}" is missing'
 
 
 def typed_batches(
@@ -115,11 +53,11 @@ def typed_batches(
     That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
     ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
     """
-    pieces = frame_pieces(entity, data, from_col, to_col, source=source, name=name)
-    return (piece() for piece in pieces)
+    blocks = frame_blocks(entity, data, from_col, to_col, source=source, name=name)
+    return (read() for read in blocks)
 
 
-def frame_pieces(
+def frame_blocks(
     entity: Entity,
     data: Any,
     from_col: str,
@@ -127,15 +65,15 @@ def frame_pieces(
     *,
     source: int,
     name: str = "the frame",
-) -> Iterator[Piece]:
-    """The blocks of ``typed_batches``, yet to be read."""
+) -> Iterator[ReadBlock]:
+    """The blocks of ``typed_batches``, each as a function that reads it."""
     layout = Layout(entity, from_col, to_col)
     if is_pandas(data):
         layout.check(PandasBatch(data).names, name)
-        return _pieces(layout, pandas_batches(data, BATCH_ROWS), source, name)
+        return blocks_of(layout, pandas_batches(data, BATCH_ROWS), source, name)
     reader = frame_reader(data)
     layout.check(reader.schema.names, name)
-    return _pieces(layout, reader, source, name)
+    return blocks_of(layout, reader, source, name)
 
 
 def read_batches(
@@ -149,8 +87,8 @@ def read_batches(
     name: str = "the frame",
 ) -> Iterator[Parsed]:
     """Rows of a frame that come as Arrow batches, counted from ``first_row`` on."""
-    pieces = _pieces(Layout(entity, from_col, to_col), batches, source, name, first_row)
-    return (piece() for piece in pieces)
+    blocks = blocks_of(Layout(entity, from_col, to_col), batches, source, name, first_row)
+    return (read() for read in blocks)
 
 
 def frame_reader(data: Any) -> pa.RecordBatchReader:
@@ -192,123 +130,20 @@ def _refuse_polars_only(data: Any) -> None:
             )
 
 
-def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) -> list[Source]:
-    """The Parquet, CSV and Arrow files that a call names, numbered from ``first`` on."""
-    if isinstance(targets, str | Path):
-        targets = [targets]
-    found = [file for target in targets for file in files_named(target, FRAME_FILES)]
-    for name, _, _ in found:
-        if not name.lower().endswith(FRAME_FILES):
-            raise BadRequest(
-                f'"{name}" is no file of columns; its name must end in {", ".join(FRAME_FILES)}',
-                source=name,
-            )
-    return [
-        Source(index, name, location, size, compression_of(name), "row")
-        for index, (name, location, size) in enumerate(found, start=first)
-    ]
-
-
-class RowGroups(NamedTuple):
-    """Neighbouring row groups of a Parquet file; ``first_row`` counts from 1."""
-
-    start: int
-    stop: int
-    first_row: int
-
-
-def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
-    """The row groups of a Parquet file in portions of about that many rows; nothing of others."""
-    from pyarrow import parquet
-
-    if not source.name.lower().endswith(_PARQUET):
-        return []
-    with readable(source.name), _arrow_file(source.location) as file:
-        meta = parquet.read_metadata(file)
-    planned: list[RowGroups] = []
-    start, first, row = 0, 1, 1
-    for group in range(meta.num_row_groups):
-        row += meta.row_group(group).num_rows
-        if row - first >= rows or group + 1 == meta.num_row_groups:
-            planned.append(RowGroups(start, group + 1, first))
-            start, first = group + 1, row
-    return planned
-
-
-def read_frame_file(
-    entity: Entity,
-    source: Source,
-    from_col: str = "from",
-    to_col: str = "to",
-    groups: RowGroups | None = None,
-) -> Iterator[Parsed]:
-    """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file."""
-    return (piece() for piece in file_pieces(entity, source, from_col, to_col, groups))
-
-
-def file_pieces(
-    entity: Entity, source: Source, from_col: str, to_col: str, groups: RowGroups | None
-) -> Iterator[Piece]:
-    """The blocks of ``read_frame_file``, yet to be read."""
-    lowered = source.name.lower()
-    layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
-    batches: Batches
-    with readable(source.name, source.compression), ExitStack() as stack:
-        if lowered.endswith(_CSV):
-            known = [*layout.ends, "id", *entity.properties]
-            names, batches = open_csv(known, source, stack)
-        else:
-            names, batches = _binary(source, stack, groups)
-        layout.check(names, source.name)
-        first = 1 if groups is None else groups.first_row
-        for piece in _pieces(layout, batches, source.index, source.name, first):
-            yield partial(_read_from, source, piece)
-
-
-def _read_from(source: Source, piece: Piece) -> Parsed:
-    with readable(source.name, source.compression):
-        return piece()
-
-
 Batches = Iterable["pa.RecordBatch | PandasBatch | BadRow"]
 
 
-def _binary(
-    source: Source, stack: ExitStack, groups: RowGroups | None
-) -> tuple[list[str], Batches]:
-    file = stack.enter_context(_arrow_file(source.location))
-    if source.name.lower().endswith(_PARQUET):
-        from pyarrow import parquet
-
-        opened = stack.enter_context(parquet.ParquetFile(file))
-        wanted = None if groups is None else list(range(groups.start, groups.stop))
-        return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS, wanted)
-    try:
-        stored = pa.ipc.open_file(file)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        stream = pa.ipc.open_stream(file)
-        return stream.schema.names, stream
-    batches = (stored.get_batch(number) for number in range(stored.num_record_batches))
-    return stored.schema.names, batches
-
-
-def _arrow_file(location: Location) -> pa.NativeFile:
-    if isinstance(location, LocalFile):
-        return pa.OSFile(location.path)
-    return pa.PythonFile(location.open(), mode="r")
-
-
-def _pieces(
+def blocks_of(
     layout: Layout, batches: Batches, source: int, name: str, first_row: int = 1
-) -> Iterator[Piece]:
+) -> Iterator[ReadBlock]:
+    """One block for each batch; rows are numbered from ``first_row`` on."""
     row = first_row
     for batch in batches:
-        yield partial(_parsed, layout, batch, source, name, row)
+        yield partial(_parse, layout, batch, source, name, row)
         row += 1 if isinstance(batch, BadRow) else batch.num_rows
 
 
-def _parsed(
+def _parse(
     layout: Layout, batch: pa.RecordBatch | PandasBatch | BadRow, source: int, name: str, row: int
 ) -> Parsed:
     if isinstance(batch, BadRow):

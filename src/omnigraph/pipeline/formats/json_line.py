@@ -87,7 +87,7 @@ def _batch(
 
 def read_record(catalog: Catalog, line: bytes) -> Record:
     """The record of a line; ``Unfit`` says what is wrong with it first."""
-    record = _decoded(line)
+    record = _decode(line)
     if not isinstance(record, dict):
         raise Unfit(f"a record is a JSON object, got {shown(record)}")
     entity = _entity(catalog, record)
@@ -111,7 +111,7 @@ def read_record(catalog: Catalog, line: bytes) -> Record:
     return Record(entity, id_, endpoints, _values(entity, data))
 
 
-def _decoded(line: bytes) -> object:
+def _decode(line: bytes) -> object:
     if len(line) > MAX_LINE_BYTES:
         raise Unfit(f"the line is longer than {MAX_LINE_BYTES} bytes")
     try:

@@ -25,7 +25,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
     BadRecord,
     Parsed,
-    Piece,
+    ReadBlock,
     TypedBatch,
     bad_batch,
     batch_schema,
@@ -46,13 +46,13 @@ def read_split(
     catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Parsed]:
     """The records of a split, block by block."""
-    return (piece() for piece in split_pieces(catalog, source, split, block_bytes))
+    return (read() for read in split_blocks(catalog, source, split, block_bytes))
 
 
-def split_pieces(
+def split_blocks(
     catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
-) -> Iterator[Piece]:
-    """The blocks of a split, yet to be read."""
+) -> Iterator[ReadBlock]:
+    """The blocks of a split, each as a function that reads it."""
     for block in read_blocks(source, split, block_bytes):
         yield partial(read_block, catalog, block)
 
@@ -108,7 +108,7 @@ def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[n
             break
         alike = undecided & pc.starts_with(heads, head[0]).to_numpy(zero_copy_only=False)
         undecided &= ~alike
-        entity = _named(catalog, head)
+        entity = _find_entity(catalog, head)
         if entity is not None:
             entities[entity.table_key] = entity
             groups[entity.table_key] = groups.get(entity.table_key, False) | alike
@@ -128,7 +128,7 @@ def _next_head(
     return None, position
 
 
-def _named(catalog: Catalog, head: re.Match[bytes]) -> Entity | None:
+def _find_entity(catalog: Catalog, head: re.Match[bytes]) -> Entity | None:
     try:
         name = head[2].decode()
     except UnicodeDecodeError:
@@ -163,9 +163,9 @@ def _read_group(
     parts = [(0, len(rows))]
     while parts:
         start, end = parts.pop()
-        piece = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
+        part = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
         try:
-            columns = read_columns(entity, piece, end - start, ends)
+            columns = read_columns(entity, part, end - start, ends)
         except Doubt:
             if end - start <= _SMALL_GROUP:
                 left.append(rows[start:end])

@@ -33,9 +33,14 @@ ID = "0id"
 SOURCE = "0source"
 OFFSET = "0offset"
 
+SOURCE_SHIFT = 48
+"""A record's order is its source index above its byte offset, in one 64-bit number."""
+
+Entity = NodeType | EdgeType
+
 
 class TypedBatch(NamedTuple):
-    """Rows of one table, not yet validated."""
+    """Rows of one table as they were read, before any rule looked at them."""
 
     table_key: str
     batch: pa.RecordBatch
@@ -59,8 +64,8 @@ class Parsed(NamedTuple):
     bad: pa.RecordBatch
 
 
-Piece = Callable[[], Parsed]
-"""A block that was fetched and is yet to be read; any thread may do that."""
+ReadBlock = Callable[[], Parsed]
+"""Reads one block that was fetched already; any thread may call it."""
 
 
 def bad_schema() -> pa.Schema:
@@ -132,3 +137,14 @@ def required_embeds(entity: EntityType) -> dict[str, str]:
         for name, prop in entity.properties.items()
         if not prop.type.nullable and prop.embed is not None
     }
+
+
+def record_order(batch: pa.RecordBatch) -> pa.Array:
+    """One number per record: the greatest is the last record of the input."""
+    shifted = pc.shift_left(batch.column(SOURCE).cast(pa.int64()), SOURCE_SHIFT)
+    return pc.bit_wise_or(shifted, batch.column(OFFSET))
+
+
+def place_of(order: int) -> tuple[int, int]:
+    """The source index and offset behind a record's order."""
+    return order >> SOURCE_SHIFT, order & ((1 << SOURCE_SHIFT) - 1)

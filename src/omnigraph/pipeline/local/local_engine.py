@@ -7,14 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.engine import Incoming, ReadRecords, spellings_of
-from omnigraph.pipeline.formats.typed_batch import Parsed, Piece, no_rows
+from omnigraph.pipeline.engine import Incoming, ReadRecords
+from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
+from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local import LocalRunner
 from omnigraph.write.ensure_indices import Builds, build_here
 
@@ -64,7 +65,7 @@ class _Reading:
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)
         bad.end(sources, rejects)
-        for entity in self.request.emptied(self.rules.catalog):
+        for entity in self.request.types_to_empty(self.rules.catalog):
             if entity.table_key not in self.incoming:
                 self._keep(self.rules.judge(no_rows(entity)))
         for rows_of in self.incoming.values():
@@ -76,12 +77,12 @@ class _Reading:
         return ReadRecords(incoming, self.embeddings_pending)
 
     def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged | None]]]:
-        for piece in self.request.inputs.pieces(self.rules.catalog):
-            yield partial(self._judged, piece)
+        for block in self.request.inputs.blocks(self.rules.catalog):
+            yield partial(self._judge, block)
 
-    def _judged(self, piece: Piece) -> tuple[Parsed, Judged | None]:
+    def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged | None]:
         """A block, and what became of it unless vectors are to be made: embedders get no threads."""
-        parsed = piece()
+        parsed = block()
         entities = (self.rules.catalog.entity(typed.table_key) for typed in parsed.batches)
         if any(entity.embeds for entity in entities):
             return parsed, None

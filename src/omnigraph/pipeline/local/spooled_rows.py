@@ -13,12 +13,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
-from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.edge_ids import TakenIds
-from omnigraph.pipeline.engine import Spellings, respelled, stored_rows, without
-from omnigraph.pipeline.progress import Told, counted
+from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.request import LoadMode
-from omnigraph.pipeline.rows.images import Images, KeptFragments, matched_again
+from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
+from omnigraph.pipeline.rows.stored_rows import Spellings, drop_losers, respell, stored_rows
+from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.runner.local import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
@@ -78,7 +78,7 @@ class SpooledRows:
         old, self._path = self._path, self._path.with_suffix(".changed")
         self.rows = 0
         for batch in _read(old):
-            self.add(respelled(batch, spellings))
+            self.add(respell(batch, spellings))
         self.finish()
         old.unlink()
 
@@ -92,7 +92,7 @@ class SpooledRows:
         if as_read or self._taken is None:
             return runner.frame(whole.select(list(columns)))
         rows = whole.select(list(dict.fromkeys([*columns, "id", ORDER])))
-        changed = map(self._taken.given_to, rows.to_batches())
+        changed = map(self._taken.apply_to, rows.to_batches())
         wanted = (batch.select(list(columns)) for batch in changed)
         reader = pa.RecordBatchReader.from_batches(rows.select(list(columns)).schema, wanted)
         return runner.frame(reader.read_all() if self.rows <= FEW_ROWS else reader)
@@ -114,30 +114,30 @@ class SpooledRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
-    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Stream the rows into files for the table."""
         if mode == "merge" and self.may_repeat:
-            return self._merged(table, told)
+            return self._stage_merge(table, on_rows)
         form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
         fragments = self._kept.of(table, form)
         if fragments is None:
-            stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
-            rows = pa.RecordBatchReader.from_batches(table.schema, counted(stored, told))
+            stored = stored_rows(self.entity, table.schema, self._batches(), self._losers)
+            rows = pa.RecordBatchReader.from_batches(table.schema, report_rows(stored, on_rows))
             fragments = self._kept.keep(table, form, write_fragments(table, rows, mode=form))
         if form == "overwrite":
             return stage_overwrite_fragments(table, fragments, table.schema)
         return stage_append_fragments(table, fragments)
 
-    def _merged(self, table: Table, told: Told | None) -> Staged:
+    def _stage_merge(self, table: Table, on_rows: OnRows | None) -> Staged:
         if self.rows <= MERGE_INSERT_ROWS:
-            stored = stored_rows(self.entity, table.schema, self._unless_stopped(), self._losers)
-            rows = pa.Table.from_batches(counted(stored, told), table.schema)
+            stored = stored_rows(self.entity, table.schema, self._batches(), self._losers)
+            rows = pa.Table.from_batches(report_rows(stored, on_rows), table.schema)
             return stage_merge_insert(table, rows)
         fragments = self._kept.of(table, "images")
-        places = None if fragments is None else matched_again(table, fragments)
+        places = None if fragments is None else match_again(table, fragments)
         if fragments is None or places is None:
             images = Images(table.ref, self.entity)
-            for batch in counted(without(self._unless_stopped(), self._losers), told):
+            for batch in report_rows(drop_losers(self._batches(), self._losers), on_rows):
                 images.add(batch)
             images.write()
             places = images.replaced
@@ -146,11 +146,11 @@ class SpooledRows:
             return stage_append_fragments(table, fragments)
         return stage_replace_rows(table, places, fragments)
 
-    def _unless_stopped(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         for batch in _read(self._path):
             if self._stopped.is_set():
                 raise StorageError("the load was stopped; nothing was changed, load again")
-            yield batch if self._taken is None else self._taken.given_to(batch)
+            yield batch if self._taken is None else self._taken.apply_to(batch)
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:

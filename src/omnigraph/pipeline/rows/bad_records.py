@@ -1,4 +1,4 @@
-"""Bad records: noted while reading, then told with file, line and reason.
+"""Bad records: noted while reading, then describe_bad with file, line and reason.
 
 The first ones are kept at hand, the others only counted, and written to disk when all of them are
 asked for: memory does not grow with their number.
@@ -19,8 +19,7 @@ from omnigraph.pipeline.sources.locations import LocalFile
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import number_lines
 from omnigraph.storage.uris import Root
-
-SHOWN = 20
+from omnigraph.validate.change_set import SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,14 @@ class BadRecords:
         if self._out is not None:
             self._out.close()
             self._out = None
-        spooled = self.first if self._spool is None else _spooled(self._spool)
-        write_rejects(path, told(sources, spooled))
+        spooled = self.first if self._spool is None else _read_spooled(self._spool)
+        write_rejects(path, describe_bad(sources, spooled))
 
     def error(self, sources: Sequence[Source]) -> OmniGraphError:
-        """The error of a load that has bad records: the first one leads, 20 are listed."""
-        first = list(told(sources, self.first))
+        """The error of a load that has bad records: the first one leads, `SHOWN` are listed."""
+        first = list(describe_bad(sources, self.first))
         more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
-        message = f"{placed(first[0])}{more}"
+        message = f"{format_entry(first[0])}{more}"
         details = {"bad_records": {"total": self.total, "first": first}}
         violation = self.first[0].violation
         if violation is not None:
@@ -91,7 +90,7 @@ def first_of_each(found: Iterable[Bad]) -> list[Bad]:
     return [by_place[place] for place in sorted(by_place)]
 
 
-def told(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, Any]]:
+def describe_bad(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, Any]]:
     """`{source, line, reason}` (or `row`) of each; they come in the order of the input."""
     for index, group in groupby(found, key=lambda bad: bad.source):
         source = sources[index]
@@ -104,13 +103,13 @@ def told(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, 
             yield {"source": source.name, source.unit: number, "reason": bad.reason}
 
 
-def placed(entry: dict[str, Any]) -> str:
+def format_entry(entry: dict[str, Any]) -> str:
     """An entry as it leads a message: the file, the line, what is wrong."""
     unit = "line" if "line" in entry else "row"
     return f"{entry['source']}, {unit} {entry[unit]}: {entry['reason']}"
 
 
-def _spooled(path: Path) -> Iterator[Bad]:
+def _read_spooled(path: Path) -> Iterator[Bad]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield Bad(*json.loads(line))

@@ -46,22 +46,22 @@ def derive_ids(
     Those have a null id, and a row in the second value, which has the columns of ``bad_schema``.
     """
     if isinstance(entity, NodeType) and entity.key is not None:
-        return _keyed_ids(entity, entity.key, batch)
+        return _derive_keyed_ids(entity, entity.key, batch)
     given = batch.column(ID)
     if len(given) and given.null_count == 0:
         return given, bad_batch([])
-    made = made_ids(batch.column(SOURCE), batch.column(OFFSET), operation_id, started_at_ms)
+    made = make_ids(batch.column(SOURCE), batch.column(OFFSET), operation_id, started_at_ms)
     return made if given.null_count == len(given) else pc.coalesce(given, made), bad_batch([])
 
 
-def named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
+def count_named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
     """How many rows have an id from their record; the others get one that nothing else has."""
     if isinstance(entity, NodeType) and entity.key is not None:
         return int(batch.num_rows)
     return int(batch.num_rows - batch.column(ID).null_count)
 
 
-def _keyed_ids(
+def _derive_keyed_ids(
     node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch
 ) -> tuple[pa.Array, pa.RecordBatch]:
     whole = np.ones(batch.num_rows, np.bool_)
@@ -76,7 +76,7 @@ def _keyed_ids(
     ids = derive_id_column([(node.properties[name].type, kept.column(name)) for name in key])
     if not whole.all():
         ids = pc.replace_with_mask(pa.nulls(batch.num_rows, pa.utf8()), pa.array(whole), ids)
-    wrong = [row for row, _, accepted in _spelled_otherwise(node, batch, ids) if not accepted]
+    wrong = [row for row, _, accepted in _other_spellings(node, batch, ids) if not accepted]
     bad += [_bad(batch, row, _mismatch(node, key, batch, ids, row)) for row in wrong]
     if wrong:
         mask = np.zeros(batch.num_rows, np.bool_)
@@ -109,12 +109,12 @@ def id_aliases(entity: Entity, batch: pa.RecordBatch, ids: pa.Array) -> dict[str
         return {}
     return {
         spelled: ids[row].as_py()
-        for row, spelled, accepted in _spelled_otherwise(entity, batch, ids)
+        for row, spelled, accepted in _other_spellings(entity, batch, ids)
         if accepted
     }
 
 
-def _spelled_otherwise(
+def _other_spellings(
     node: NodeType, batch: pa.RecordBatch, ids: pa.Array
 ) -> Iterator[tuple[int, str, bool]]:
     """The rows whose explicit id is not the derived text: its text, and whether it means the key."""
@@ -161,7 +161,7 @@ _READERS: dict[Scalar, Any] = {
 }
 
 
-def made_ids(
+def make_ids(
     sources: pa.Array, offsets: pa.Array, operation_id: str, started_at_ms: int
 ) -> pa.Array:
     """A ULID for every record, from where it stands. Records of one source never share one."""
@@ -195,15 +195,15 @@ def _random_parts(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     offset = offsets.astype(np.uint64)
     if len(sources) and sources.min() == sources.max():
-        return _hashed(operation_id, int(sources[0]), offset)
+        return _hash(operation_id, int(sources[0]), offset)
     low, high = np.empty_like(offset), np.empty_like(offset)
     for index in np.unique(sources).tolist():
         rows = sources == index
-        low[rows], high[rows] = _hashed(operation_id, index, offset[rows])
+        low[rows], high[rows] = _hash(operation_id, index, offset[rows])
     return low, high
 
 
-def _hashed(
+def _hash(
     operation_id: str, source: int, offsets: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """64 and 16 bits per offset, keyed by operation and source.
@@ -213,12 +213,12 @@ def _hashed(
     """
     seed = struct.pack(">q", source) + operation_id.encode()
     keys = np.frombuffer(hashlib.blake2b(seed, digest_size=32).digest(), "<u8")
-    low = _mixed(_mixed(offsets ^ keys[0]) ^ keys[1])
-    high = _mixed(_mixed(offsets ^ keys[2]) ^ keys[3]) >> np.uint64(48)
+    low = _mix(_mix(offsets ^ keys[0]) ^ keys[1])
+    high = _mix(_mix(offsets ^ keys[2]) ^ keys[3]) >> np.uint64(48)
     return low, high
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A permutation of 64-bit numbers that spreads every bit: two multiply-and-shift rounds."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import stored_rows
+from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
@@ -58,7 +58,7 @@ class Images:
             return
         if self._table is None:
             self._table = open_table(self.ref)
-        rows = self.named(self._table, pa.concat_batches(self._waiting))
+        rows = self.assign_ids(self._table, pa.concat_batches(self._waiting))
         self._waiting = []
         stored = _places(self._table, rows.column("id"))
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
@@ -71,7 +71,7 @@ class Images:
         self.fragments += write_fragments(self._table, reader, row_ids)
         self._replaced.append(stored.column("_rowaddr").combine_chunks().take(place.drop_null()))
 
-    def named(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
+    def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
         """The rows under the ids that they are to have."""
         return rows
 
@@ -84,7 +84,7 @@ class Images:
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
 
 
-def matched_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint64] | None:
+def match_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint64] | None:
     """Where the rows are now that images replace; None when the images do not fit the table any more.
 
     They fit as long as the ids that were there are there under the same row ids, and the others are
@@ -161,12 +161,12 @@ def _places(table: Table, ids: pa.Array) -> pa.Table:
     scanned = table.scan(["id"], batch_size=SCANNED, **places)
     kept = [
         part.filter(pc.is_in(part.column("id"), value_set=ids))
-        for part in _gathered(scanned, scanned.schema)
+        for part in _gather(scanned, scanned.schema)
     ]
     return pa.concat_tables([scanned.schema.empty_table(), *kept])
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+def _gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     """The batches as larger tables: for each of them the ids that are looked for are hashed anew."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +19,17 @@ from omnigraph.embeddings.provider import (
     required_embedder,
     resolve_embedder,
 )
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.pipeline.engine import place_of, record_order
-from omnigraph.pipeline.formats.typed_batch import ID, Parsed, TypedBatch
+from omnigraph.lang.schema.catalog import Catalog, EdgeType
+from omnigraph.pipeline.formats.typed_batch import (
+    ID,
+    Entity,
+    Parsed,
+    TypedBatch,
+    place_of,
+    record_order,
+)
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
-from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, named_rows
+from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
 
@@ -30,11 +37,22 @@ Aliases = dict[str, dict[str, str]]
 """By node type: ids as the input spells them, and as they really are."""
 
 
+class JudgedRows(NamedTuple):
+    """Rows of one table that passed the row rules, on their way into it.
+
+    Where a ``TypedBatch`` has ``0id``, ``0source`` and ``0offset``, these rows have the ``id`` that they
+    will be stored under and ``0rec``, their place in the input as one number.
+    """
+
+    table_key: str
+    batch: pa.RecordBatch
+
+
 @dataclass(slots=True)
 class Judged:
-    """What became of a block: rows of tables, or what is wrong with its records."""
+    """The outcome of judging one block: rows of tables, or what is wrong with its records."""
 
-    rows: list[TypedBatch] = field(default_factory=list)
+    rows: list[JudgedRows] = field(default_factory=list)
     bad: list[Bad] = field(default_factory=list)
     aliases: Aliases = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
@@ -66,7 +84,7 @@ class RowRules:
         ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started_at_ms)
         for bad in errors.to_pylist():
             yield Bad(**bad)
-        judged.named[typed.table_key] = named_rows(entity, typed.batch)
+        judged.named[typed.table_key] = count_named_rows(entity, typed.batch)
         aliases = id_aliases(entity, typed.batch, ids)
         if aliases:
             judged.aliases.setdefault(entity.name, {}).update(aliases)
@@ -76,13 +94,13 @@ class RowRules:
         if isinstance(entity, EdgeType) and entity.identity is not None:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
         yield from _external_blobs(entity, batch)
-        batch = self._embedded(entity, batch, judged)
+        batch = self._embed(entity, batch, judged)
         for violation in row_violations(entity, pa.Table.from_batches([batch]), None):
             source, offset = place_of(violation.record or 0)
             yield Bad(source, offset, violation.message, violation.kind)
-        judged.rows.append(TypedBatch(typed.table_key, batch))
+        judged.rows.append(JudgedRows(typed.table_key, batch))
 
-    def _embedded(self, entity: Entity, batch: pa.RecordBatch, judged: Judged) -> pa.RecordBatch:
+    def _embed(self, entity: Entity, batch: pa.RecordBatch, judged: Judged) -> pa.RecordBatch:
         """Fill vectors that were left out and whose source text is there."""
         made_columns: dict[str, pa.Array] = {}
         for name, embed in entity.embeds.items():

@@ -31,7 +31,7 @@ from omnigraph.pipeline.sources.scratch import spool_records
 from omnigraph.storage.uris import Root
 
 Unit = Literal["line", "row"]
-Given = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
+SourceLike = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
 
 JSON_LINES = tuple(
     stem + suffix for stem in (".jsonl", ".ndjson") for suffix in ("", ".gz", ".zst")
@@ -73,7 +73,7 @@ class Found(NamedTuple):
 
 
 def json_sources(
-    given: Given | Iterable[Given], spool: Path, catalog: Catalog | None = None
+    given: SourceLike | Iterable[SourceLike], spool: Path, catalog: Catalog | None = None
 ) -> list[Source]:
     """The sources of JSON lines that a call names.
 
@@ -82,7 +82,7 @@ def json_sources(
     must outlive the reading. No records at all are no sources: an empty load.
     """
     found: list[Found] = []
-    for item in _pieces(given):
+    for item in _items(given):
         if isinstance(item, str | Path):
             found += files_named(item, JSON_LINES)
         elif isinstance(item, bytes):
@@ -97,10 +97,10 @@ def json_sources(
     ]
 
 
-Piece = str | Path | bytes | Iterator[Mapping[str, Any]]
+SourceItem = str | Path | bytes | Iterator[Mapping[str, Any]]
 
 
-def _pieces(given: Given | Iterable[Given]) -> Iterator[Piece]:
+def _items(given: SourceLike | Iterable[SourceLike]) -> Iterator[SourceItem]:
     """What a call gave, one source or glob at a time; records are streamed, never gathered."""
     if isinstance(given, str | Path | bytes | bytearray | memoryview | Mapping):
         given = [given]

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Spellings, respelled, stored_batch, stored_rows
 from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.stored_rows import Spellings, respell, stored_batch, stored_rows
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark.payloads import (
     BAD,
@@ -124,7 +123,7 @@ def narrow_rows(batches: Batches, *, spellings: Spellings) -> Batches:
     for batch in batches:
         tasks = batch.column("task").to_pylist()
         for task, data in zip(tasks, values_of(batch.column("narrow")), strict=True):
-            rows = respelled(batch_of(data), spellings)
+            rows = respell(batch_of(data), spellings)
             numbers = pa.array(np.full(rows.num_rows, task, np.int64))
             yield portable(rows.append_column(TASK, numbers))
 
@@ -140,7 +139,7 @@ def write_payloads(
     counter: Counter = None,
 ) -> Batches:
     """Write payload rows of one table as fragments; the fragments come out, not the rows."""
-    rows = (respelled(batch, spellings) for batch in whole_batches(batches))
+    rows = (respell(batch, spellings) for batch in whole_batches(batches))
     first = next(rows, None)
     if first is None:
         return
@@ -222,7 +221,7 @@ class _Merge:
 
     def add(self, task: int, batch: pa.RecordBatch) -> None:
         self._turn_to(task)
-        batch = respelled(batch, self.spellings)
+        batch = respell(batch, self.spellings)
         if not self._expected:
             self._take_new(batch)
             return

@@ -18,14 +18,15 @@ import pyarrow as pa
 
 from omnigraph.embeddings.provider import Embedder, resolve_embedder
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.engine import Incoming, ReadRecords, spellings_of
-from omnigraph.pipeline.formats.frames import Layout
+from omnigraph.pipeline.engine import Incoming, ReadRecords
+from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.load_input import is_spark_frame
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import SHOWN, BadRecords
+from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
+from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.spark.executor_tasks import (
     counted_records,
@@ -51,6 +52,7 @@ from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.spark import SparkRunner, working_session
+from omnigraph.validate.change_set import SHOWN
 from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class SparkEngine:
         self, request: LoadRequest, rules: RowRules, found: _Found
     ) -> dict[str, Incoming]:
         aliases = found.aliases()
-        for entity in request.emptied(rules.catalog):
+        for entity in request.types_to_empty(rules.catalog):
             found.rows.setdefault(entity.table_key, 0)
         for key, rows in found.rows.items():
             entity = rules.catalog.entity(key)

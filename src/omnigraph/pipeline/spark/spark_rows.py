@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from omnigraph import settings
-from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Spellings
-from omnigraph.pipeline.formats.typed_batch import batch_schema
-from omnigraph.pipeline.progress import Told
+from omnigraph.pipeline.formats.typed_batch import Entity, batch_schema
+from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.request import LoadMode
-from omnigraph.pipeline.rows.images import KeptFragments, matched_again
+from omnigraph.pipeline.rows.images import KeptFragments, match_again
+from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
@@ -69,9 +68,6 @@ LOST = """
 SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
 CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken
 FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
-"""
-WON = """
-SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
 OTHER_IDS = """
 SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec` WHERE a.id IS DISTINCT FROM b.id
@@ -194,9 +190,9 @@ class SparkRows:
             self._narrow.unpersist()
             self._narrow = None
 
-    def stage(self, table: Table, mode: LoadMode, told: Told | None = None) -> Staged:
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Have executors write the rows; only what describes the files comes here."""
-        tally = Tally(self.runner.session, told)
+        tally = Tally(self.runner.session, on_rows)
         if mode == "merge" and self.may_repeat:
             return self._merged_again(table) or self._merged(table, tally)
         form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
@@ -235,7 +231,7 @@ class SparkRows:
     def _merged_again(self, table: Table) -> Staged | None:
         """What executors wrote for an earlier version, when it serves; only places are looked up."""
         written = self._kept.of(table, "images")
-        places = None if written is None else matched_again(table, written)
+        places = None if written is None else match_again(table, written)
         if written is None or places is None:
             return None
         if not len(places):
@@ -275,7 +271,9 @@ class SparkRows:
             frames["taken"] = self._taken
             text = MATCHES_AND_TAKEN
         if self._losers is not None:
-            frames["pend"] = runner.sql(WON, {"pend": pend, "losers": self._losers})
+            frames["pend"] = runner.sql(
+                rules.winning_rows(), {"pend": pend, "losers": self._losers}
+            )
             frames |= {"everything": pend, "losers": self._losers}
             text = f"{text} UNION ALL {LOST}"
         return runner.sql(text, frames)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from omnigraph.pipeline.progress import Told
+from omnigraph.pipeline.progress import OnRows
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -24,11 +24,11 @@ POLL_SECONDS = 0.2
 class Tally:
     """A count that tasks add to. ``counter`` travels to them; None where nobody listens."""
 
-    def __init__(self, session: SparkSession, told: Told | None) -> None:
+    def __init__(self, session: SparkSession, on_rows: OnRows | None) -> None:
         self.counter: Accumulator[int] | None = None
-        if told is not None:
+        if on_rows is not None:
             self.counter = session.sparkContext.accumulator(0)
-        self._told = told
+        self._on_rows = on_rows
         self._seen = 0
 
     @contextmanager
@@ -48,9 +48,9 @@ class Tally:
 
     def settle(self, total: int) -> None:
         """The job is over; tell what is missing to the true number."""
-        if self._told is not None and total != self._seen:
+        if self._on_rows is not None and total != self._seen:
             more, self._seen = total - self._seen, total
-            self._told(more)
+            self._on_rows(more)
 
     def _watch(self, over: threading.Event) -> None:
         assert self.counter is not None

@@ -1,0 +1,130 @@
+"""Files of columns for one type: Parquet, CSV and Arrow, told apart by their suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from omnigraph.errors import BadRequest
+from omnigraph.pipeline.formats.csv_rows import open_csv
+from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.pipeline.formats.frames import BATCH_ROWS, Batches, blocks_of
+from omnigraph.pipeline.formats.typed_batch import Entity, Parsed, ReadBlock
+from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
+from omnigraph.pipeline.sources.sources import Source, files_named
+
+TASK_ROWS = 250_000
+
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".feather", ".ipc")
+_CSV = (".csv", ".csv.gz", ".csv.zst")
+FRAME_FILES = (*_PARQUET, *_CSV, *_ARROW)
+
+
+def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) -> list[Source]:
+    """The Parquet, CSV and Arrow files that a call names, numbered from ``first`` on."""
+    if isinstance(targets, str | Path):
+        targets = [targets]
+    found = [file for target in targets for file in files_named(target, FRAME_FILES)]
+    for name, _, _ in found:
+        if not name.lower().endswith(FRAME_FILES):
+            raise BadRequest(
+                f'"{name}" is no file of columns; its name must end in {", ".join(FRAME_FILES)}',
+                source=name,
+            )
+    return [
+        Source(index, name, location, size, compression_of(name), "row")
+        for index, (name, location, size) in enumerate(found, start=first)
+    ]
+
+
+class RowGroups(NamedTuple):
+    """Neighbouring row groups of a Parquet file; ``first_row`` counts from 1."""
+
+    start: int
+    stop: int
+    first_row: int
+
+
+def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
+    """The row groups of a Parquet file in portions of about that many rows; nothing of others."""
+    from pyarrow import parquet
+
+    if not source.name.lower().endswith(_PARQUET):
+        return []
+    with readable(source.name), _arrow_file(source.location) as file:
+        meta = parquet.read_metadata(file)
+    planned: list[RowGroups] = []
+    start, first, row = 0, 1, 1
+    for group in range(meta.num_row_groups):
+        row += meta.row_group(group).num_rows
+        if row - first >= rows or group + 1 == meta.num_row_groups:
+            planned.append(RowGroups(start, group + 1, first))
+            start, first = group + 1, row
+    return planned
+
+
+def read_frame_file(
+    entity: Entity,
+    source: Source,
+    from_col: str = "from",
+    to_col: str = "to",
+    groups: RowGroups | None = None,
+) -> Iterator[Parsed]:
+    """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file."""
+    return (read() for read in file_blocks(entity, source, from_col, to_col, groups))
+
+
+def file_blocks(
+    entity: Entity, source: Source, from_col: str, to_col: str, groups: RowGroups | None
+) -> Iterator[ReadBlock]:
+    """The blocks of ``read_frame_file``, each as a function that reads it."""
+    lowered = source.name.lower()
+    layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
+    batches: Batches
+    with readable(source.name, source.compression), ExitStack() as stack:
+        if lowered.endswith(_CSV):
+            known = [*layout.ends, "id", *entity.properties]
+            names, batches = open_csv(known, source, stack)
+        else:
+            names, batches = _binary(source, stack, groups)
+        layout.check(names, source.name)
+        first = 1 if groups is None else groups.first_row
+        for block in blocks_of(layout, batches, source.index, source.name, first):
+            yield partial(_read_from, source, block)
+
+
+def _read_from(source: Source, block: ReadBlock) -> Parsed:
+    with readable(source.name, source.compression):
+        return block()
+
+
+def _binary(
+    source: Source, stack: ExitStack, groups: RowGroups | None
+) -> tuple[list[str], Batches]:
+    file = stack.enter_context(_arrow_file(source.location))
+    if source.name.lower().endswith(_PARQUET):
+        from pyarrow import parquet
+
+        opened = stack.enter_context(parquet.ParquetFile(file))
+        wanted = None if groups is None else list(range(groups.start, groups.stop))
+        return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS, wanted)
+    try:
+        stored = pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        stream = pa.ipc.open_stream(file)
+        return stream.schema.names, stream
+    batches = (stored.get_batch(number) for number in range(stored.num_record_batches))
+    return stored.schema.names, batches
+
+
+def _arrow_file(location: Location) -> pa.NativeFile:
+    if isinstance(location, LocalFile):
+        return pa.OSFile(location.path)
+    return pa.PythonFile(location.open(), mode="r")

@@ -1,0 +1,83 @@
+"""How the columns of a frame or of a file of columns map to those of a type.
+
+Columns go by name: the properties, `id`, and for an edge the two columns that hold the ids of its
+ends, which the caller may name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequest, InputError, did_you_mean
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.pipeline.formats.typed_batch import Entity, required_embeds, required_names
+from omnigraph.types import shown
+
+_FAULTS = 8
+_NAME_LENGTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the columns of a frame are those of a type."""
+
+    entity: Entity
+    from_col: str = "from"
+    to_col: str = "to"
+    from_text: bool = False
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The columns that hold the ids of an edge's ends."""
+        return (self.from_col, self.to_col) if isinstance(self.entity, EdgeType) else ()
+
+    def check(self, columns: Sequence[str], name: str) -> None:
+        """Refuse columns that are none of the type's, come twice, or lack what is required."""
+        wrong = list(self._faults(columns))
+        if wrong:
+            shown_first = wrong[:_FAULTS] + (
+                [f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS)
+            )
+            raise InputError(
+                f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}",
+                type_name=self.entity.name,
+                source=name,
+            )
+
+    def _faults(self, columns: Sequence[str]) -> Iterator[str]:
+        entity = self.entity
+        known = dict.fromkeys([*self.ends, "id", *entity.properties])
+        times = Counter(columns)
+        strange = 0
+        for end in self.ends:
+            if end in entity.properties:
+                yield f'"{end}" is a property, name another column for the ends of the edge'
+        for column in times:
+            if column not in known:
+                # Looking for what was meant takes long: it is done for those that are shown.
+                strange += 1
+                hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None
+                yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
+            elif times[column] > 1:
+                yield f'there are two columns "{column}"'
+        needed = [*self.ends, *required_names(entity)]
+        needed += [v for v, s in required_embeds(entity).items() if s not in times]
+        for column in needed:
+            if column not in times:
+                yield f'the required column "{column}" is missing'
+
+
+def check_ends(from_col: object, to_col: object) -> None:
+    """Refuse names that are no texts, and one name for both."""
+    for argument, column in (("from_col", from_col), ("to_col", to_col)):
+        if not isinstance(column, str) or not column:
+            raise BadRequest(
+                f"{argument} is {column!r}; give the name of the column that holds the ids of that end"
+            )
+    if from_col == to_col:
+        raise BadRequest(
+            f"from_col and to_col both name the column `{from_col}`, so every edge would end where "
+            "it begins; name two columns"
+        )

@@ -1,0 +1,73 @@
+"""Incoming rows turned into rows of their table: blobs, casts, respell ends, records left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.storage.tables.blobs import blob_array
+from omnigraph.validate.change_set import ORDER
+
+Spellings = Mapping[str, Mapping[str, str]]
+"""By column: texts as the input has them, and what shall stand there instead."""
+
+
+def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Spellings:
+    """How the ends of an edge are to be led to the ids that their nodes really have."""
+    if not isinstance(entity, EdgeType):
+        return {}
+    ends = (("src", entity.from_type), ("dst", entity.to_type))
+    return {side: aliases[name] for side, name in ends if aliases.get(name)}
+
+
+def respell(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
+    """The batch with texts of some columns replaced."""
+    for column, wanted in spellings.items():
+        at = batch.schema.get_field_index(column)
+        if at >= 0:
+            values = [wanted.get(value, value) for value in batch.column(at).to_pylist()]
+            batch = batch.set_column(at, batch.schema.field(at), pa.array(values, pa.utf8()))
+    return batch
+
+
+def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows as their table stores them."""
+    blobs = set(entity.blob_properties)
+    columns = [
+        _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
+        for field in schema
+    ]
+    stored = [
+        column.cast(field.type) if column.type != field.type else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(stored, schema=schema)
+
+
+def stored_rows(
+    entity: Entity,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    losers: pa.Array | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows as their table stores them, leaving out the records named by their order."""
+    return (stored_batch(entity, schema, batch) for batch in drop_losers(batches, losers))
+
+
+def drop_losers(
+    batches: Iterable[pa.RecordBatch], losers: pa.Array | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows, leaving out the records named by their order."""
+    for batch in batches:
+        if losers is not None and len(losers):
+            yield batch.filter(pc.invert(pc.is_in(batch.column(ORDER), losers)))
+        else:
+            yield batch
+
+
+def _blob(column: pa.Array) -> pa.Array:
+    return blob_array(pc.struct_field(column, "data"), pc.struct_field(column, "uri"))
