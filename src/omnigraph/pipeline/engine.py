@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadMode, LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules

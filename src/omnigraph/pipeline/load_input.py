@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.errors import BadRequest, did_you_mean
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.pipeline.formats.frame_files import frame_sources
 from omnigraph.pipeline.formats.frame_layout import check_ends
 from omnigraph.pipeline.formats.typed_batch import ReadBlock
@@ -130,7 +130,7 @@ class LoadInput:
             isinstance(location, LocalFile) and Path(location.path).is_relative_to(self._spool)
         )
 
-    def named_types(self, catalog: Catalog) -> list[NodeType | EdgeType]:
+    def named_types(self, catalog: Catalog) -> list[Entity]:
         """The types that frames were given of."""
         return [find(catalog) for find in self._named]
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 Mask = Any
 
 
-def row_violations(
-    entity: NodeType | EdgeType, rows: pa.Table, limit: int | None = SHOWN
-) -> list[Violation]:
+def row_violations(entity: Entity, rows: pa.Table, limit: int | None = SHOWN) -> list[Violation]:
     """Every broken row rule, at most `limit` rows per rule, in the order of the rows."""
     found: list[Violation] = []
     there = set(rows.column_names)

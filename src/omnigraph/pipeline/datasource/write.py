@@ -23,7 +23,7 @@ from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.merge import TaskImages
-from omnigraph.pipeline.datasource.options import Entity, WriteOptions, find_type
+from omnigraph.pipeline.datasource.options import WriteOptions, find_type
 from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.request import LoadMode

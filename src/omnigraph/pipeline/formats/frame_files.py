@@ -11,10 +11,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.csv_rows import open_csv
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import BATCH_ROWS, Batches, blocks_of
-from omnigraph.pipeline.formats.typed_batch import Entity, Parsed, ReadBlock
+from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
 from omnigraph.pipeline.sources.sources import Source, files_named
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest, InputError, did_you_mean
-from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.formats.typed_batch import Entity, required_embeds, required_names
+from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.pipeline.formats.typed_batch import required_embeds, required_names
 from omnigraph.types import shown
 
 _FAULTS = 8

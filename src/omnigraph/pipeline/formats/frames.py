@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, InputError
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
 from omnigraph.pipeline.formats.frame_layout import Layout

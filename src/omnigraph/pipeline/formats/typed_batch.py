@@ -36,8 +36,6 @@ OFFSET = "0offset"
 SOURCE_SHIFT = 48
 """A record's order is its source index above its byte offset, in one 64-bit number."""
 
-Entity = NodeType | EdgeType
-
 
 class TypedBatch(NamedTuple):
     """Rows of one table as they were read, before any rule looked at them."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
-from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again

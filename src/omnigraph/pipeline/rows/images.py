@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs import blob_columns

@@ -19,15 +19,8 @@ from omnigraph.embeddings.provider import (
     required_embedder,
     resolve_embedder,
 )
-from omnigraph.lang.schema.catalog import Catalog, EdgeType
-from omnigraph.pipeline.formats.typed_batch import (
-    ID,
-    Entity,
-    Parsed,
-    TypedBatch,
-    place_of,
-    record_order,
-)
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.pipeline.formats.typed_batch import ID, Parsed, TypedBatch, place_of, record_order
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
 from omnigraph.validate.change_set import MADE, ORDER

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.formats.typed_batch import Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.storage.tables.blobs import blob_array
 from omnigraph.validate.change_set import ORDER
 

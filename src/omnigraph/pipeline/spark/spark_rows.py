@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from omnigraph import settings
-from omnigraph.pipeline.formats.typed_batch import Entity, batch_schema
+from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
