@@ -394,7 +394,7 @@ def test_groups_are_neighbours_with_about_as_many_rows(monkeypatch):
 ON_THE_CLUSTER = """
 import json, sys
 import omnigraph as og
-from omnigraph.pipeline import maintenance_jobs
+from omnigraph.pipeline.spark import maintenance_jobs
 
 maintenance_jobs.ROWS_PER_PART = 1
 with og.open(sys.argv[1]) as graph:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.engine import Incoming
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER

@@ -18,7 +18,7 @@ from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.rows.images import Images
 from omnigraph.pipeline.spark.payloads import narrow_columns
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.loose_files import LooseFile, data_files, read_data_file
 from omnigraph.storage.tables.table import Table, TableRef
 from omnigraph.validate import rules

@@ -15,7 +15,7 @@ from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.write.ensure_indices import Builds, build_here
 
 

@@ -19,7 +19,7 @@ from omnigraph.pipeline.formats.typed_batch import Entity
 from omnigraph.pipeline.progress import Told, counted
 from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import Images, KeptFragments, matched_again
-from omnigraph.runner.local import FEW_ROWS
+from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,

@@ -50,7 +50,7 @@ from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
-from omnigraph.runner.spark import SparkRunner, working_session
+from omnigraph.runner.spark_runner import SparkRunner, working_session
 from omnigraph.write.ensure_indices import Builds, build_here
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.executors import portable_schema, signed_places, spark_errors
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.runner.spark import SparkFrame, SparkRunner, spark_schema
+from omnigraph.runner.spark_runner import SparkFrame, SparkRunner, spark_schema
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,

@@ -23,7 +23,7 @@ from omnigraph.runner.executors import (
     signed_places,
     spark_errors,
 )
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BatchFunction, Frame
 from omnigraph.storage.filters.pushdown import Pushdown
