@@ -9,8 +9,7 @@ Such a process lives for a second or two: what it does not need is not imported.
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
-from copy import copy
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +39,7 @@ from pyspark.sql.types import (
 )
 
 from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.runner.spark_errors import short_errors
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class OmniGraphSource(DataSource):
         """The columns of the type, or those that the option `columns` names."""
         from omnigraph.pipeline.datasource.options import read_options
 
-        with _plainly():
+        with short_errors():
             names = read_options(self.options).columns
             source = self._source()
             return spark_schema(source.columns if names is None else source.select(names))
@@ -97,7 +97,7 @@ class OmniGraphSource(DataSource):
         """A reader of these columns of the pinned version."""
         from omnigraph.pipeline.datasource.options import read_options
 
-        with _plainly():
+        with short_errors():
             rows = read_options(self.options).partition_rows
             source = self._source()
             for field in schema.fields:
@@ -111,7 +111,7 @@ class OmniGraphSource(DataSource):
         from omnigraph.pipeline.datasource.options import write_options
         from omnigraph.pipeline.datasource.write import plan_write
 
-        with _plainly():
+        with short_errors():
             asked = write_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
                 state, columns = state_of(graph), _arrow_schema(schema)
@@ -180,10 +180,10 @@ class _Reader(DataSourceReader):
         self._partition_rows = partition_rows
 
     def partitions(self) -> Sequence[InputPartition]:
-        from omnigraph.pipeline.datasource.read import fragment_groups
+        from omnigraph.pipeline.datasource.read import plan_partitions
 
-        with _plainly():
-            groups = fragment_groups(self._source, self._partition_rows)
+        with short_errors():
+            groups = plan_partitions(self._source, self._partition_rows)
         return [_Fragments(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -192,7 +192,7 @@ class _Reader(DataSourceReader):
         # Spark makes a partition of its own where there is none.
         if isinstance(partition, _Fragments):
             names, schema = self._schema.fieldNames(), _arrow_schema(self._schema)
-            with _plainly():
+            with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
 
 
@@ -214,7 +214,7 @@ class _Writer(DataSourceArrowWriter):
 
         task = TaskContext.get()
         assert task is not None
-        with _plainly():
+        with short_errors():
             return _Message(write_rows(self._plan, iterator, task.partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -223,13 +223,13 @@ class _Writer(DataSourceArrowWriter):
         from omnigraph.pipeline.datasource.commit import commit_rows
 
         asked = self._plan.options
-        with _plainly(), open_graph(asked.graph) as graph:
+        with short_errors(), open_graph(asked.graph) as graph:
             commit_rows(state_of(graph).workspace, self._plan, _told(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.pipeline.datasource.write import discard_rows
 
-        with _plainly():
+        with short_errors():
             discard_rows(self._plan, _told(messages))
 
 
@@ -243,12 +243,3 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Let errors of ours through without the way they took, all of which Spark would show."""
-    try:
-        yield
-    except OmniGraphError as error:
-        raise copy(error) from None

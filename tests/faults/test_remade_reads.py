@@ -13,7 +13,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
-from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
+from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
 from tests.faults.remade_workers import BASE, fill, filled, outcome
 from tests.faults.test_branch_remade import new_graph
 from tests.opened import workspace_of
@@ -141,7 +141,7 @@ def test_a_read_of_the_data_source_that_was_planned_before(graph, shape):
     source = pickle.loads(
         pickle.dumps(pin_source(workspace_of(graph), snapshot, catalog, entity, asked))
     )
-    groups = fragment_groups(source, 10**6)
+    groups = plan_partitions(source, 10**6)
     assert read_groups(source, groups) == OLD
     remake(graph, shape)
     tasks = [(source, groups), (source, None)]
@@ -152,7 +152,7 @@ def test_a_read_of_the_data_source_that_was_planned_before(graph, shape):
 def read_groups(source, groups) -> set[str]:
     """As tasks read; `None` asks for the fragments again."""
     schema = pa.schema([("name", pa.string())])
-    found = fragment_groups(source, 10**6) if groups is None else groups
+    found = plan_partitions(source, 10**6) if groups is None else groups
     batches = (batch for one in found for batch in read_fragments(source, ["name"], schema, one))
     return {name for batch in batches for name in batch.column("name").to_pylist()}
 

@@ -10,7 +10,7 @@ import omnigraph as og
 from omnigraph.errors import BadRequest, BranchNotFound
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
-from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
+from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -70,7 +70,7 @@ def rows(source, names=None, group_rows=10**6):
     schema = pa.schema([(column.name, column.type.arrow_type()) for column in columns])
     return [
         row
-        for group in fragment_groups(source, group_rows)
+        for group in plan_partitions(source, group_rows)
         for batch in read_fragments(source, [column.name for column in columns], schema, group)
         for row in batch.to_pylist()
     ]
@@ -144,10 +144,10 @@ def test_a_property_called_like_an_end_needs_another_name_for_the_end(graph):
 
 def test_fragments_are_grouped_by_rows_and_none_is_lost(graph):
     source = pin(graph, type="Person")
-    fragments = [number for group in fragment_groups(source, 10**6) for number in group]
+    fragments = [number for group in plan_partitions(source, 10**6) for number in group]
     assert len(fragments) == len(PEOPLE), "one load each"
-    assert [len(group) for group in fragment_groups(source, 2)] == [2, 2, 1]
-    assert [len(group) for group in fragment_groups(source, 1)] == [1] * 5
+    assert [len(group) for group in plan_partitions(source, 2)] == [2, 2, 1]
+    assert [len(group) for group in plan_partitions(source, 1)] == [1] * 5
     together = sorted(row["name"] for row in rows(source, ["name"], group_rows=2))
     assert together == sorted(person["name"] for person in PEOPLE)
 
@@ -177,12 +177,12 @@ def test_deleted_rows_are_gone_and_do_not_count(tmp_path):
         graph.load([{"type": "Same", "data": {"name": "later"}}])
         graph.mutate('query d() { delete Same where name < "n5" }')
         source = pin(graph, type="node:Same")
-        assert fragment_groups(source, 1) == [(0,)], "one row of six is left, none of the other"
+        assert plan_partitions(source, 1) == [(0,)], "one row of six is left, none of the other"
         assert [row["name"] for row in rows(source)] == ["n5"]
 
 
 def test_a_table_without_rows_has_no_groups(graph):
-    assert fragment_groups(pin(graph, type="Sent", from_col="f"), 10) == []
+    assert plan_partitions(pin(graph, type="Sent", from_col="f"), 10) == []
 
 
 def test_columns_of_the_implicit_id_can_be_filtered(graph):

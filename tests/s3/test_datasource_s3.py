@@ -12,7 +12,7 @@ from omnigraph.errors import KeyConflict
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import find_type, read_options, write_options
-from omnigraph.pipeline.datasource.read import fragment_groups, pin_source, read_fragments
+from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
 from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
 from tests.opened import accepted_by, workspace_of
 
@@ -50,7 +50,7 @@ def read(graph, **options):
     schema = pa.schema([("name", pa.utf8()), ("body", pa.binary())])
     return {
         row["name"]: row["body"]
-        for group in fragment_groups(source, 1)
+        for group in plan_partitions(source, 1)
         for batch in read_fragments(source, schema.names, schema, group)
         for row in batch.to_pylist()
     }

@@ -5,9 +5,10 @@ import time
 import pytest
 
 from omnigraph.errors import Contention
-from omnigraph.storage.locks.locks import LockLost, LockManager
+from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.objects.stores import open_store
 from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume

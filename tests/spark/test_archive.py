@@ -1,10 +1,12 @@
 """An archive is used only when it is whole and ours, and made once."""
 
+import importlib
 import os
+import sys
 
 import pytest
 
-from omnigraph.runner import archive
+from omnigraph.runner import archive, archive_build
 from omnigraph.runner.archive import JAVA_OPTIONS
 
 pytestmark = pytest.mark.usefixtures("_spark_here")
@@ -51,12 +53,21 @@ def test_the_setting_turns_it_off(stored, monkeypatch):
 
 
 def test_one_process_makes_it_and_a_failure_is_not_repeated_at_once(cache):
-    assert archive._claim(cache, "key")
-    assert not archive._claim(cache, "key")
+    assert archive.claim(cache, "key")
+    assert not archive.claim(cache, "key")
     week = 7 * 24 * 3600
-    claim = archive._claim_path(cache, "key")
+    claim = archive.claim_path(cache, "key")
     os.utime(claim, (claim.stat().st_atime, claim.stat().st_mtime - week - 60))
-    assert archive._claim(cache, "key")
+    assert archive.claim(cache, "key")
+
+
+def test_the_child_that_makes_it_runs_the_module_that_builds(cache, monkeypatch):
+    commands = []
+    monkeypatch.setattr(archive.subprocess, "Popen", lambda command, **_: commands.append(command))
+    archive.build_later({})
+    ((python, option, module, key),) = commands
+    assert (python, option, key) == (sys.executable, "-m", archive.archive_key())
+    assert importlib.import_module(module) is archive_build
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
@@ -71,7 +82,7 @@ def test_only_few_are_kept(cache):
     for age, path in enumerate(paths):
         path.write_bytes(b"1")
         os.utime(path, (1000 - age, 1000 - age))
-    archive._remove_old(cache, paths[2])
+    archive_build.remove_old(cache, paths[2])
     assert sorted(cache.glob("*.jsa")) == [paths[0], paths[2]]
 
 

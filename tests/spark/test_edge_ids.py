@@ -40,7 +40,7 @@ def sizes(request, monkeypatch):
         monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.LOOKED_UP", -1)
         monkeypatch.setattr("omnigraph.validate.committed.KEY_LIMIT", -1)
         monkeypatch.setattr("omnigraph.pipeline.local.spooled_rows.FEW_ROWS", -1)
-        monkeypatch.setattr("omnigraph.runner.local.FEW_ROWS", -1)
+        monkeypatch.setattr("omnigraph.runner.local_runner.FEW_ROWS", -1)
     return request.param
 
 

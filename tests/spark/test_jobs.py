@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.errors import BadRequest, StorageError
+from omnigraph.errors import BadRequest
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.storage.tables.indexes import Coverage, list_indexes
 from omnigraph.storage.tables.table import open_table
@@ -367,29 +366,16 @@ def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_fi
     }
 
 
-# ------------------------------------------------------------------ tasks
-
-
-def test_outcomes_come_in_the_order_of_their_items(spark, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_MAINTENANCE_CONCURRENCY", "3")
-    outcomes = maintenance_jobs.run_tasks(spark, str, range(10), weight=lambda item: item % 4)
-    assert [outcome.get() for outcome in outcomes] == [str(item) for item in range(10)]
-    assert maintenance_jobs.run_tasks(spark, str, []) == []
-
-
-def test_a_task_that_dies_is_an_error_of_ours_and_the_session_goes_on(spark):
-    with pytest.raises(StorageError):
-        maintenance_jobs.run_tasks(spark, os._exit, [3])
-    assert [outcome.get() for outcome in maintenance_jobs.run_tasks(spark, str, [1])] == ["1"]
-
-
-def test_groups_are_neighbours_with_about_as_many_rows(monkeypatch):
-    fragments = [(0, 5), (1, 90), (4, 40), (7, 50), (8, 0)]
-    assert maintenance_jobs._groups(fragments, 1) == [((0, 1, 4, 7, 8), 185)]
-    assert maintenance_jobs._groups(fragments, 2) == [((0, 1), 95), ((4, 7, 8), 90)]
-    assert maintenance_jobs._groups([(4, 7)], 8) == [((4,), 7)]
-    monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", 100)
-    assert len(maintenance_jobs._groups(fragments, 2)) == 1
+@pytest.mark.parametrize(("rows_per_part", "parts"), [(1, 3), (100, 3), (150, 2), (1000, 1)])
+def test_an_index_has_no_part_for_few_rows(graph, monkeypatch, rows_per_part, parts):
+    monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", rows_per_part)
+    wanted = [(column, DOCS[column]) for column in ("id", "body")]
+    planned = list(maintenance_jobs.plan_parts(table_of(graph), wanted, cores=8))
+    for column, _ in wanted:
+        own = [part for part in planned if part.column == column]
+        assert len(own) == parts
+        assert [number for part in own for number in part.fragment_ids] == [0, 1, 2]
+        assert sum(part.rows for part in own) == PARTS * DOCS_IN_PART
 
 
 # ------------------------------------------------------------------ a real cluster
@@ -397,7 +383,7 @@ def test_groups_are_neighbours_with_about_as_many_rows(monkeypatch):
 ON_THE_CLUSTER = """
 import json, sys
 import omnigraph as og
-from omnigraph.pipeline import maintenance_jobs
+from omnigraph.pipeline.spark import maintenance_jobs
 
 maintenance_jobs.ROWS_PER_PART = 1
 with og.open(sys.argv[1]) as graph:

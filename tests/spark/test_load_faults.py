@@ -16,7 +16,7 @@ from omnigraph import failpoints
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
-from omnigraph.runner.executors import spark_errors
+from omnigraph.runner.spark_errors import spark_errors
 from tests.commit.synthetic import Died, drifted
 from tests.opened import workspace_of
 from tests.stored import read_back

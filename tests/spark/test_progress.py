@@ -113,7 +113,7 @@ def test_a_tally_is_told_while_the_job_runs_and_settled_after(spark, tmp_path):
 
 
 def test_a_failing_job_ends_the_watch_and_nobody_listening_costs_nothing(spark):
-    from omnigraph.runner.executors import spark_errors
+    from omnigraph.runner.spark_errors import spark_errors
 
     def fails(_batches):
         raise ValueError("no")

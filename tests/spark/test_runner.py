@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import InputError, StorageError
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import distinct
-from omnigraph.runner.spark import SparkRunner
+from omnigraph.runner.spark_runner import SparkRunner
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import create_table
@@ -166,7 +166,7 @@ def test_a_table_is_scanned_whole_or_by_a_filter(runner, table, monkeypatch):
     some = runner.scan(table.ref, ["id"], where)
     assert sorted(runner.collect(some).column("id").to_pylist()) == list("acde")
     # So many rows that executors read them.
-    monkeypatch.setattr("omnigraph.runner.spark.FETCHED_ROWS", 1)
+    monkeypatch.setattr("omnigraph.runner.spark_runner.FETCHED_ROWS", 1)
     some = runner.scan(table.ref, ["id"], where)
     assert sorted(runner.collect(some).column("id").to_pylist()) == list("acde")
     old = runner.scan(table.ref.at(1), ["id"])

@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, running_session, spark_session, usable_session
+from omnigraph.runner.spark_errors import spark_errors
 
 # One program for what needs a process of its own: every start of Spark takes seconds.
 LIFE = """
@@ -192,7 +192,7 @@ def test_names_that_differ_in_case_are_different(spark):
 
 
 def job(spark, function):
-    with explained_failures():
+    with spark_errors("the Spark job"):
         spark.range(2).mapInArrow(function, "id long").collect()
 
 
@@ -229,9 +229,9 @@ class TestFailures:
         assert caught.value.message == "the Spark job failed: ValueError: the third record is odd"
 
     def test_a_failure_of_sql_names_its_class(self, spark):
-        with pytest.raises(StorageError, match="TABLE_OR_VIEW_NOT_FOUND"), explained_failures():
+        with pytest.raises(StorageError, match="TABLE_OR_VIEW_NOT_FOUND"), spark_errors():
             spark.sql("SELECT 1 FROM nowhere")
 
     def test_errors_that_are_not_of_spark_pass(self):
-        with pytest.raises(KeyError), explained_failures():
+        with pytest.raises(KeyError), spark_errors():
             raise KeyError("x")

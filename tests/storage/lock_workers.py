@@ -8,8 +8,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from omnigraph.errors import Contention
-from omnigraph.storage.locks.locks import LockLost, LockManager
+from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
+from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.uris import Root
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import Contention, StorageError
-from omnigraph.storage.locks.locks import LockLost, LockManager, Owner
+from omnigraph.storage.locks.locks import LockManager, Owner
 from omnigraph.storage.locks.waiting import Patience
+from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.uris import Root
 from tests.storage import lock_workers
 from tests.storage.object_workers import in_forked_child

@@ -7,8 +7,9 @@ import pytest
 
 from omnigraph.errors import Contention
 from omnigraph.storage.locks.lock_files import LockFile
-from omnigraph.storage.locks.locks import LockLost, LockManager
+from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
+from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.uris import Root
 from tests.storage.locks_contract import LocksContract
 from tests.storage.processes import fork

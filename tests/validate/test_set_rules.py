@@ -7,8 +7,8 @@ import pytest
 
 from omnigraph.errors import ConstraintError, KeyConflict
 from omnigraph.graph import init
-from omnigraph.runner import local as local_module
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner import local_runner as local_module
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.types import from_json
 from omnigraph.validate import committed as committed_module
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns

@@ -31,8 +31,9 @@ from omnigraph.manifest.manifest import BranchPin, BranchState
 from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks.locks import HeldLocks, LockLost
+from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
+from omnigraph.storage.objects.store_errors import LockLost
 
 Result = TypeVar("Result")
 

@@ -22,7 +22,7 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.tables.staging import (
     Staged,

@@ -30,7 +30,8 @@ from omnigraph.lang.query.syntax.ast import (
     Update,
     Var,
 )
-from omnigraph.lang.query.syntax.parser import NESTING_LIMIT, parse
+from omnigraph.lang.query.syntax.parse_state import NESTING_LIMIT
+from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.types import PropType, Scalar
 
 

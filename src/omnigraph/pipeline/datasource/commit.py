@@ -28,7 +28,7 @@ from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import (

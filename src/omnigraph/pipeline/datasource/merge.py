@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.rows.images import Images
 from omnigraph.pipeline.spark.payloads import narrow_columns
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.loose_files import LooseFile, data_files, read_data_file
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef

@@ -28,6 +28,7 @@ from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import stored_name
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced
@@ -191,22 +192,13 @@ class _BatchRows:
 # ------------------------------------------------------------------ partitions and rows
 
 
-def fragment_groups(source: PinnedSource, rows: int) -> list[tuple[int, ...]]:
-    """The fragments of the pinned version, neighbours put together up to so many rows."""
+def plan_partitions(source: PinnedSource, max_rows: int) -> list[tuple[int, ...]]:
+    """Return the fragments of each partition: neighbours, put together up to ``max_rows`` rows."""
     if source.where.never:
         return []
-    groups: list[tuple[int, ...]] = []
-    group: list[int] = []
-    held = 0
     with _while_it_lives(source):
-        fragments = open_table(source.ref).fragments()
-    for fragment in fragments:
-        if group and held + fragment.num_rows > rows:
-            groups.append(tuple(group))
-            group, held = [], 0
-        group.append(fragment.id)
-        held += fragment.num_rows
-    return [*groups, tuple(group)] if group else groups
+        sizes = fragment_sizes(open_table(source.ref))
+    return [group.fragment_ids for group in group_fragments(sizes, max_rows)]
 
 
 def read_fragments(

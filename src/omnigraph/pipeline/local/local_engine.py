@@ -16,7 +16,7 @@ from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.write.ensure_indices import Builds, build_here
 
 

@@ -19,7 +19,7 @@ from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings, drop_losers, respell, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
-from omnigraph.runner.local import FEW_ROWS
+from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,

@@ -28,7 +28,8 @@ from omnigraph.pipeline.spark.payloads import (
     whole_batches,
 )
 from omnigraph.pipeline.spark.tally import count
-from omnigraph.runner.executors import Batches, carrying, portable
+from omnigraph.runner.spark_columns import portable
+from omnigraph.runner.spark_tasks import Batches, executor_task
 from omnigraph.storage.tables.staging import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
@@ -61,33 +62,25 @@ def counted_records(payloads: Batches, counter: Counter) -> Batches:
         yield row
 
 
-@carrying
-def read_tasks(
-    batches: Batches,
-    *,
-    tasks: Sequence[tuple[int, ReadTask]],
-    rules: RowRules,
-    counter: Counter = None,
+@executor_task
+def read_task(
+    numbered: tuple[int, ReadTask], *, rules: RowRules, counter: Counter = None
 ) -> Batches:
-    """Read and judge the tasks whose places in the list come in."""
-    for batch in batches:
-        for place in batch.column(0).to_pylist():
-            number, task = tasks[place]
-            yield from counted_records(packed(number, task.read(rules.catalog), rules), counter)
+    """Read the records of a task, check them, and return them as payload rows."""
+    number, task = numbered
+    yield from counted_records(packed(number, task.read(rules.catalog), rules), counter)
 
 
-@carrying
-def read_payloads(batches: Batches, *, files: Sequence[str]) -> Batches:
-    """The payload rows of the files whose places in the list come in."""
-    for batch in batches:
-        for place in batch.column(0).to_pylist():
-            with pa.memory_map(files[place]) as file:
-                reader = pa.ipc.open_file(file)
-                for number in range(reader.num_record_batches):
-                    yield reader.get_batch(number)
+@executor_task
+def read_payloads(file: str) -> Batches:
+    """Return the payload rows in a file of this machine."""
+    with pa.memory_map(file) as data:
+        reader = pa.ipc.open_file(data)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
 
 
-@carrying
+@executor_task
 def read_spark_frame(
     batches: Batches,
     *,
@@ -118,7 +111,7 @@ def read_spark_frame(
     yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, pending=part))
 
 
-@carrying
+@executor_task
 def narrow_rows(batches: Batches, *, spellings: Spellings) -> Batches:
     """The columns of set rules, and the task of each row, from payload rows of one table."""
     for batch in batches:
@@ -129,7 +122,7 @@ def narrow_rows(batches: Batches, *, spellings: Spellings) -> Batches:
             yield portable(rows.append_column(TASK, numbers))
 
 
-@carrying
+@executor_task
 def write_payloads(
     batches: Batches,
     *,
@@ -155,7 +148,7 @@ def write_payloads(
     yield from _told(write_fragments(table, reader, mode=mode), counter)
 
 
-@carrying
+@executor_task
 def merge_payloads(
     batches: Batches,
     *,
@@ -271,7 +264,7 @@ class _Merge:
         return write_fragments(self.table, reader, row_ids)
 
 
-@carrying
+@executor_task
 def drop_matched(batches: Batches, *, ref: TableRef) -> Batches:
     """Fragments without the rows at the addresses that come in, sorted.
 

@@ -8,13 +8,10 @@ by nobody. What is committed, and how, is the business of `write/ensure_indices.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
@@ -23,8 +20,9 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.request import ENGINES, EngineName
-from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, spark_session
+from omnigraph.runner.spark_tasks import Outcome, run_tasks
+from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
 from omnigraph.storage.tables.indexes import build_segment
 from omnigraph.storage.tables.inline_residual import run_compaction_task
 from omnigraph.storage.tables.table import Table, open_table
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
 LARGE_TABLE_ROWS = 1_000_000
 # Every search asks every part of an index, so there is no part for less.
 ROWS_PER_PART = 50_000
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def ensure_indices_on(
@@ -122,7 +117,7 @@ class _Executors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class IndexPart:
     """A part of an index to be built by one task."""
 
     ref: TableRef
@@ -141,12 +136,19 @@ def build_on_spark(session: SparkSession, wanted: Sequence[Wanted]) -> Build:
 
     Later ones find the table some index commits further on, with the same fragments.
     """
-    built: dict[Wanted, list[tuple[_Part, Outcome[Any]]]] = {}
+    built: dict[Wanted, list[tuple[IndexPart, Outcome[Any]]]] = {}
 
     def build(table: Table, column: str, kind: IndexKind) -> Parts:
         if not built:
-            parts = list(_parts(table, wanted, session.sparkContext.defaultParallelism))
-            outcomes = run_tasks(session, _Part.build, parts, weight=lambda part: part.rows)
+            parts = list(plan_parts(table, wanted, session.sparkContext.defaultParallelism))
+            outcomes = run_tasks(
+                session,
+                IndexPart.build,
+                parts,
+                at_once=settings.MAINTENANCE_CONCURRENCY.get(),
+                weight=lambda part: part.rows,
+                final=(NothingToIndex,),
+            )
             for part, outcome in zip(parts, outcomes, strict=True):
                 built.setdefault((part.column, part.kind), []).append((part, outcome))
         return _joined(built[column, kind])
@@ -154,34 +156,17 @@ def build_on_spark(session: SparkSession, wanted: Sequence[Wanted]) -> Build:
     return build
 
 
-def _parts(table: Table, wanted: Sequence[Wanted], ways: int) -> Iterator[_Part]:
-    groups = _groups([(f.id, f.num_rows) for f in table.fragments()], ways)
+def plan_parts(table: Table, wanted: Sequence[Wanted], cores: int) -> Iterator[IndexPart]:
+    """Divide the indexes of a table into parts: one for each core, if they are worth while."""
+    sizes = fragment_sizes(table)
+    worthwhile = sum(rows for _, rows in sizes) // ROWS_PER_PART
+    groups = balanced_groups(sizes, max(1, min(cores, worthwhile)))
     for column, kind in wanted:
-        for numbers, rows in groups:
-            yield _Part(table.ref, column, kind, numbers, rows)
+        for group in groups:
+            yield IndexPart(table.ref, column, kind, group.fragment_ids, group.rows)
 
 
-def _groups(fragments: Sequence[tuple[int, int]], ways: int) -> list[tuple[tuple[int, ...], int]]:
-    """Fragments, given as (id, rows), in up to that many groups of about as many rows.
-
-    Neighbours stay together: a compaction merges neighbours, and only those that the same parts of
-    all indexes cover.
-    """
-    total = sum(rows for _, rows in fragments)
-    ways = min(ways, max(1, total // ROWS_PER_PART))
-    groups: dict[int, list[tuple[int, int]]] = {}
-    start = 0
-    for number, rows in fragments:
-        middle = (2 * start + rows) * ways // max(1, 2 * total)
-        groups.setdefault(min(middle, ways - 1), []).append((number, rows))
-        start += rows
-    return [
-        (tuple(number for number, _ in group), sum(rows for _, rows in group))
-        for group in groups.values()
-    ]
-
-
-def _joined(built: Sequence[tuple[_Part, Outcome[Any]]]) -> Parts:
+def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> Parts:
     """The parts of one index; fragments without a value are named beside them."""
     segments = []
     without_values: list[int] = []
@@ -203,77 +188,9 @@ def _joined(built: Sequence[tuple[_Part, Outcome[Any]]]) -> Parts:
 def rewrite_on_spark(session: SparkSession, table: Table, tasks: Sequence[Any]) -> list[Any]:
     """Run the tasks of a planned compaction on executors."""
     rewrite = partial(_rewritten, table.ref)
-    return [outcome.get() for outcome in run_tasks(session, rewrite, tasks)]
+    at_once = settings.MAINTENANCE_CONCURRENCY.get()
+    return [outcome.get() for outcome in run_tasks(session, rewrite, tasks, at_once=at_once)]
 
 
 def _rewritten(ref: TableRef, task: Any) -> Any:
     return run_compaction_task(open_table(ref), task)
-
-
-# ------------------------------------------------------------------ tasks
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[Result]):
-    """What came of one task: its result, or the error it ended with."""
-
-    result: Result | None = None
-    error: OmniGraphError | None = None
-
-    def get(self) -> Result:
-        """The result; raises the error."""
-        if self.error is not None:
-            raise self.error
-        return self.result  # type: ignore[return-value]
-
-
-def run_tasks(
-    session: SparkSession,
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    weight: Callable[[Item], int] = lambda _item: 1,
-) -> list[Outcome[Result]]:
-    """Call a function for every item on executors; heavy ones first, outcomes in order.
-
-    At most OMNIGRAPH_MAINTENANCE_CONCURRENCY run at a time. An error of ours is given to Spark to
-    try again where that can help, and is an outcome in the end: one item does not fail the others.
-    """
-    if not items:
-        return []
-    order = sorted(range(len(items)), key=lambda at: -weight(items[at]))
-    ways = min(len(items), settings.MAINTENANCE_CONCURRENCY.get())
-    shares = [[(at, items[at]) for at in order[way::ways]] for way in range(ways)]
-    # On this machine Spark gives a task one try only.
-    tries = 1 if str(session.sparkContext.master).startswith("local") else 2
-    work = partial(_work, pickle.dumps(function), [pickle.dumps(share) for share in shares], tries)
-    with explained_failures():
-        rows = session.range(0, ways, 1, ways).mapInArrow(work, "at long, outcome binary").collect()
-    outcomes = {row.at: pickle.loads(bytes(row.outcome)) for row in rows}  # noqa: S301 - our own
-    return [outcomes[at] for at in range(len(items))]
-
-
-def _work(
-    function: bytes, shares: Sequence[bytes], tries: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """An executor's side: the shares of the numbers that came to it."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    last = context is None or context.attemptNumber() + 1 >= tries
-    call = pickle.loads(function)  # noqa: S301 - from our driver
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            for at, item in pickle.loads(shares[number]):  # noqa: S301 - from our driver
-                done = pickle.dumps(_outcome(call, item, last=last))
-                yield pa.RecordBatch.from_pydict({"at": [at], "outcome": [done]})
-
-
-def _outcome(call: Callable[[Any], Any], item: Any, *, last: bool) -> Outcome[Any]:
-    try:
-        return Outcome(call(item))
-    except NothingToIndex as nothing:
-        return Outcome(error=nothing)
-    except OmniGraphError as error:
-        if not last:
-            raise
-        return Outcome(error=error)

@@ -8,7 +8,6 @@ parts, the columns that set rules look at and all others; and rows that say what
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
+from omnigraph.runner.spark_errors import error_bytes
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 
 ROWS, BAD, ALIASES, FAILURE, COUNT = "rows", "bad", "aliases", "failure", "count"
@@ -64,7 +64,7 @@ def packed(
                 yield arrow_row(payload)
             seq += 1
     except OmniGraphError as error:
-        yield arrow_row(Payload(task, seq, FAILURE, None, 0, wide=pickle.dumps(error)))
+        yield arrow_row(Payload(task, seq, FAILURE, None, 0, wide=error_bytes(error)))
 
 
 def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[Payload]:
@@ -105,12 +105,6 @@ def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:
 def bad_of(data: bytes) -> list[Bad]:
     """The bad records of a payload."""
     return [Bad(**row) for row in batch_of(data).to_pylist()]
-
-
-def failure_of(data: bytes) -> OmniGraphError:
-    """The error of a payload."""
-    error: OmniGraphError = pickle.loads(data)  # noqa: S301 - our own, from our executors
-    return error
 
 
 def aliases_of(data: bytes) -> Mapping[str, Mapping[str, str]]:

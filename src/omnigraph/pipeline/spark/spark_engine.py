@@ -32,7 +32,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     counted_records,
     read_payloads,
     read_spark_frame,
-    read_tasks,
+    read_task,
 )
 from omnigraph.pipeline.spark.maintenance_jobs import LARGE_TABLE_ROWS, build_on_spark
 from omnigraph.pipeline.spark.payloads import (
@@ -44,14 +44,14 @@ from omnigraph.pipeline.spark.payloads import (
     ROWS,
     aliases_of,
     bad_of,
-    failure_of,
     packed,
 )
 from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
-from omnigraph.runner.executors import spark_errors
 from omnigraph.runner.masters import local_cores
-from omnigraph.runner.spark import SparkRunner, working_session
+from omnigraph.runner.spark_errors import error_of, spark_errors
+from omnigraph.runner.spark_runner import SparkRunner, working_session
+from omnigraph.runner.spark_tasks import task_frame
 from omnigraph.validate.change_set import SHOWN
 from omnigraph.write.ensure_indices import Builds, build_here
 
@@ -186,9 +186,8 @@ class _Plan:
             else:
                 here.append((number, task))
         if away or not (frames or here):
-            run = partial(read_tasks, tasks=away, rules=self.rules, counter=self.counter)
-            places = self.session.range(0, len(away), 1, max(1, len(away)))
-            frames.insert(0, places.mapInArrow(run, COLUMNS))
+            read = partial(read_task, rules=self.rules, counter=self.counter)
+            frames.insert(0, task_frame(self.session, read, away, COLUMNS))
         frames += self._sent(here)
         whole = frames[0]
         for frame in frames[1:]:
@@ -245,10 +244,7 @@ class _Plan:
         if not self.engine.is_local:
             return [self._stored(rows) for rows in parts]
         files = [self._written(number, rows) for number, rows in enumerate(parts)]
-        if not files:
-            return []
-        places = self.session.range(0, len(files), 1, len(files))
-        return [places.mapInArrow(partial(read_payloads, files=files), COLUMNS)]
+        return [task_frame(self.session, read_payloads, files, COLUMNS)] if files else []
 
     def _judged_here(self, tasks: list[tuple[int, ReadTask]]) -> Iterator[list[pa.RecordBatch]]:
         waiting: list[pa.RecordBatch] = []
@@ -319,7 +315,7 @@ class _Found:
     def refuse(self, request: LoadRequest, directory: Path) -> None:
         """Raise what ends the load: the first failure, or the bad records."""
         if FAILURE in self.kinds:
-            raise failure_of(self._of_kind(FAILURE).collect()[0]["wide"])
+            raise error_of(self._of_kind(FAILURE).collect()[0]["wide"])
         if COUNT in self.kinds:
             self._number_parts(request)
         if BAD not in self.kinds:

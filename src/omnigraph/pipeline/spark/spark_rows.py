@@ -27,10 +27,11 @@ from omnigraph.pipeline.spark.executor_tasks import (
 )
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.pipeline.spark.tally import Tally
-from omnigraph.runner.executors import portable_schema, signed_places, spark_errors
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.runner.spark import SparkFrame, SparkRunner, spark_schema
+from omnigraph.runner.spark_columns import portable_schema, signed_places, spark_schema
+from omnigraph.runner.spark_errors import spark_errors
+from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,

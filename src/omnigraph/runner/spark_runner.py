@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.runner.executors import (
-    Batches,
-    carrying,
+from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.names import decoded, encoded_text, renamed
+from omnigraph.runner.protocol import BatchFunction, Frame
+from omnigraph.runner.spark_columns import (
     from_portable,
     portable,
     portable_schema,
-    scan_groups,
     signed_places,
-    spark_errors,
+    spark_schema,
 )
-from omnigraph.runner.local import LocalRunner
-from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BatchFunction, Frame
+from omnigraph.runner.spark_errors import spark_errors
+from omnigraph.runner.spark_tasks import Batches, executor_task, task_frame
 from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -121,20 +121,16 @@ class SparkRunner:
     ) -> SparkFrame:
         """Rows of a table, read by executors; ``options`` go to Lance's scanner."""
         schema = signed_places(table.scan(columns, limit=1, **options).schema.empty_table()).schema
-        groups = fragment_groups(table)
+        groups = group_fragments(fragment_sizes(table), GROUP_ROWS)
         if not groups:
             return self.frame(schema.empty_table())
-        run = partial(
-            scan_groups,
-            ref=table.ref,
-            groups=groups,
-            columns=list(columns),
-            where=where,
-            options=options,
+        scan = partial(
+            _scan_fragments, ref=table.ref, columns=list(columns), where=where, options=options
         )
+        ids = [group.fragment_ids for group in groups]
         with spark_errors():
-            numbers = self.session.range(0, len(groups), 1, len(groups))
-            return self.of(numbers.mapInArrow(run, spark_schema(portable_schema(schema))))
+            shown = spark_schema(portable_schema(schema))
+            return self.of(task_frame(self.session, scan, ids, shown))
 
     def map(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> SparkFrame:
         """Every batch through the function, on the executors."""
@@ -239,28 +235,21 @@ class SparkRunner:
         )
 
 
-def fragment_groups(table: Table, rows: int = GROUP_ROWS) -> list[list[int]]:
-    """The fragments of a table, neighbours together up to about so many rows."""
-    groups: list[list[int]] = []
-    size = rows
-    for fragment in table.fragments():
-        if size >= rows:
-            groups.append([])
-            size = 0
-        groups[-1].append(fragment.id)
-        size += fragment.physical_rows
-    return groups
+@executor_task
+def _scan_fragments(
+    fragment_ids: Sequence[int],
+    *,
+    ref: TableRef,
+    columns: Sequence[str],
+    where: Pushdown | None,
+    options: dict[str, Any],
+) -> Batches:
+    """Read the rows of some fragments, in types that Spark takes."""
+    for batch in open_table(ref).scan(columns, where, fragment_ids=fragment_ids, **options):
+        yield portable(signed_places(batch))
 
 
-def spark_schema(schema: pa.Schema) -> Any:
-    """The schema of a DataFrame with such columns, all of them nullable."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(pa.schema([field.with_nullable(True) for field in schema]))
-
-
-@carrying
+@executor_task
 def _mapped(batches: Batches, *, function: BatchFunction) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
@@ -277,13 +266,3 @@ def _fetched(data: DataFrame) -> pa.Table:
 def _spark(frame: Frame) -> SparkFrame:
     assert isinstance(frame, SparkFrame), "a frame belongs to the runner that made it"
     return frame
-
-
-__all__ = [
-    "SparkFrame",
-    "SparkRunner",
-    "encoded",
-    "fragment_groups",
-    "spark_schema",
-    "working_session",
-]

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import InputError, StorageError
-from omnigraph.runner import local
-from omnigraph.runner.local import LocalRunner
+from omnigraph.runner import local_runner
+from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import distinct
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
@@ -54,10 +54,10 @@ class TestFrames:
             {"s": 50000000}
         ]
 
-    @pytest.mark.parametrize("few", [local.FEW_ROWS, 0], ids=["few", "many"])
+    @pytest.mark.parametrize("few", [local_runner.FEW_ROWS, 0], ids=["few", "many"])
     @pytest.mark.parametrize("make", [lambda t: t, stream], ids=["arrow", "stream"])
     def test_a_value_that_comes_twice_is_seen(self, runner, make, few, monkeypatch):
-        monkeypatch.setattr(local, "FEW_ROWS", few)
+        monkeypatch.setattr(local_runner, "FEW_ROWS", few)
         texts = [f"text {n}" for n in range(5_000)]
         alone, twice = (pa.table({"userId": each}) for each in (texts, [*texts, "text 17"]))
         assert not runner.may_repeat(runner.frame(make(alone)), "userId")
@@ -65,13 +65,13 @@ class TestFrames:
         assert not runner.may_repeat(runner.frame(make(alone.slice(0, 0))), "userId")
 
     def test_too_many_values_to_look_at_may_repeat(self, runner, monkeypatch):
-        monkeypatch.setattr(local, "HASHED_ROWS", 9_999)
+        monkeypatch.setattr(local_runner, "HASHED_ROWS", 9_999)
         assert runner.may_repeat(runner.frame(stream(NUMBERS)), "n")
 
     def test_only_few_rows_in_arrow_are_in_memory(self, runner, monkeypatch):
         assert runner.in_memory(runner.frame(NUMBERS)) is NUMBERS
         assert runner.in_memory(runner.frame(stream(NUMBERS))) is None
-        monkeypatch.setattr(local, "FEW_ROWS", 9_999)
+        monkeypatch.setattr(local_runner, "FEW_ROWS", 9_999)
         assert runner.in_memory(runner.frame(NUMBERS)) is None
 
     def test_a_name_may_stand_for_another_kind_of_frame_each_time(self, runner):

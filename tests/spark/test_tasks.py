@@ -1,0 +1,71 @@
+"""Tasks on executors: outcomes in order, errors as themselves, and a session that goes on."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import InputError, KeyConflict, StorageError
+from omnigraph.runner.spark_errors import spark_errors
+from omnigraph.runner.spark_tasks import executor_task, run_tasks, task_frame
+
+
+def test_outcomes_come_in_the_order_of_their_items(spark):
+    outcomes = run_tasks(spark, str, range(10), at_once=3, weight=lambda item: item % 4)
+    assert [outcome.get() for outcome in outcomes] == [str(item) for item in range(10)]
+    assert run_tasks(spark, str, [], at_once=3) == []
+
+
+def halved(number):
+    if number == 7:
+        raise KeyConflict("seven is taken", table_key="node:N", entity_id="7")
+    if number % 2:
+        raise InputError(f"{number} is odd", row=number)
+    return number // 2 or None
+
+
+def test_an_error_is_the_outcome_of_its_item_only(spark):
+    outcomes = run_tasks(spark, halved, [4, 3, 0, 7], at_once=2, final=(KeyConflict,))
+    assert (outcomes[0].get(), outcomes[2].get()) == (2, None)
+    with pytest.raises(InputError, match="3 is odd") as caught:
+        outcomes[1].get()
+    assert caught.value.details == {"row": 3}
+    assert type(outcomes[3].error) is KeyConflict
+
+
+def test_a_task_that_dies_is_one_error_and_the_session_goes_on(spark):
+    with pytest.raises(StorageError):
+        run_tasks(spark, os._exit, [3], at_once=1)
+    assert [outcome.get() for outcome in run_tasks(spark, str, [1], at_once=1)] == ["1"]
+
+
+def test_a_failure_of_another_kind_ends_the_job_with_its_reason(spark):
+    with pytest.raises(StorageError) as caught:
+        run_tasks(spark, int, ["1", "x"], at_once=2)
+    reason = "ValueError: invalid literal for int() with base 10: 'x'"
+    assert caught.value.message == f"the Spark job failed: {reason}"
+
+
+@executor_task
+def numbers(count, *, refused=None):
+    for number in range(count):
+        if number == refused:
+            raise InputError(f"{number} is refused", row=number)
+        yield pa.record_batch({"n": pa.array([number], pa.int64())})
+
+
+def test_a_frame_has_the_rows_of_all_items(spark):
+    frame = task_frame(spark, numbers, [2, 0, 3], "n long")
+    assert frame.rdd.getNumPartitions() == 3
+    assert sorted(row.n for row in frame.collect()) == [0, 0, 1, 1, 2]
+    assert task_frame(spark, numbers, [], "n long").collect() == []
+
+
+def test_an_error_in_a_frame_comes_home_as_itself(spark):
+    frame = task_frame(spark, partial(numbers, refused=1), [1, 2], "n long")
+    with pytest.raises(InputError, match="1 is refused") as caught, spark_errors():
+        frame.collect()
+    assert caught.value.details == {"row": 1}
