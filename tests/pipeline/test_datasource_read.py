@@ -8,6 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, BranchNotFound
+from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
 from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
@@ -57,7 +58,7 @@ def graph(tmp_path_factory):
 
 def pin(graph, **options):
     asked = read_options({"graph": graph.uri, **options})
-    snapshot, catalog = resolve(graph, asked.target)
+    snapshot, catalog = resolve(state_of(graph), asked.target)
     entity = find_type(catalog, asked.type)
     # As it travels to the processes that read.
     return pickle.loads(
