@@ -29,7 +29,7 @@ class Direction(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal, as a stored value of its type (types.py)."""
+    """A literal, as a stored value of its type (`omnigraph.types`)."""
 
     value: object
     type: PropType

@@ -86,5 +86,3 @@ CODES: Mapping[str, Code] = MappingProxyType(
         )
     }
 )
-
-RESERVED_FAMILIES = ("CD", "BC", "NM", "OW", "NL", "VE", "ED", "LK")

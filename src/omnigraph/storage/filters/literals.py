@@ -22,7 +22,7 @@ def quoted_name(name: str) -> str:
 
 
 def sql_literal(value: Any, type: pa.DataType) -> str:
-    """A stored value (types.py: dates are days, date-times milliseconds) as a typed SQL literal."""
+    """A stored value as a typed SQL literal; dates are days, date-times milliseconds (`types`)."""
     import pyarrow as pa
 
     if pa.types.is_string(type) or pa.types.is_large_string(type):

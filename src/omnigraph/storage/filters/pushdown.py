@@ -1,6 +1,6 @@
 """Filters on one table, from typed conditions to what Lance's scanner takes.
 
-A condition compares a column with a stored value by mathematical value (query.md §3). Where the
+A condition compares a column with a stored value by mathematical value, as queries do. Where the
 value fits the column's Arrow type it is given in exactly that type, so a scalar index is used;
 where it does not fit, the comparison is rewritten into an equal one that does (``minutes > 94.5``
 on an I32 column is ``minutes >= 95``), or is settled at once. A null never satisfies anything.
@@ -32,7 +32,7 @@ Op = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``column op value``. ``value`` is a stored value (types.py); for ``in`` a sequence of them.
+    """``column op value``. ``value`` is a stored value (`types`); for ``in`` a sequence of them.
 
     ``member``: the list column holds the value; ``substring`` and ``prefix``: the text column
     contains it or starts with it. ``is_null`` and ``is_not_null`` take no value.
