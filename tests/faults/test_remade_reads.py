@@ -136,7 +136,7 @@ def test_a_held_view_opened_before_never_gives_rows_of_the_new_branch(graph, sha
 @EVERYWHERE
 def test_a_read_of_the_data_source_that_was_planned_before(graph, shape):
     asked = read_options({"graph": graph.uri, "type": "Person", "branch": "b"})
-    snapshot, catalog = resolve(graph, asked.target)
+    snapshot, catalog = resolve(state_of(graph), asked.target)
     entity = find_type(catalog, asked.type)
     source = pickle.loads(
         pickle.dumps(pin_source(workspace_of(graph), snapshot, catalog, entity, asked))

@@ -45,7 +45,7 @@ def write(graph, *batches, **options):
 
 def read(graph, **options):
     asked = read_options({"graph": graph.uri, "type": "Note", **options})
-    snapshot, catalog = resolve(graph, asked.target)
+    snapshot, catalog = resolve(state_of(graph), asked.target)
     source = pin_source(workspace_of(graph), snapshot, catalog, find_type(catalog, "Note"), asked)
     schema = pa.schema([("name", pa.utf8()), ("body", pa.binary())])
     return {

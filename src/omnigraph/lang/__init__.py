@@ -1,1 +1,4 @@
-"""The two languages: text in, values out. No tables, no files."""
+"""The two languages, schemas and queries: text in, values out. They touch no table and no file.
+
+Queries are checked against a schema's catalog, so `query` imports `schema`, never the reverse.
+"""

@@ -1,8 +1,8 @@
-"""Turns what lark says about a broken text into a ParseError a person can act on.
+"""Turns lark's parse failures into ParseErrors that a person can act on.
 
-Both languages share it. lark names terminals; a language passes the words a person reads instead
-of them. The fault is always looked for in the text itself, because the token lark reports may come
-from its context-free fallback lexer and then means nothing.
+Both languages share it. lark names terminals; each language passes the words to show instead.
+The fault is always located in the text itself, because the token lark reports may come from its
+context-free fallback lexer and be meaningless.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Advice = tuple[str | None, str | None]
 """A message that replaces the usual "expected …, found …", and a hint; either may be None."""
 
 Advise = Callable[[str, frozenset[str]], Advice]
-"""What a language adds: given the text found (empty at the end) and the terminals expected."""
+"""A language's own advice, given the text found (empty at the end) and the terminals expected."""
 
 
 def run(
     parser: Lark, source: Source, names: Mapping[str, str], advise: Advise | None = None
 ) -> Any:
-    """What the parser makes of the source; a failure is the ParseError that `translate` gives."""
+    """Parse the source; a failure is raised as the ParseError that `translate` makes of it."""
     from lark.exceptions import UnexpectedInput
 
     _check_encoding(source)
@@ -45,7 +45,7 @@ def run(
         tokens = steps.exhaust_lexer()
         return steps.feed_eof(tokens[-1] if tokens else None)
     except UnexpectedInput as error:
-        # lark's own `expected` also lists terminals that only fit after another beginning.
+        # lark's own `expected` also lists terminals that would only fit in another context.
         expected = frozenset(steps.accepts())
         raise translate(source, error, expected, names, advise) from None
 
@@ -57,11 +57,11 @@ def translate(
     names: Mapping[str, str],
     advise: Advise | None = None,
 ) -> ParseError:
-    """The ParseError for a lark failure; `names` gives the words for each terminal."""
+    """Make the ParseError for a lark failure; `names` has the words for each terminal."""
     from lark.exceptions import UnexpectedToken
 
     if isinstance(error, UnexpectedToken) and error.token.type == END:
-        # lark places the end where the last token stands.
+        # lark reports the end of the text at the last token.
         start = error.token.start_pos or 0
         found, span = "", source.span(start, error.token.end_pos or start + 1)
     else:
@@ -80,7 +80,7 @@ def translate(
 
 
 def quoted(found: str) -> str:
-    """The text found at the fault as a message shows it: one line, nothing invisible."""
+    """Quote the text found at the fault for a message: one line, invisible characters escaped."""
     if not found:
         return "the end of the source"
     if len(found) == 1 and (not found.isprintable() or unicodedata.combining(found)):
@@ -98,13 +98,13 @@ def _check_encoding(source: Source) -> None:
 
 
 def _listed(expected: frozenset[str]) -> frozenset[str]:
-    """Where anything else may follow, that the text may end there helps nobody."""
+    """The terminals worth listing: "end of text" only where nothing else may follow."""
     rest = expected - {END}
     return rest or expected
 
 
 def _lexical(source: Source, at: int) -> ParseError | None:
-    """A fault of the text alone, whatever may stand at that place."""
+    """The error for a fault that is plain without the grammar, such as an open string; else None."""
     text = source.text
     char = text[at]
     if char == '"':
@@ -150,7 +150,7 @@ def _string(source: Source, at: int) -> ParseError | None:
 
 
 def _continues_a_word(char: str) -> bool:
-    """Also accents that stand as characters of their own, as some editors write them."""
+    """Whether a character belongs to a word, combining accents included."""
     return char.isalnum() or char == "_" or unicodedata.combining(char) != 0
 
 

@@ -1,4 +1,4 @@
-"""Source text with positions, and what both languages share around the lark parser."""
+"""Source text with positions, and the helpers that both languages share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Source:
-    """A text and the line starts that turn offsets into places."""
+    """A text, with the line starts that turn offsets into lines and columns."""
 
     def __init__(self, text: str, filename: str | None = None) -> None:
         self.text = text
@@ -39,7 +39,7 @@ class Source:
         hint: str | None = None,
         **details: object,
     ) -> Failure:
-        """An error of this source, with the text for its underline."""
+        """Make an error of this source, with the text for its underline."""
         return kind(
             message, span=span, source=self.text, filename=self.filename, hint=hint, **details
         )
@@ -80,7 +80,7 @@ def escape(text: str) -> str:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`a`, `b` or `c`: for messages that list what may stand at a place."""
+    """`a`, `b` or `c`: for messages that list what is allowed."""
     quoted = sorted(set(words))
     if len(quoted) < 2:
         return "".join(quoted)

@@ -24,7 +24,7 @@ _FIRST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.02
 
 _descriptors: set[int] = set()
-# Held over a fork, so that no descriptor is open but not yet in the set when the child is made.
+# Held during a fork, so that the child never inherits a descriptor that is not in the set yet.
 _registering = threading.Lock()
 
 
@@ -58,12 +58,12 @@ class FileLock:
         return self._pid == os.getpid() and _is_file_at(self._descriptor, self.path)
 
     def note(self, text: str) -> None:
-        """Leave a text in the file that says who holds it; advice for people, nothing else."""
+        """Write into the file who holds it; information for people, nothing else."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, text.encode(), 0)
 
     def unlock(self) -> None:
-        """Free the lock; does nothing in a forked child and when it was freed before."""
+        """Release the lock; does nothing in a forked child or when it is released already."""
         if self._pid != os.getpid() or self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -75,7 +75,7 @@ class FileLock:
 
 
 def try_lock(path: str) -> FileLock | None:
-    """Lock the file at ``path``, made when missing, or None when someone else holds it."""
+    """Lock the file at ``path``, creating it if needed; None when someone else holds the lock."""
     while True:
         descriptor = _open(path)
         try:
@@ -88,12 +88,12 @@ def try_lock(path: str) -> FileLock | None:
         except BaseException:
             _close(descriptor)
             raise
-        # Somebody removed the file between open and lock; this lock excludes nobody.
+        # The file was removed between open and lock, so this lock would exclude nobody.
         _close(descriptor)
 
 
 def is_locked(path: str) -> bool:
-    """Whether somebody holds the lock of a file that is there; a missing one nobody holds."""
+    """Whether somebody holds the lock of the file; False when there is no such file."""
     try:
         with _registering:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Where everything lies under a graph root. Names are relative to the root, `/`-separated."""
+"""Where each file is kept under a graph root. Names are relative to the root, `/`-separated."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def fnv1a64(data: bytes) -> int:
 def table_location(
     kind: TableKind, type_name: str, incarnation_id: str, *, used_before: bool
 ) -> str:
-    """Where the dataset of a new table goes.
+    """Choose the directory of a new table.
 
-    The bare hash is for the first type of that name in this graph. When the name was used before
-    (a drop and a re-add, or a rename away) the incarnation keeps the two apart. Readers follow the
-    manifest's ``location`` and never compute this again.
+    The first type of a name in a graph gets the bare hash. When the name was used before (a type
+    was dropped and added again, or renamed) the incarnation id keeps the two apart. Readers
+    follow the manifest's ``location`` and never compute this again.
     """
     base = f"{_TABLE_DIRS[kind]}/{fnv1a64(type_name.encode()):016x}"
     return f"{base}-{incarnation_id}" if used_before else base

@@ -1,4 +1,4 @@
-"""Which process does something: written into lock files, leases and sidecars."""
+"""Identifies a process in lock files, leases and sidecars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process. ``process_start`` tells it from a later one that was given the same number."""
+    """A process. ``process_start`` distinguishes it from a later one with the same number."""
 
     host: str
     pid: int
@@ -33,16 +33,16 @@ class Owner:
 
 @functools.lru_cache(maxsize=1)
 def _owner(pid: int) -> Owner:
-    # Without /proc: the time this was first asked for.
+    # Without /proc: the time of the first call.
     start = process_start(pid) or f"{time.time():.6f}"
     return Owner(socket.gethostname(), pid, start)
 
 
 def process_start(pid: int) -> str | None:
-    """When a process began, as nothing else on this machine did; None where that cannot be told."""
+    """A text that identifies when a process started; None when the system does not say."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        # The command name before the last parenthesis may hold blanks; field 22 is the start.
+        # The command name, up to the last parenthesis, may contain blanks. Field 22 is the start.
         ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return None

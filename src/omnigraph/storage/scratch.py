@@ -1,8 +1,8 @@
 """Directories for temporary files, and the removal of those whose process is gone.
 
 A process that is killed leaves its directories behind. Their names say which process made them, so
-the next one that makes a directory in the same place finds and removes them. It leaves alone what is
-another user's, another machine's, or of a process that lives.
+the next one that makes a directory in the same place finds and removes them. It does not
+touch directories of another user, another machine or a living process.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _swept: dict[Path, float] = {}
 
 
 def scratch_directory(directory: Path | None = None) -> tempfile.TemporaryDirectory[str]:
-    """A directory that is removed when the object is; under ``directory``, or where the system says."""
-    return tempfile.TemporaryDirectory(prefix=_prefix(""), dir=_cleared(directory))
+    """A directory that goes with the returned object; in ``directory``, or where the system says."""
+    return tempfile.TemporaryDirectory(prefix=_prefix(""), dir=_swept_place(directory))
 
 
 def make_scratch(what: str) -> Path:
-    """A directory that its maker removes; ``what`` is a word for its name."""
-    return Path(tempfile.mkdtemp(prefix=_prefix(f"{what}-"), dir=_cleared(None)))
+    """Create a directory that the caller must remove; ``what`` is a word for its name."""
+    return Path(tempfile.mkdtemp(prefix=_prefix(f"{what}-"), dir=_swept_place(None)))
 
 
 def _prefix(what: str) -> str:
@@ -44,9 +44,9 @@ def _prefix(what: str) -> str:
 
 @functools.cache
 def _place() -> str:
-    """Where a process number means something: a machine, and on Linux a name space of processes.
+    """Where a process number is unique: a machine, and on Linux a namespace of processes.
 
-    Machines may share a directory, and their host names may be the same.
+    Several machines may share a directory, and even have the same host name.
     """
     space = machine = ""
     with contextlib.suppress(OSError):
@@ -60,8 +60,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _cleared(directory: Path | None) -> Path:
-    """The place for a new directory, after a look now and then for what others left there."""
+def _swept_place(directory: Path | None) -> Path:
+    """The place for a new directory; now and then, abandoned directories there are removed first."""
     place = Path(tempfile.gettempdir()) if directory is None else directory
     now = time.monotonic()
     if now - _swept.get(place, -_SWEEP_SECONDS) >= _SWEEP_SECONDS:
@@ -71,7 +71,7 @@ def _cleared(directory: Path | None) -> Path:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove the directories in a place that were made by a process of ours that is gone."""
+    """Remove the directories in a place that were made by this user's processes that have ended."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith("omnigraph-") and _is_abandoned(entry):
@@ -89,11 +89,11 @@ def _is_abandoned(entry: os.DirEntry[str]) -> bool:
     ours = stat.S_ISDIR(found.st_mode) and (
         not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
     )
-    return ours and not _lives(int(match[2]), match[3])
+    return ours and not _is_running(int(match[2]), match[3])
 
 
-def _lives(pid: int, started: str) -> bool:
-    """Whether the process is there, and not another one that was given its number since."""
+def _is_running(pid: int, started: str) -> bool:
+    """Whether the process is running, and is not a later one with the same number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,7 +1,7 @@
-"""What a graph root is: a directory, or a prefix in an S3 bucket.
+"""The address of a graph: a directory, or a prefix in an S3 bucket.
 
-A root is parsed once, at the edge. After that two spellings of one place are equal values, so
-comparing roots, keying locks and recording where a graph was made all use ``canonical``.
+A root is parsed once, where it enters the product. From then on two spellings of one place are
+equal values: comparing roots, naming locks and recording a graph's place all use ``canonical``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUPPORTED: Final = "a local path, file:///path, s3://bucket/prefix"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
-# Lance 14 makes its branch directory under the percent-encoded spelling of any other character.
+# Lance 14 percent-encodes any other character in the path of a branch directory.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9 /._+,=@:;&!$'()-]*")
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
@@ -38,7 +38,7 @@ class Root:
 
     @classmethod
     def parse(cls, target: str | PurePath) -> Root:
-        """Read a root as a person writes it; ``BadRequest`` when nothing can be stored there."""
+        """Parse a root as a person writes it; ``BadRequest`` when nothing can be stored there."""
         if isinstance(target, PurePath):
             return cls._local(os.fspath(target), target)
         if not isinstance(target, str):
@@ -67,7 +67,7 @@ class Root:
             raise BadRequest(
                 f'"{target}" cannot be resolved: {error.strerror}; give an absolute path'
             ) from error
-        # The working directory and links may add what the text itself did not have.
+        # The working directory and links may add characters that the text itself did not have.
         _check_path(resolved, target)
         return cls("file", "", resolved)
 

@@ -1,4 +1,4 @@
-"""The front door: source text to plan."""
+"""The entry point of the query language: from source text to plan."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A read plan is a flat list of steps over named variables. Each step extends or narrows a bag of
 rows; parameters stay symbolic, so a plan is reusable. Variables that start with ``#`` are hidden:
-they come from `$_`, from closed cycles and from plain traversals inside them, and never tie-break.
+they come from `$_`, from closed cycles and from plain traversals inside them, and break no ties.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NodeId:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`count(expr)` and its kin. `type` is the type of the result."""
+    """`count(expr)` and the other aggregates. `type` is the type of the result."""
 
     function: OneOf["count", "sum", "avg", "min", "max"]
     arg: Operand
@@ -71,7 +71,7 @@ class Aggregate:
 
     @property
     def is_whole_sum(self) -> bool:
-        """Whether it is a sum of integers, which is exact."""
+        """Whether it is a sum of integers, which is computed exactly."""
         return self.function == "sum" and self.type.is_integer
 
 

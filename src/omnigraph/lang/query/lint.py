@@ -1,4 +1,4 @@
-"""Lint of a `.gq` source against a catalog; never touches data."""
+"""Lints a `.gq` source against a catalog, without touching data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding:
     property: str | None = None
     queries: tuple[str, ...] = ()
     diagnostic: dict[str, Any] | None = field(default=None, hash=False)
-    """Where it is and what kind of error, as ``errors.OmniGraphError.diagnostic`` says it."""
+    """Its place and kind of error, in the form of ``errors.OmniGraphError.diagnostic``."""
 
     def to_json(self) -> dict[str, Any]:
         """The finding without its empty fields."""
@@ -105,7 +105,7 @@ class LintReport:
 
     @property
     def infos(self) -> int:
-        """How many remarks."""
+        """The number of remarks, per query and per file."""
         return self._count("info")
 
     @property
@@ -138,7 +138,7 @@ def lint(
     query_path: str | None = None,
     schema_source: dict[str, str] | None = None,
 ) -> LintReport:
-    """Check every query of a source and look for what no query does."""
+    """Check every query of a source, and look for properties that no query ever updates."""
     where = schema_source if schema_source is not None else {"kind": "file"}
     try:
         file = parse(text, query_path)

@@ -1,4 +1,4 @@
-"""Parameter binding: a JSON object, or what Python has for one, against the declared parameters."""
+"""Binds parameters: checks a JSON object, or its Python form, against the declared ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.types import Unfit, json_form, param_from_json
 def named_or_given(
     name: str | Mapping[str, Any] | None, params: Mapping[str, Any] | None
 ) -> tuple[str | None, Mapping[str, Any] | None]:
-    """The name of a query and its parameters, which may stand in the place of the name."""
+    """Sort out a query's name and parameters; the parameters may be passed in the name's place."""
     if not isinstance(name, Mapping):
         return name, params
     if params is not None:

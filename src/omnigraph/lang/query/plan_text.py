@@ -16,7 +16,7 @@ ARROWS = {
 
 
 def show(plan: ir.Plan) -> str:
-    """The plan, readable and complete."""
+    """Render the plan as text, without leaving anything out."""
     lines = _read(plan) if isinstance(plan, ir.ReadPlan) else _mutation(plan)
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from omnigraph.lang.source import Source
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """What a registry is given: a source, and how the query appears to tools."""
+    """A source to load into a registry, and how its query appears to tools."""
 
     name: str
     text: str

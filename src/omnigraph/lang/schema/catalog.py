@@ -1,6 +1,6 @@
 """The catalog: the in-memory view of an accepted schema that the rest of the product reads.
 
-Its mappings are plain dicts, to be read only: a catalog travels to worker processes by pickle.
+Its mappings are plain dicts, because a catalog is pickled to worker processes; do not change them.
 """
 
 from __future__ import annotations
@@ -132,16 +132,16 @@ class EdgeType(EntityType):
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """The unique group that tells edges apart where records have no id.
+        """The unique group that identifies an edge when its record has no id; None without one.
 
-        It contains both ends. Of several the smallest counts, then the first by its members.
+        It must contain both ends. Of several groups the smallest is taken, then the first by name.
         """
         groups = [group for group in self.unique if {"src", "dst"} <= set(group)]
         return min(groups, key=lambda group: (len(group), sorted(group)), default=None)
 
 
 Entity = NodeType | EdgeType
-"""A type with a table: what most of the product works on."""
+"""A type that has a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Catalog:
         return exact if exact is not None else self._folded.get(word.lower())
 
     def integer_ends(self, entity: EntityType) -> dict[str, PropType]:
-        """Those of an edge's `from` and `to` that may be integers, with the type of the key they name.
+        """The ends (`from`, `to`) of an edge that may be given as integers, with their key's type.
 
         A node with one integer as its key has the text of that integer as its id.
         """

@@ -1,4 +1,4 @@
-"""IR to catalog."""
+"""Builds the catalog of an accepted schema from its IR."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.lang.schema.syntax.ast import GroupKind
 
 
 def catalog_of(ir: Ir) -> Catalog:
-    """The catalog of an accepted schema."""
+    """Build the catalog of an accepted schema."""
     return Catalog(
         {type_.name: _interface(type_) for type_ in ir.interfaces},
         {type_.name: _node(type_) for type_ in ir.nodes},

@@ -1,4 +1,4 @@
-"""The front door of the language: text to shape, with the remarks that do not stop it."""
+"""The entry point of the schema language: from source text to shape, with its diagnostics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compiled:
 
 
 def compile_schema(text: str, filename: str | None = None) -> Compiled:
-    """Parse and check a source. The diagnostics are those of a new graph: hints do nothing."""
+    """Parse and check a source. Its diagnostics are those of a new graph: rename hints do nothing."""
     tree = parse(text, filename)
     shape = resolve(Source(text, filename), tree)
     return Compiled(tree, shape, inert_hints(shape))

@@ -1,4 +1,4 @@
-"""The small records a declaration is made of; shape, IR and catalog all hold these same ones."""
+"""The small records that declarations consist of; shape, IR and catalog share them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities: given to a new schema, and carried over from the accepted one by name or by hint."""
+"""Gives identities to a new schema, and carries them over to a changed one by name or by hint."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _Key = tuple[Kind, str]
 
 
 def create(shape: Shape, domain: str | None = None) -> Ir:
-    """The IR of a new graph; rename hints do nothing. A domain is minted when none is given."""
+    """Build the IR of a new graph; rename hints do nothing. Without a domain, a new one is made."""
     return _number(shape, new_ulid() if domain is None else domain, 1, _Matches())
 
 
 def inert_hints(shape: Shape) -> tuple[Diagnostic, ...]:
-    """One remark for each rename hint of a source that founds a graph."""
+    """One remark for each rename hint in the schema of a new graph."""
     reason = "a new graph has nothing to rename"
     found: list[Diagnostic] = []
     for type_ in shape:
@@ -35,7 +35,7 @@ def inert_hints(shape: Shape) -> tuple[Diagnostic, ...]:
 
 
 def evolve(accepted: Ir, shape: Shape) -> tuple[Ir, tuple[Diagnostic, ...]]:
-    """The IR of a changed source: identities kept by name or by hint, new ones for the rest."""
+    """Build the IR of a changed source: identities follow names and hints, the rest get new ones."""
     matcher = _Matcher(accepted, shape)
     matcher.match()
     ir = _number(shape, accepted.schema_identity_domain, accepted.next_identity_id, matcher.matches)
@@ -44,7 +44,7 @@ def evolve(accepted: Ir, shape: Shape) -> tuple[Ir, tuple[Diagnostic, ...]]:
 
 @dataclass(slots=True)
 class _Matches:
-    """Accepted declarations that live on, and the accepted ids of their properties."""
+    """The accepted declarations that continue to exist, and the ids of their properties."""
 
     types: dict[_Key, TypeIr] = field(default_factory=dict)
     properties: dict[_Key, dict[str, int]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _Counter:
 
 
 def _number(shape: Shape, domain: str, next_id: int, matches: _Matches) -> Ir:
-    """Give out ids: types by kind and name, properties by owner and name, incarnations by type."""
+    """Number everything new: types by kind and name, then properties, then table incarnations."""
     counter = _Counter(next_id)
     type_ids: dict[_Key, int] = {}
     for type_ in shape:
@@ -178,7 +178,7 @@ class _Matcher:
         property_id = old.property_ids.get(old_name)
         claimant = None if property_id is None else claimed.get(property_id)
         if not prop.declared_directly:
-            # The hint was written for the interface; a node without the old property is no fault.
+            # The hint was written for the interface; a node may lack the old property.
             return property_id if claimant is None else None
         entity = f"{type_.entity}.{prop.name}"
         if property_id is None:

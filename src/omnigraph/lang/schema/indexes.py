@@ -30,9 +30,9 @@ def index_kind(type_: PropType) -> IndexKind | None:
 def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
     """The indexes a type's declarations ask for, by property and kind.
 
-    Every member of a group gets its own. The words of a String that is the whole key are not
-    indexed: its equality goes through `id`. A unique String also gets a BTREE, for its lookups.
-    The implicit columns are indexed anyway and left out.
+    Every member of a group gets its own index. A String that is the whole key gets no text index:
+    equality goes through `id`. A unique String also gets a BTREE, for lookups. The implicit
+    columns are always indexed and not listed.
     """
     return tuple(sorted(set(_declared(entity))))
 

@@ -1,7 +1,7 @@
 """The intermediate representation: an accepted shape plus the identities of all its parts.
 
-Identities are what survives a rename: numbers from one counter, never reused. In JSON a reference
-holds the id and the name of what it means, so that a stored record can be checked against itself.
+Identities survive a rename: they are numbers from one counter and never reused. In JSON a reference
+holds both id and name, so that a stored record can be checked against itself.
 ``position``, ``declared_directly`` and ``satisfies`` describe the accepted source and take no part
 in the comparison of two schemas.
 """
@@ -63,7 +63,7 @@ class TypeIr:
 
 @dataclass(frozen=True, slots=True)
 class Ir:
-    """An accepted schema. Types stand by kind, then by name."""
+    """An accepted schema. Types are sorted by kind, then by name."""
 
     schema_identity_domain: str
     next_identity_id: int
@@ -187,8 +187,8 @@ def _ref(type_: TypeIr) -> dict[str, Any]:
 
 
 def _property_ref(type_: TypeIr, name: str) -> dict[str, Any]:
-    """A property by id and name. Endpoints go by role; the source of an interface's `@embed` may
-    be a property that only its nodes have, and then goes by name."""
+    """Refer to a property by id and name, to an endpoint by its role. The source of an interface's
+    `@embed` may be a property that only its nodes have; that one is referred to by name."""
     if name in type_.property_ids:
         return {"property_id": type_.property_ids[name], "name": name}
     return {"role": name} if type_.kind == "edge" else {"name": name}

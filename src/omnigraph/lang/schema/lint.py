@@ -19,7 +19,7 @@ class Tier(enum.StrEnum):
 
 
 class Severity(enum.StrEnum):
-    """How loudly it is said."""
+    """How serious a diagnostic is."""
 
     ERROR = "error"
     WARN = "warn"
@@ -28,7 +28,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A published code: its meaning never changes. ``emitted`` is false while it is reserved."""
+    """A published code: its meaning never changes. ``emitted`` is False for a reserved code."""
 
     code: str
     tier: Tier
@@ -86,5 +86,3 @@ CODES: Mapping[str, Code] = MappingProxyType(
         )
     }
 )
-
-RESERVED_FAMILIES = ("CD", "BC", "NM", "OW", "NL", "VE", "ED", "LK")

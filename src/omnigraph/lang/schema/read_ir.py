@@ -1,8 +1,8 @@
 """Reads a stored IR and refuses anything the product would not have written.
 
-The reader takes names for granted and rebuilds ids, order and references from them; what it read
-is then written again and must come out equal. So one rule covers unsorted lists, foreign members
-and references whose id and name do not belong together.
+The reader trusts names and rebuilds ids, order and references from them; then it writes the result
+again and compares. So one rule covers unsorted lists, unknown members, and references whose id and
+name do not belong together.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PROPERTY_NAME = re.compile(r"[a-z_][A-Za-z0-9_]*")
 
 
 def read_ir(stored: object) -> Ir:
-    """The IR of a JSON text or value; anything malformed is an IdentityError."""
+    """Read the IR from a JSON text or value; anything malformed is an IdentityError."""
     try:
         if isinstance(stored, str | bytes):
             stored = json.loads(stored, object_pairs_hook=_members)
@@ -57,7 +57,7 @@ def read_ir(stored: object) -> Ir:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a repeated member would let two readers see two schemas."""
+    """Build a JSON object; a repeated member is refused, because readers may take either."""
     body = dict(pairs)
     if len(body) < len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]

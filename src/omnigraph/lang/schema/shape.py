@@ -1,8 +1,8 @@
 """The shape: what a source means, without identities.
 
 Order, comments, spelling of constraints, rename hints, and whether a property is written on the
-node or injected by an interface are no part of the meaning: two sources of one meaning have one
-``shape_hash``. Places and hints travel along for messages and for matching identities.
+node or injected by an interface do not change the meaning: two sources with the same meaning have
+the same ``shape_hash``. Places and hints are kept for messages and for matching identities.
 """
 
 from __future__ import annotations

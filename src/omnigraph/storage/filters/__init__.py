@@ -1,1 +1,4 @@
-"""TODO room."""
+"""Filters that Lance evaluates: conditions on columns as SQL that means exactly the same.
+
+Imports nothing else in storage.
+"""

@@ -1,10 +1,10 @@
-"""The one printer of values and names into Lance's filter SQL.
+"""Writes values and names into the SQL of Lance's filters; no other module does.
 
-Lance parses filters with DataFusion, case-sensitively. Three of its habits decide the forms here
-(pylance 14): double quotes make a *string*, so names go into backticks; a backslash in a string is
-itself; and a bare number takes the type of its own text (a big negative one becomes a float and the
-filter fails), so every value but text and booleans is cast to the column's exact Arrow type. An
-exactly typed literal also keeps the scalar index in use.
+Lance parses filters with DataFusion, case-sensitively. Three of its rules decide the forms here
+(pylance 14). Double quotes make a *string*, so names go into backticks. A backslash in a string is
+an ordinary character. A bare number takes the type of its own text (a big negative one becomes a
+float and the filter fails), so every value but text and booleans is cast to the column's exact
+Arrow type. An exactly typed literal also keeps the scalar index in use.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def quoted_name(name: str) -> str:
-    """A column name, its case and every character kept."""
+    """Quote a column name so that its case and every character are kept."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def sql_literal(value: Any, type: pa.DataType) -> str:
-    """A stored value (types.py: dates are days, date-times milliseconds) as a typed SQL literal."""
+    """Write a stored value as a typed SQL literal; a date is days, a date-time milliseconds."""
     import pyarrow as pa
 
     if pa.types.is_string(type) or pa.types.is_large_string(type):

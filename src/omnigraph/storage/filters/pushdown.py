@@ -1,13 +1,13 @@
 """Filters on one table, from typed conditions to what Lance's scanner takes.
 
-A condition compares a column with a stored value by mathematical value (query.md §3). Where the
+A condition compares a column with a stored value by mathematical value, as queries do. Where the
 value fits the column's Arrow type it is given in exactly that type, so a scalar index is used;
 where it does not fit, the comparison is rewritten into an equal one that does (``minutes > 94.5``
-on an I32 column is ``minutes >= 95``), or is settled at once. A null never satisfies anything.
+on an I32 column is ``minutes >= 95``), or is decided at once. A null never satisfies anything.
 
 pylance converts a pyarrow expression by way of Substrait, which knows no unsigned integers: a
 filter on such a column fails, and *any* filter fails on a table that has a list of them. Those,
-and the operators Substrait lacks, go as SQL.
+and the operators Substrait lacks, are sent as SQL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Op = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``column op value``. ``value`` is a stored value (types.py); for ``in`` a sequence of them.
+    """``column op value``. ``value`` is a stored value (`types`); for ``in`` a sequence of them.
 
     ``member``: the list column holds the value; ``substring`` and ``prefix``: the text column
     contains it or starts with it. ``is_null`` and ``is_not_null`` take no value.
@@ -62,7 +62,7 @@ NEVER = Pushdown("false", never=True)
 
 
 def filter_expression(schema: pa.Schema, conditions: Iterable[Condition]) -> Pushdown | None:
-    """All conditions together (conjunctive) on a table of that schema; None when there are none."""
+    """Combine conditions with AND for a table of that schema; None when there are no conditions."""
     settled = [_settle(_column_type(schema, item.column), item) for item in conditions]
     if not settled:
         return None
@@ -78,7 +78,7 @@ def filter_expression(schema: pa.Schema, conditions: Iterable[Condition]) -> Pus
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """One condition in both forms; ``expression`` is None where Substrait cannot say it."""
+    """One condition in both forms; ``expression`` is None where Substrait cannot express it."""
 
     sql: str
     expression: Callable[[], Any] | None
@@ -105,7 +105,7 @@ def _schema_defeats_expressions(schema: pa.Schema) -> bool:
 
 
 def _settle(type: pa.DataType, condition: Condition) -> _Test | None:
-    """The condition as a test of the column's own type, or None when nothing satisfies it."""
+    """Turn the condition into a test of the column's own type; None when nothing satisfies it."""
     column, value = condition.column, condition.value
     match condition.op:
         case "is_null" | "is_not_null" as op:
@@ -153,7 +153,7 @@ def _function(
     if not isinstance(settled, tuple):
         return None
     name = {"member": "array_has", "substring": "contains", "prefix": "starts_with"}[op]
-    # Alone among the comparisons, `array_has` tells 0.0 from -0.0.
+    # Unlike every other comparison, `array_has` distinguishes 0.0 from -0.0.
     wanted = [0.0, -0.0] if settled[1] == 0 and isinstance(settled[1], float) else [settled[1]]
     calls = [f"{name}({quoted_name(column)}, {sql_literal(item, element)})" for item in wanted]
     return _Test(f"({' OR '.join(calls)})", None)
@@ -201,7 +201,7 @@ Settled = bool | tuple[ComparisonOp, Any]
 
 
 def settle(type: pa.DataType, op: ComparisonOp, value: Any) -> Settled:
-    """An equal comparison whose value is exactly of the column's type.
+    """Return an equivalent comparison whose value is exactly of the column's type.
 
     ``True``: every non-null value of the type satisfies it; ``False``: none does.
     """
@@ -212,7 +212,7 @@ def settle(type: pa.DataType, op: ComparisonOp, value: Any) -> Settled:
     if pa.types.is_floating(type):
         return _settle_float(type, op, value)
     if pa.types.is_string(type) and not _is_unicode(value):
-        # No stored text holds half a surrogate pair.
+        # A stored text never contains half a surrogate pair.
         return op == "!="
     return op, value
 
@@ -260,7 +260,7 @@ def _settle_float(type: pa.DataType, op: ComparisonOp, value: float) -> Settled:
         return op, near
     if op in {"=", "!="}:
         return op == "!="
-    # No float lies between the integer and its rounding: the strictness of the comparison changes.
+    # No float lies between the integer and its rounding, so `<` may become `<=` and the reverse.
     if op in {"<", "<="}:
         return ("<" if near > value else "<="), near
     return (">=" if near > value else ">"), near

@@ -1,10 +1,10 @@
 """Locks on an object store: one lease object per lock, claimed and renewed by conditional writes.
 
-Time is never compared between machines. A waiter takes a lease over only when it has seen the same
-version of the object for a whole lease period on its own clock; a holder stops by itself when a
-period has passed since it *began* its last successful renewal. The second happens before the first.
+Time is never compared between machines. A waiter takes over a lease only after it has seen the same
+version of the object for a whole lease period on its own clock. A holder stops by itself once a
+period has passed since it *began* its last successful renewal, which is always earlier.
 
-A lease is given back by a conditional write too, and the object stays: a plain delete could remove
+A lease is released by a conditional write too, and the object stays: a plain delete could remove
 the lease of whoever took over in the meantime.
 """
 
@@ -33,7 +33,7 @@ from omnigraph.storage.owner import Owner
 
 
 def _boot_clock() -> Callable[[], float]:
-    # Unlike the monotonic clock of Linux, this one goes on while the machine sleeps.
+    # Unlike the monotonic clock of Linux, this one keeps running while the machine sleeps.
     boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     if boottime is None:
         return time.monotonic
@@ -80,7 +80,7 @@ class Lease:
         self._busy = threading.Lock()
 
     def renew(self) -> None:
-        """Prolong the lease, or find that it is lost; a store that fails is asked again later."""
+        """Extend the lease, or notice that it is lost; after a failure the next renewal retries."""
         with self._busy:
             self._renew()
 
@@ -88,7 +88,7 @@ class Lease:
         """Raise ``LockLost`` unless the lease is ours now; call before every effect it protects."""
         if self._pid != os.getpid():
             raise lock_lost(self.name, "it belongs to the process this one was forked from")
-        # The clock before memory: after a pause nothing remembered is worth anything.
+        # The clock first: after a long pause, what this object remembers may be out of date.
         if clock() - self._renewed > self._period / 2:
             self.renew()
         if self._over or clock() - self._renewed > self._period:
@@ -96,7 +96,7 @@ class Lease:
             raise lock_lost(self.name, "it was not renewed in time or was taken over")
 
     def release(self) -> None:
-        """Give the lease back; a lost one is left alone, an unreachable one expires."""
+        """Release the lease; one that is lost is left alone, one that cannot be reached expires."""
         if self._pid != os.getpid():
             return
         with self._busy:
@@ -122,7 +122,7 @@ class Lease:
             self._version, self._renewed = version, sent
 
     def _replace(self, text: str) -> str:
-        """Write over our record, also over one whose answer never came; never over another's."""
+        """Replace our own record, also one whose write was never answered; never another's."""
         try:
             return self._store.write_text_if_match(self.name, text, self._version)
         except PreconditionFailed:
@@ -152,13 +152,13 @@ class Leases:
         return None
 
     def watch(self, names: Iterable[str]) -> None:
-        """Look at leases that will be wanted next, so that their periods run side by side."""
+        """Look at leases that will be needed next, so that their periods run in parallel."""
         for name in names:
             with contextlib.suppress(StorageError):
                 self._look(name)
 
     def holder_of(self, name: str) -> Holder:
-        """Who holds a lease, and what for, as far as its object tells."""
+        """Who holds a lease and why, as far as its object says."""
         try:
             record = _parsed(self._store.read_text(name), self._period)
         except StorageError:
@@ -166,11 +166,11 @@ class Leases:
         return Holder(record.owner, record.purpose)
 
     def line_up(self, name: str) -> ObjectTicket:
-        """A place in the queue for a lease."""
+        """Join the queue for a lease."""
         return ObjectTicket(self._store, name, self._period, lambda: self._is_free(name))
 
     def _is_free(self, name: str) -> bool:
-        """Whether ``attempt`` would take a lease; as it does, this sees how long one stands still."""
+        """Whether ``attempt`` would take the lease; like it, records how long it stays unchanged."""
         try:
             found = self._look(name)
         except StorageError:
@@ -178,7 +178,7 @@ class Leases:
         return found is None or _may_be_taken(*found)
 
     def is_waited_for(self, name: str) -> bool:  # noqa: ARG002 - as on a disk
-        """Not asked: it would cost every write a request, and waiters look often."""
+        """Always False: asking would cost every write a request, and waiters look often anyway."""
         return False
 
     def _look(self, name: str) -> tuple[_Record, _Sighting] | None:
@@ -206,7 +206,7 @@ class Leases:
 
 
 def _may_be_taken(record: _Record, sighting: _Sighting, now: float | None = None) -> bool:
-    """Whether a lease was given back, or its holder let it expire."""
+    """Whether a lease was released, or its holder let it expire."""
     seen_for = (clock() if now is None else now) - sighting.since
     return record.holder is None or seen_for >= record.period
 
@@ -218,7 +218,7 @@ def _text(holder: str | None, purpose: Purpose, period: float) -> str:
         "operation": purpose.operation,
         "slow": purpose.slow,
         "period_ms": round(period * 1000),
-        # An e-tag is often a content hash: no two writes may look the same.
+        # An e-tag is often a hash of the content, so no two writes may have the same content.
         "mark": uuid4().hex,
     }
     return json.dumps(record, indent=1)
@@ -230,5 +230,5 @@ def _parsed(text: str, default_period: float) -> _Record:
         purpose = Purpose(str(record.get("operation", "write")), bool(record.get("slow")))
         return _Record(record["holder"], record["owner"], record["period_ms"] / 1000, purpose)
     except (ValueError, KeyError, TypeError):
-        # Not ours to read, but it expires like any other when nobody renews it.
+        # Not a lease this version can read; it expires like any other when nobody renews it.
         return _Record("", "unknown", default_period)

@@ -22,7 +22,7 @@ class LockFile:
         self._lock = lock
 
     def renew(self) -> None:
-        """Nothing to do: the kernel keeps it."""
+        """Do nothing: the kernel keeps the lock."""
 
     def check(self) -> None:
         """Raise ``LockLost`` when the file was removed or this is a forked child."""
@@ -30,7 +30,7 @@ class LockFile:
             raise lock_lost(self.name, "its file was removed, or this process was forked off")
 
     def release(self) -> None:
-        """Free the lock; the file stays."""
+        """Release the lock; the file stays."""
         self._lock.unlock()
 
 
@@ -56,10 +56,10 @@ class LockFiles:
         return LockFile(name, lock)
 
     def watch(self, names: Iterable[str]) -> None:
-        """Nothing to do: the kernel watches."""
+        """Do nothing: on a disk the kernel says at once whether a lock is free."""
 
     def holder_of(self, name: str) -> Holder:
-        """Who holds a lock, and what for, as far as its file tells."""
+        """Who holds a lock and why, as far as its file says."""
         try:
             owner, _, rest = (self._directory / name).read_text().partition(" (")
             operation, slow = json.loads(rest.partition(") ")[2])
@@ -68,9 +68,9 @@ class LockFiles:
             return Holder(None, WRITE)
 
     def line_up(self, name: str) -> FileTicket:
-        """A place in the queue for a lock."""
+        """Join the queue for a lock."""
         return FileTicket(self._directory, name)
 
     def is_waited_for(self, name: str) -> bool:
-        """Whether somebody seems to wait for a lock: there is a ticket, of whoever."""
+        """Whether anyone seems to wait for a lock: there is a ticket, perhaps of a dead process."""
         return has_tickets(self._directory, name)

@@ -1,8 +1,8 @@
 """Table locks, head locks and the graph lock: they keep the threads and processes of one graph apart.
 
 On a local root a lock is an advisory lock of the operating system on a file, on an object store a
-lease. Threads of one process queue here first and only the first of them asks the store.
-Correctness never rests on a lock alone: every commit is still checked.
+lease. Threads of one process queue here, and only the first of them asks the store.
+Correctness never depends on a lock alone: every commit is still checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Place(Protocol):
 
 
 class LockManager:
-    """Takes locks of one graph. Keep one per open graph: it remembers which leases stand still."""
+    """Takes locks of one graph. Keep one per open graph: it remembers how long leases stay unchanged."""
 
     def __init__(self, place: Root | ObjectStore, *, lease_period: float = LEASE_PERIOD) -> None:
         self._place: _Place
@@ -85,7 +85,7 @@ class LockManager:
 
     @staticmethod
     def head_lock(branch: str) -> str:
-        """The name of the lock of whoever rests on a branch's exact head, or moves it alone."""
+        """The name of the lock for writers that need a branch's exact head, or move only the head."""
         return f"head {branch}"
 
     @staticmethod
@@ -101,9 +101,9 @@ class LockManager:
     ) -> HeldLocks:
         """Take all the locks or none, in sorted order: graph, heads, tables.
 
-        ``Contention`` when the patience is at its end (``SchemaApplyInProgress`` when a schema apply
-        holds the lock). Who waits is served about in order of arrival. ``purpose`` tells those who
-        wait for us.
+        ``Contention`` when the patience runs out (``SchemaApplyInProgress`` when a schema apply
+        holds the lock). Waiters are served roughly in order of arrival. ``purpose`` tells other
+        waiters what this caller holds the locks for.
         """
         patience = Patience() if patience is None else patience
         wanted = sorted({names} if isinstance(names, str) else set(names))
@@ -119,8 +119,8 @@ class LockManager:
     def try_acquire(self, names: str | Iterable[str]) -> HeldLocks | None:
         """Take all the locks now, or none and return None.
 
-        The lease of a dead process is refused until this manager has seen it stand still for its
-        whole period, so on an object store ask again later (or ``acquire`` with a wait).
+        The lease of a dead process is not taken over until this manager has seen it unchanged for
+        its whole period, so on an object store ask again later (or ``acquire`` with a wait).
         """
         try:
             return self.acquire(names, Patience(0))
@@ -128,11 +128,11 @@ class LockManager:
             return None
 
     def is_mine(self, name: str) -> bool:
-        """Whether this very thread holds the lock, through whatever manager of this graph."""
+        """Whether the calling thread holds the lock, through any manager of this graph."""
         return _Turn.of(self._realm, name).is_mine()
 
     def is_locked_by_other(self, name: str) -> bool:
-        """Whether somebody else than this thread holds the lock, or may still hold it."""
+        """Whether anyone but the calling thread holds the lock, or may still hold it."""
         if self.is_mine(name):
             return False
         held = self.try_acquire(name)
@@ -153,7 +153,7 @@ class LockManager:
             raise _contention(name, 1, Holder(owner, turn.purpose))
         try:
             file, lock = _object_name(name), None
-            # A lock that is free may be meant for somebody who waits and is about to look again.
+            # A free lock may be due to a waiter that is about to look again.
             if patience.left() <= 0 or not self._place.is_waited_for(file):
                 lock = self._place.attempt(file, held.holder, held.purpose)
             if lock is None:
@@ -175,7 +175,7 @@ class LockManager:
         holder = self._place.holder_of(file)
         if not patience.is_left_for(holder.purpose):
             raise _contention(name, 1, holder)
-        # Threads behind this one wait for whom it waits for.
+        # Threads queued behind this one wait for the same holder.
         turn.purpose = holder.purpose
         ticket = self._place.line_up(file)
         try:
@@ -201,7 +201,7 @@ class LockManager:
         for attempts in itertools.count(2):
             since, before = time.monotonic(), since
             patience.spend(since - before)
-            # Nobody gives up before a lock that is free.
+            # Do not give up while the lock is free.
             is_next = ticket.is_next() or patience.left() <= 0
             lock = self._place.attempt(file, held.holder, held.purpose) if is_next else None
             if lock is not None:
@@ -212,7 +212,7 @@ class LockManager:
                 if not patience.is_left_for(holder.purpose):
                     raise _contention(name, attempts, holder)
                 turn.purpose = holder.purpose
-            # Jitter, so that waiters do not march in step. Who is next looks more often.
+            # Jitter, so that waiters do not look all at once. The next in line looks more often.
             pause = min(pause * 1.5, longest / 4 if is_next else longest)
             left = max(shortest, patience.left())
             time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
@@ -245,11 +245,11 @@ class HeldLocks:
             lock.check()
 
     def release(self) -> None:
-        """Give all locks back, in reverse order; a second call does nothing."""
+        """Release all locks, in reverse order; a second call does nothing."""
         if self._released.is_set() or self._pid != os.getpid():
             return
         self._released.set()
-        # All of them, also when Ctrl-C comes while one is given back.
+        # All of them, even when Ctrl-C arrives while one is being released.
         with contextlib.ExitStack() as ends:
             for lock, turn in self._locks:
                 ends.callback(turn.end)
@@ -290,7 +290,7 @@ class _Turn:
         self._lock = threading.Lock()
         self._thread: int | None = None
         self.purpose = WRITE
-        """What the thread whose turn it is holds the lock for."""
+        """Why the thread whose turn it is holds the lock."""
 
     @classmethod
     def of(cls, realm: str, name: str) -> _Turn:
@@ -299,7 +299,7 @@ class _Turn:
 
     @classmethod
     def forget_all(cls) -> None:
-        """In a forked child nobody holds anything, and the guard may be stuck."""
+        """Start afresh in a forked child: it holds no lock, and the guard may be locked for ever."""
         cls._guard = threading.Lock()
         cls._all = weakref.WeakValueDictionary()
 
@@ -327,7 +327,7 @@ os.register_at_fork(after_in_child=_Turn.forget_all)
 
 
 def _object_name(name: str) -> str:
-    """A file name for any lock name: readable, bounded, and safe where case does not count."""
+    """A file name for any lock name: readable, short enough, distinct where case is ignored."""
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{LOCKS_DIR}/{readable}-{digest}.lock"

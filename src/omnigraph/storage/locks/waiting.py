@@ -1,7 +1,7 @@
-"""Who waits for a lock, and how long: a budget for the waiting, and a queue in order of arrival.
+"""Waiting for locks: a budget of time, and a queue in order of arrival.
 
-A waiter puts a ticket down and lets those go first who came before it. The queue only says whose turn
-it is, about; that one holder excludes the others is the lock's business, never the queue's.
+A waiter leaves a ticket and lets earlier waiters go first. The queue decides only whose turn it is,
+and only roughly; that one holder excludes the others is the lock's job, never the queue's.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from omnigraph.storage.objects.object_store import ObjectStore
 WAITING_DIR: Final = f"{LOCKS_DIR}/waiting"
 
 SLOW_FACTOR: Final = 10
-"""So much longer one waits for a holder that writes its rows while it holds the lock."""
+"""How many times longer to wait for a holder that writes rows while it holds the lock."""
 
 
 FREE_SECONDS: Final = 0.5
-"""A waiter that is awake takes a free lock long before."""
+"""How long the first in line may leave a free lock alone; one that runs takes it much sooner."""
 
 
 class Purpose(NamedTuple):
-    """What a lock is held for, in the words of its waiters.
+    """What a lock is held for, as messages to waiters say it.
 
     ``slow``: rows are written under the lock, as the first write of a table on a branch does.
     """
@@ -46,14 +46,14 @@ WRITE: Final = Purpose()
 
 
 class Holder(NamedTuple):
-    """Who holds a lock, for people, and what for."""
+    """Who holds a lock, in words for people, and what for."""
 
     owner: str | None
     purpose: Purpose
 
 
 class Patience:
-    """How long an operation may wait for locks, over all its attempts; its work does not count."""
+    """How long an operation may wait for locks over all its attempts; its work is not counted."""
 
     def __init__(self, wait_ms: int | None = None) -> None:
         self._limit = (settings.LOCK_WAIT_MS.get() if wait_ms is None else wait_ms) / 1000
@@ -61,18 +61,18 @@ class Patience:
         self._spent = 0.0
 
     def left(self) -> float:
-        """Seconds that may still be waited."""
+        """How many seconds of waiting are left."""
         return self._limit - self._spent
 
     def spend(self, seconds: float) -> None:
-        """Count what was waited."""
+        """Deduct seconds that were spent waiting."""
         self._waited += seconds
         self._spent += seconds
 
     def is_left_for(self, holder: Purpose) -> bool:
-        """Whether to wait on for a holder: when it is slow, what was waited so far counts a tenth.
+        """Whether to keep waiting for a holder; for a slow one the time waited counts a tenth.
 
-        So there is patience left when it is through, for those who come first then.
+        So there is patience left when it is done, for the waiters who are served first then.
         """
         if holder.slow and self.left() <= 0:
             excess = self._waited - self._limit * (SLOW_FACTOR - 1)
@@ -84,7 +84,7 @@ class Ticket(Protocol):
     """A place in the queue for one lock."""
 
     def is_next(self) -> bool:
-        """Whether nobody who came earlier still waits."""
+        """Whether every earlier waiter is gone."""
         ...
 
     def leave(self) -> None:
@@ -102,10 +102,10 @@ def has_tickets(directory: Path, lock_file: str) -> bool:
 
 
 class _First:
-    """The first of a queue, as one who waits behind it sees it: will it ever take its turn?
+    """Watches the first of a queue for a waiter behind it: will it ever take its turn?
 
-    ``is_free`` says whether the lock could be taken; ``period`` is how long it is waited for whatever
-    the lock does.
+    ``is_free`` says whether the lock could be taken; ``period`` is the longest time the first may
+    keep its place, whether the lock is free or not.
     """
 
     def __init__(self, is_free: Callable[[], bool], period: float = math.inf) -> None:
@@ -116,7 +116,7 @@ class _First:
         self._free_since: float | None = None
 
     def had_its_turn(self, name: str) -> bool:
-        """Whether this one, which is the first now, was given its time and let it pass."""
+        """Whether the waiter that is first now had its time and did not use it."""
         now = time.monotonic()
         if name != self._name:
             self._name, self._since, self._free_since = name, now, None
@@ -130,9 +130,9 @@ class _First:
 
 
 class FileTicket:
-    """A place in a queue on a local disk: a file that its waiter keeps locked while it lives.
+    """A place in a queue on a local disk: a file that the waiter keeps locked while it lives.
 
-    One that lives but does not take its turn (it may be stopped) loses its place.
+    A living waiter that does not take its turn (it may be stopped) loses its place.
     """
 
     def __init__(self, directory: Path, lock_file: str) -> None:
@@ -142,14 +142,14 @@ class FileTicket:
         # This clock is the same for all processes of the machine and never jumps.
         self._name = f"{self._queue}{time.monotonic_ns():020d}.{uuid4().hex}"
         self._held: flock.FileLock | None = None
-        # A disk that is full, or that others may not write to: wait without a place.
+        # The disk is full or read-only: wait without a ticket.
         with contextlib.suppress(OSError):
             make_directory(self._directory)
             self._held = flock.try_lock(str(self._directory / self._name))
             self._remove_dead()
 
     def is_next(self) -> bool:
-        """Whether nobody who came earlier still waits; tickets of the dead are removed."""
+        """Whether every earlier waiter is gone; tickets of dead processes are removed."""
         if self._held is None:
             return True
         with contextlib.suppress(OSError):
@@ -167,7 +167,7 @@ class FileTicket:
         return sorted(n for n in names if n.startswith(self._queue) and n != self._name)
 
     def _remove_dead(self) -> None:
-        """Also those that seem to have come later: the clock starts anew when the machine does."""
+        """Remove dead tickets, also later ones: the clock starts at zero when the machine does."""
         for name in self._others():
             path = self._directory / name
             if not flock.is_locked(str(path)):
@@ -185,9 +185,9 @@ class FileTicket:
 class ObjectTicket:
     """A place in a queue on an object store.
 
-    Nobody can tell there whether a waiter still lives, so the first of the queue is waited for no longer
-    than ``period`` seconds, and no longer than a moment while the lock is free; then its ticket is
-    removed. A waiter without its ticket goes on waiting.
+    Nobody can tell there whether a waiter still lives. So the first of the queue keeps its place for
+    ``period`` seconds at most, and only for a moment while the lock is free; then its ticket is
+    removed. A waiter that lost its ticket keeps waiting.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class ObjectTicket:
             self._has_place = True
 
     def is_next(self) -> bool:
-        """Whether nobody who came earlier still waits, as far as can be known."""
+        """Whether every earlier waiter is gone, as far as can be known."""
         if not self._has_place:
             return True
         try:

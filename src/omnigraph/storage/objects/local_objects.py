@@ -32,7 +32,7 @@ _ATTEMPTS = 5
 
 
 class LocalObjectStore(ObjectStore):
-    """Control objects under a directory, which the first write makes."""
+    """Control objects under a directory, which the first write creates."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(None, directory)
@@ -72,7 +72,7 @@ class LocalObjectStore(ObjectStore):
             with self._changing():
                 publish(staged)
         finally:
-            # Still there when it lost or failed; a published one is gone.
+            # Still there after a lost race or a failure; publishing moves it away.
             self._path(staged).unlink(missing_ok=True)
         _sync(self._path(name).parent)
         return _token(data)
@@ -95,7 +95,7 @@ class LocalObjectStore(ObjectStore):
         try:
             obstore.rename(self._backend, source, target, overwrite=overwrite)
         except (OSError, exceptions.BaseError):
-            # An empty directory is no object and must not be in the way of one.
+            # An empty directory is not an object and must not block one of that name.
             path = self._path(target)
             if not path.is_dir() or not _remove_empty_tree(path):
                 raise
@@ -112,7 +112,7 @@ class LocalObjectStore(ObjectStore):
             return None
 
     def _fingerprint(self, name: str) -> str:
-        # Not by obstore: this is asked before every read of a graph, and costs a hundredth.
+        # Not through obstore: this runs before every read of a graph and is a hundred times cheaper.
         found = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - a Path takes longer than the call
         return f"{found.st_dev} {found.st_ino} {found.st_mtime_ns} {found.st_size}"
 
@@ -132,7 +132,7 @@ class LocalObjectStore(ObjectStore):
         _sync(self._path(source).parent)
 
     def _delete(self, name: str) -> None:
-        # Asked first, so that deleting nothing works where nothing may be written.
+        # Checked first, so that deleting nothing also works on a read-only disk.
         self._head(name)
         with self._changing():
             obstore.delete(self._backend, name)
@@ -141,14 +141,14 @@ class LocalObjectStore(ObjectStore):
     def _delete_prefix(self, prefix: str) -> None:
         path = self._path(prefix)
         if path.is_dir():
-            # Moved aside first, so that nobody meets half of it.
+            # Moved aside first, so that no reader sees it half deleted.
             with self._changing():
                 path.rename(path.with_name(f"{_TRASH}{uuid4().hex}"))
         if path.parent.is_dir():
             self._empty_trash(path.parent)
 
     def _empty_trash(self, parent: Path) -> None:
-        # Also what an earlier delete left behind when its process died.
+        # This includes what an earlier delete left behind when its process died.
         for entry in parent.iterdir():
             if entry.name.startswith(_TRASH):
                 shutil.rmtree(entry, onerror=_unless_gone)
@@ -186,7 +186,7 @@ def _sync(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, each one durable before the next."""
+    """Create a directory and its parents, each one synced before the next."""
     if path.is_dir():
         return
     make_directory(path.parent)

@@ -1,7 +1,7 @@
 """Control objects: the small text files of a graph, on a disk, in S3 or in memory.
 
 One adapter over obstore. A name is `/`-separated and relative to the root. Every write says what it
-expects to find, and every failure is one of the classes of ``faults``; nothing of obstore's leaks.
+expects to find, and every failure is one of the classes in ``store_errors``, never one of obstore's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNSTORABLE = re.compile(r"#[0-9]+\Z|[A-Za-z][:|]\Z")
 
 
 class Versioned(NamedTuple):
-    """A text and the token that stands for exactly this content of the object."""
+    """A text and the token that identifies exactly this content of the object."""
 
     text: str
     version: str
@@ -109,7 +109,7 @@ class ObjectStore:
         return False
 
     def fingerprint(self, name: str) -> str | None:
-        """What tells this object from any other that takes its place; None when there is none."""
+        """A value that changes whenever the object is replaced; None when there is no object."""
         with contextlib.suppress(NotFound), self._translated("look for", check_name(name)):
             return self._fingerprint(name)
         return None
@@ -121,7 +121,7 @@ class ObjectStore:
         return []
 
     def rename(self, source: str, target: str) -> None:
-        """Move an object, over an existing one if need be: one step on a disk, two in S3."""
+        """Move an object, replacing the target if there is one: one step on a disk, two in S3."""
         check_name(target)
         with self._translated("rename", check_name(source)):
             if source == target:
@@ -197,7 +197,7 @@ class ObjectStore:
     def _after_no_answer(
         self, name: str, mode: PutMode, receipt: str, error: exceptions.GenericError
     ) -> str:
-        """A put that nobody answered may have landed all the same: the object says whether."""
+        """Decide a put that was never answered by looking at the object: it may have been written."""
         try:
             found = self._version_and_receipt(name)
         except (OSError, exceptions.BaseError):
@@ -258,7 +258,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _translated(self, verb: str, name: str) -> Iterator[None]:
-        """Run obstore calls; whatever they raise comes out as one of this module's classes."""
+        """Run obstore calls; whatever they raise is turned into a class of ``store_errors``."""
         _refuse_after_fork()
         try:
             yield
@@ -270,7 +270,7 @@ class ObjectStore:
 
 @functools.lru_cache(maxsize=1024)
 def check_name(name: str) -> str:
-    """A name every store can keep as it is; ``BadRequest`` for any other."""
+    """Return the name if every store can keep it unchanged; otherwise raise ``BadRequest``."""
     segments = name.split("/")
     if (
         any(segment in {"", ".", ".."} or segment.startswith(RESERVED) for segment in segments)
@@ -287,7 +287,7 @@ def check_name(name: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Like ``check_name``, for listings: the empty prefix and a trailing slash are fine too."""
+    """Like ``check_name``, for listings: an empty prefix and a trailing slash are allowed too."""
     if prefix:
         check_name(prefix.removesuffix("/"))
     return prefix

@@ -1,4 +1,4 @@
-"""Proof that a store keeps the promises commits and locks are built on."""
+"""Tests whether a store really has the conditional writes that commits and locks depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a store, and which of it a failure of obstore or of the system stands for."""
+"""The errors of a store, and the translation of obstore's and the system's failures into them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class PreconditionFailed(StorageError):
 
 
 class PermissionDenied(StorageError):
-    """The store knows us not, or does not let us."""
+    """The store does not know the caller, or does not allow the request."""
 
 
 class Unavailable(StorageError):
-    """The store did not answer, or not in a way that can be used; a write may have happened."""
+    """The store did not answer, or gave no usable answer; a write may have happened."""
 
 
 class InvalidText(StorageError):
@@ -40,11 +40,11 @@ class InvalidText(StorageError):
 
 
 class LockLost(Contention):
-    """A lock that was held is held no more; the work it protected must stop."""
+    """A lock was lost while it was held; the work it protected must stop."""
 
 
 def lock_lost(name: str, why: str) -> LockLost:
-    """The error for a lock that is held no more."""
+    """The error for a lock that was lost."""
     return LockLost(
         f'the lock "{name}" was lost ({why}), so the operation stopped; run it again',
         attempts=1,
@@ -53,7 +53,7 @@ def lock_lost(name: str, why: str) -> LockLost:
 
 
 def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:
-    """The class that a failure of obstore or of the system stands for."""
+    """Turn a failure of obstore or of the system into an error of this module."""
     cause = str(error).split("\n", 1)[0].split(": <?xml", 1)[0].strip()
     what = f'cannot {verb} "{name}" under {address}'
     if _error_number(error) == errno.ENAMETOOLONG:
@@ -102,15 +102,15 @@ _ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
 def _kind(error: Exception, verb: str) -> type[StorageError]:
     number = _error_number(error)
     if "NoSuchBucket" in str(error):
-        return Unavailable  # a missing bucket is no missing object
+        return Unavailable  # a missing bucket is not a missing object
     if _HTTP_REFUSAL.search(str(error)):
         return PermissionDenied  # listings come as "generic" failures
     if number == errno.ENOTDIR:
-        # An object lies where the name needs a directory: nothing to read, no room to write.
+        # An object is where the name needs a directory: nothing can be read or written there.
         return NotFound if verb in _LOOKING else AlreadyExists
     kind = _ERRNO_KINDS.get(number or 0) or _listed_kind(error)
     if verb in {"write", "claim"} and kind in {NotFound, PreconditionFailed}:
-        return Unavailable  # neither is an answer to what was asked
+        return Unavailable  # neither answers the request
     if isinstance(error, exceptions.AlreadyExistsError) and verb in {"write", "replace"}:
         # Two requests for one key overlapped.
         return PreconditionFailed if verb == "replace" else Unavailable

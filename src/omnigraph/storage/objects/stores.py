@@ -29,9 +29,9 @@ def s3_backend(
     request_retries: int = 4,
     given: Mapping[str, str] | None = None,
 ) -> S3Store:
-    """Obstore's view of an S3 root.
+    """Open obstore's S3 store for a root.
 
-    Endpoint and credentials are those of the environment, or ``given`` by a process that has them.
+    Endpoint and credentials come from the environment, or are ``given`` by a process that has them.
     """
     options = root.lance_options() if given is None else dict(given)
     allow_http = options.pop("allow_http", "false") == "true"

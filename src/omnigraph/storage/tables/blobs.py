@@ -1,4 +1,4 @@
-"""Blob columns: building them, reading their bytes, and telling null, empty and external apart.
+"""Blob columns: build them, read their bytes, distinguish null, empty and external values.
 
 A Lance blob value (format 2.2) is either bytes the table keeps, or the address of bytes kept
 elsewhere. Ordinary scans give small descriptors; the bytes are read by row id.
@@ -63,7 +63,7 @@ def blob_array(data: pa.Array, uris: pa.Array | None = None) -> pa.Array:
 
 
 def stored_form(data: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with every plain binary column that the table keeps as Blob turned into one."""
+    """Turn every plain binary column that the table keeps as a Blob into a Blob column."""
     import pyarrow as pa
 
     wanted = {field.name: field for field in schema if is_blob(field)}
@@ -79,7 +79,7 @@ def stored_form(data: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def has_external(data: pa.Table) -> bool:
-    """Whether a Blob column of these rows holds an address."""
+    """Whether a Blob column of these rows contains an address."""
     import pyarrow.compute as pc
 
     return any(

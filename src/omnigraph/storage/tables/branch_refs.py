@@ -1,8 +1,8 @@
 """The refs of a table's branches: which branch a name means today.
 
-A name can be deleted and used again, and the versions of its new branch count from the same numbers.
-Only the identifier in the ref tells the two apart, so whoever remembers a version of a branch remembers
-the identifier too and asks here whether it is still that branch.
+A branch can be deleted and its name used again, and the new branch has versions with the same
+numbers. Only the identifier in the ref distinguishes the two. So a caller that remembers a version
+of a branch remembers the identifier too, and checks here that the branch is still the same.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from omnigraph.storage.tables.table_errors import BranchReplaced
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
-# Control objects load when one is read: whoever only names tables needs none.
+# Control objects are imported when one is read: code that only names tables does not need them.
 if TYPE_CHECKING:
     from omnigraph.storage.objects.object_store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
 class TableBranch:
-    """A branch of a table. ``identifier`` is unique for ever: a name can be used again.
+    """A branch of a table. ``identifier`` is never used again, although ``name`` may be.
 
-    Versions of the branch are numbered on from ``parent_version``, so two branches share numbers.
+    Its versions continue the numbers of ``parent_version``, so two branches share numbers.
     """
 
     name: str
@@ -37,7 +37,7 @@ class TableBranch:
 
 
 def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | None:
-    """One branch of the table at `location` under the store's root, or None: one small read.
+    """Read one branch of the table at `location` under the store's root; None when there is none.
 
     Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
     """
@@ -73,7 +73,7 @@ def branch_of(ref: TableRef) -> TableBranch | None:
 def refuse_replaced(ref: TableRef) -> None:
     """Raise ``BranchReplaced`` unless the branch is the one whose identifier the address carries.
 
-    Identifiers never come back: what was opened before this look was that branch too.
+    Identifiers are never used again, so what was opened before this check was that branch too.
     """
     if ref.branch is None or ref.branch_id is None:
         return
@@ -89,7 +89,7 @@ def refuse_replaced(ref: TableRef) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _store(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
-    """The control objects of one table, by the address that Lance opens."""
+    """Open the control objects of one table by the address that Lance opens."""
     from omnigraph.storage.objects.object_store import ObjectStore
     from omnigraph.storage.objects.stores import open_store, s3_backend
 

@@ -1,7 +1,7 @@
-"""Full text in Lance: the analyser, and hits of an inverted index.
+"""Full-text search in Lance: the analyser, and the hits of an inverted index.
 
 Without an inverted index Lance searches with another analyser, and its fuzzy search sees indexed
-fragments only: who asks must know what the index covers (``indexes.IndexState.tail``).
+fragments only, so the caller must know what the index covers (``indexes.IndexState.tail``).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# Lance takes the first 50 terms within reach by default, and says nothing of the others.
+# By default Lance takes the first 50 terms within reach and silently ignores the others.
 _ALL_TERMS = 2**31 - 1
 
 
 class TooManyEdits(StorageError):
-    """Lance cannot search for terms that far from the query's."""
+    """More edits were asked for than Lance's fuzzy search supports."""
 
 
 def analysed(text: str) -> list[str]:
-    """The terms of a text as an inverted index of ours holds them, repeats kept."""
+    """The terms of a text as the product's inverted indexes store them, repeats included."""
     return [token.text for token in lance().tokenize(text, **TEXT_ANALYSIS)]
 
 
 def can_be_fuzzy(term: str) -> bool:
-    """Whether Lance takes the term for what it is in a fuzzy query, which it splits but not stems."""
+    """Whether Lance keeps the term whole in a fuzzy query, which it splits but does not stem."""
     return term.isalnum() and term == term.lower() and len(term.encode()) <= 40
 
 
@@ -47,7 +47,7 @@ def text_hits(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
     """Row ids and scores of the rows that share a term with the query, best first.
 
-    With ``edits`` the words of the query are terms, and a term that near is shared.
+    With ``edits`` the words of the query are terms, and a term within that many edits counts.
     """
     match = lance_module("query").MatchQuery(
         query, column, fuzziness=edits, max_expansions=_ALL_TERMS

@@ -1,4 +1,4 @@
-"""Indexes of one table: staging a build, and how much of the table each one covers."""
+"""Indexes of one table: stage a build, and say how much of the table each index covers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS_PER_PARTITION = 8_192
 TEXT_ANALYSIS: Final[Mapping[str, Any]] = {
     "base_tokenizer": "simple",
     "language": "English",
-    # Lance keeps terms of fewer bytes than this, the language those of 40 characters.
+    # Lance keeps terms of fewer bytes than this; the language keeps terms of up to 40 characters.
     "max_token_length": 41,
     "lower_case": True,
     "stem": True,
@@ -32,7 +32,7 @@ TEXT_ANALYSIS: Final[Mapping[str, Any]] = {
 
 
 class Coverage(enum.StrEnum):
-    """How much of a table an index answers for. Queries are right in every case."""
+    """How much of a table an index covers. Queries are right in every case, only slower."""
 
     INDEXED = "indexed"
     DEGRADED = "degraded"
@@ -47,7 +47,7 @@ class IndexState:
     column: str
     kind: IndexKind | None
     tail: tuple[int, ...]
-    """The fragments it does not answer for."""
+    """The numbers of the fragments it does not cover."""
     unindexed_rows: int
     segments: int
     built_at_version: int
@@ -77,7 +77,7 @@ _LANCE: Final = {
 
 
 def index_name(column: str, kind: IndexKind) -> str:
-    """The name of our index of that kind on that column: one column can have several kinds."""
+    """The name of the product's index of that kind on a column, which can have several kinds."""
     return f"{column}_{_LANCE[kind].suffix}_idx"
 
 
@@ -115,13 +115,13 @@ def _kind(entry: Any) -> IndexKind | None:
 
 
 def _is_our_analysis(details: Mapping[str, Any]) -> bool:
-    """Whether an inverted index splits text as the language says; somebody else's may not."""
+    """Whether an inverted index splits text as the language does; one built by others may not."""
     wanted = {**TEXT_ANALYSIS, "custom_stop_words": None}
     return all(details.get(name) == value for name, value in wanted.items())
 
 
 def coverage(table: Table, column: str, kind: IndexKind) -> Coverage:
-    """Whether an index of that kind on that column is there, and whole."""
+    """How much of the table the best index of that kind on that column covers."""
     return best_coverage(list_indexes(table), column, kind)
 
 
@@ -135,10 +135,10 @@ _WORST_LAST = [Coverage.INDEXED, Coverage.DEGRADED, Coverage.NONE]
 
 
 def stage_create_index(table: Table, column: str, kind: IndexKind) -> Staged:
-    """Build an index over the whole table and stage it in place of our last one of that name.
+    """Build an index over the whole table and stage it in place of the previous one of that name.
 
-    ``NothingToIndex`` when a vector column has no value at all; any other table will do, down to
-    one row (or none: the index is then empty and covers nothing).
+    ``NothingToIndex`` when a vector column has no value at all; any other table
+    works, even one without rows (its index is empty and covers nothing).
     """
     segment = build_segment(table, column, kind, [fragment.id for fragment in table.fragments()])
     return stage_index_segments(table, column, kind, [segment])
@@ -148,7 +148,7 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
     """Build the part of an index that covers these fragments (``lance.Index``, can be pickled).
 
     Parts for different fragments of one version can be built in different processes. Vector
-    fragments without a value raise ``NothingToIndex``; ``stage_index_segments`` takes them along.
+    fragments without a value raise ``NothingToIndex``; pass them to ``stage_index_segments``.
     """
     with lance_errors(f"building the {_LANCE[kind].asked_for} index on {column} of {table.ref}"):
         if kind is IndexKind.VECTOR and not _any_value(table, column, fragment_ids):
@@ -196,7 +196,7 @@ def stage_index_segments(
     segments: Sequence[Any],
     without_values: Sequence[int] = (),
 ) -> Staged:
-    """Stage an index made of parts from ``build_segment``, in place of our last one of that name.
+    """Stage an index made of parts from ``build_segment``, replacing the last one of that name.
 
     The parts may come from an older version of the table with the same fragments.
     ``without_values`` are fragments in which no row has anything to index: the first part covers
@@ -209,7 +209,7 @@ def stage_index_segments(
         if kind is IndexKind.FTS:
             # Unmerged, the parts lack files that every search opens.
             new = [table.dataset.merge_existing_index_segments(new)]
-        # What is not listed as removed stays, and the index would answer from both.
+        # Parts that are not listed as removed would stay in use beside the new ones.
         return _staged(table, new, _segments(table, index_name(column, kind)))
 
 

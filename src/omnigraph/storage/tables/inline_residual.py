@@ -1,8 +1,8 @@
-"""What Lance can only do by committing on the spot: no staging, no UUID beforehand.
+"""Operations that Lance commits by itself: they cannot be staged, nor given a UUID beforehand.
 
 Each function here moves the table's HEAD before it returns. Callers run them in Phase B, under the
 table's lock and after a sidecar that says what to expect. Each starts from the table as given and
-fails when that is not its newest version: Lance would otherwise work on a stale picture, or rebase.
+fails when that is not its newest version: Lance would otherwise work on stale state, or rebase.
 The handle passed in is left as it was; the one returned reads the new version.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _own_handle(table: Table) -> Any:
-    """A handle of our own on the newest version: these calls move the handle they are made on."""
+    """A separate handle on the newest version: these calls move the handle they are made on."""
     own = open_table(table.ref)
     if not own.is_head():
         head = own.head_version()
@@ -61,14 +61,14 @@ class Compacted:
 COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024**3}
 
 
-# Every search asks every part of an index.
+# Every search reads every part of an index.
 MOST_VECTOR_PARTS = 4
 
 
 def plan_compaction(table: Table) -> list[Any]:
     """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect.
 
-    On a branch only fragments of its own are merged: inherited ones are the parent's to compact.
+    On a branch only its own fragments are merged; inherited ones are compacted on the parent.
     """
     options = {**COMPACTION, "excluded_fragment_ids": _inherited(table)}
     with lance_errors(f"planning the compaction of {table.ref}"):
@@ -93,8 +93,8 @@ def run_compaction_task(table: Table, task: Any) -> Any:
 def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
     """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's.
 
-    On main only. On a branch Lance looks for the BTREEs it rewrote in the directory of the parent,
-    where they are not, and indexed reads and upserts fail: see ``rewriting.stage_rewritten``.
+    On main only. On a branch Lance would look for the BTREEs it rewrote in the parent's directory,
+    and indexed reads and upserts would fail: use ``rewriting.stage_rewritten`` there.
     """
     if table.ref.branch is not None:
         raise ValueError(f"{table.ref} is a branch, which Lance's own compaction would damage")
@@ -108,7 +108,7 @@ def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
 
 
 def compact(table: Table) -> Compacted:
-    """Plan, rewrite and commit here, on main. Without work nothing moves."""
+    """Plan, rewrite and commit in this process, on main. Without work no version is made."""
     tasks = plan_compaction(table)
     return commit_compaction(table, [run_compaction_task(table, task) for task in tasks])
 
@@ -118,8 +118,8 @@ def optimize_indices(
 ) -> Table:
     """Bring indexes up to date with the rows added since they were built, without retraining.
 
-    What is new is merged with the newest ``parts`` of each index, by default with as many as Lance
-    likes. Never with none: that leaves hits for updated rows behind.
+    New rows are merged with the newest ``parts`` of each index; Lance chooses how many by default.
+    At least one is merged: otherwise stale hits for updated rows would remain.
     """
     chosen: dict[str, Any] = {} if names is None else {"index_names": list(names)}
 
@@ -133,9 +133,9 @@ def optimize_indices(
 
 
 def fold_indexes(table: Table) -> Table:
-    """Make every index that leaves fragments out answer for them. Without work nothing moves.
+    """Extend every index to the fragments it does not cover. Without work no version is made.
 
-    A BTREE ends as one part, and so does a vector index that had become many.
+    A BTREE ends up as one part, and so does a vector index that had too many parts.
     """
     uncovered: dict[int | None, list[str]] = {}
     for state in list_indexes(table):
@@ -215,13 +215,13 @@ class Cleaned:
 def cleanup_versions(table: Table, versions: Sequence[int]) -> Cleaned:
     """Remove exactly these versions of the table's branch, and the files only they used.
 
-    Lance keeps what its own branches and tags need. It knows nothing of versions pinned only in
-    our manifest: those must not be listed. The newest version cannot be removed. Files that no
-    version uses and that are a week old (what failed writes leave behind) go in any case.
+    Lance keeps what its own branches and tags need. It does not know which versions the graph's
+    manifest pins: those must not be listed. The newest version cannot be removed. Files that no
+    version uses and that are a week old (left behind by failed writes) are removed in any case.
     """
     with lance_errors(f"removing old versions of {table.ref}"):
         stats = open_table(table.ref.at(None)).dataset.cleanup_old_versions(
-            # An empty list is refused; there never is a version 0.
+            # Lance refuses an empty list; there is never a version 0.
             versions=sorted(versions) or [0]
         )
     return Cleaned(stats.bytes_removed, stats.old_versions)

@@ -2,7 +2,7 @@
 
 Importing Lance costs half a second, so importing a module of this package must not do it. Lance
 (pylance 14) also writes warnings to stderr unless ``LANCE_LOG`` is set before the import, and it
-imports ``pyarrow.dataset``, which pulls in pandas when that is installed: 1.2 s for nothing.
+imports ``pyarrow.dataset``, which imports pandas if it is installed: 1.2 s that nothing needs.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def _pandas_hidden() -> Iterator[None]:
 @functools.cache
 def lance() -> Any:
     """The ``lance`` module, imported on the first call."""
-    # Spark starts processes that inherit the environment: they are to be as quiet as this one.
+    # Processes that Spark starts inherit the environment and should be as quiet as this one.
     os.environ.setdefault("LANCE_LOG", "error")
-    # By itself Lance encodes on one core where there are two.
+    # By default Lance encodes on one core where there are two.
     os.environ.setdefault("LANCE_CPU_THREADS", str(usable_cores()))
-    # Not around the import of lance: it asks then whether pandas is there, and would go on refusing
-    # the frames of a program that uses both.
+    # Not around the import of lance: it checks then whether pandas is installed, and would refuse
+    # pandas frames for good in a program that uses both.
     with _pandas_hidden():
         importlib.import_module("pyarrow.dataset")
     return importlib.import_module("lance")

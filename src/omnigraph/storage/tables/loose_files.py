@@ -1,6 +1,6 @@
-"""Data files beside a table that no version of it names (yet): written, read back, removed.
+"""Write, read and remove data files that no version of a table refers to (yet).
 
-They lie among the table's own data files, where Lance's cleanup finds what a dead writer left.
+They are kept among the table's own data files, where Lance's cleanup finds those of dead writers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BATCH_ROWS = 1 << 14
 
 
 class LooseFile:
-    """A file being written, of batches of one schema, whatever it is; made with the first."""
+    """A file being written: batches of one schema, any schema. The first batch creates the file."""
 
     def __init__(self, ref: TableRef) -> None:
         self.ref = ref
@@ -42,7 +42,7 @@ class LooseFile:
             self._writer.write_batch(batch)
 
     def close(self) -> None:
-        """End the writing; from now on the file can be read, if there is one."""
+        """Finish writing; the file can be read from now on, if any batch was added."""
         with lance_errors(f"writing rows for {self.ref}"):
             if self._writer is not None:
                 self._writer.close()
@@ -52,9 +52,9 @@ class LooseFile:
 def read_data_file(
     ref: TableRef, name: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a data file in their order: a loose one, or one of a fragment without blobs.
+    """Read the rows of a data file in order: a loose one, or that of a fragment without blobs.
 
-    Lance counts the columns of a file wrongly where a blob column is among them.
+    Lance miscounts the columns of a file that has a blob column.
     """
     with lance_errors(f"reading rows written for {ref}"):
         reader = file_session(ref).open_reader(
@@ -69,9 +69,9 @@ def data_files(fragments: Iterable[Any]) -> list[str]:
 
 
 def remove_loose_files(ref: TableRef, names: Iterable[str]) -> None:
-    """Remove files written since the version of ``ref``, except those that a version names.
+    """Remove files written since the version of ``ref``, except those that a version refers to.
 
-    What cannot be removed stays for cleanup; so does everything when the versions cannot be read.
+    What cannot be removed is left for cleanup; so is everything when the versions cannot be read.
     """
     doomed = set(names)
     if not doomed:
@@ -80,7 +80,7 @@ def remove_loose_files(ref: TableRef, names: Iterable[str]) -> None:
         doomed -= _named_since(ref)
         session = file_session(ref)
         for name in sorted(doomed):
-            # The bytes of large blobs lie in a directory of the file's name.
+            # The bytes of large blobs are in a directory with the file's name.
             for path in [_path(name), *session.list(_path(name.removesuffix(".lance")) + "/")]:
                 with lance_errors(f"removing {path} of {ref.dataset_uri}"):
                     session.delete_file(path)

@@ -1,10 +1,10 @@
-"""Rewrites and restores as one staged transaction each, under a UUID known beforehand.
+"""Stages rewrites and restores, each as one transaction with a UUID known beforehand.
 
 Lance's own compaction commits twice (it reserves fragment ids first), and a concurrent writer is
 rebased over the first of the two. A hand-made rewrite is one version and collides with every
-concurrent change of a rewritten fragment. BTREEs do not answer for the new fragments (searches read
-those instead, and stay right) until they are folded in (``inline_residual``). A restore under a UUID
-of ours can be told from anybody else's when recovery itself is interrupted.
+concurrent change of a rewritten fragment. BTREEs do not cover the new fragments (searches scan
+those instead, and stay right) until ``inline_residual.fold_indexes`` adds them. A restore with a
+UUID chosen here can be recognised when recovery itself is interrupted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
 def stage_rewritten(table: Table, results: Sequence[Any]) -> Staged:
     """Put the results of compaction tasks in place, as one version.
 
-    Row ids and the versions that rows were made and changed at travel in the results; fragments
-    written in any other way would reset them. The new fragments are numbered here: Lance gives
-    numbers to those that have none only after it has noted them in the indexes, as number 0.
+    The results carry row ids and the versions in which rows were created and changed; fragments
+    written in any other way would reset them. The new fragments are numbered here: Lance would
+    number them only after it had recorded them in the indexes, as number 0.
     """
     operation = lance().LanceOperation
     number = last_fragment_number(table)
@@ -53,7 +53,7 @@ def stage_rewritten(table: Table, results: Sequence[Any]) -> Staged:
 def stage_restore(table: Table, version: int) -> Staged:
     """Make the rows of an older version of this branch the newest again, as a new version.
 
-    Lance lets a restore win over whatever comes between: hold the table's lock.
+    Lance lets a restore overwrite concurrent changes: hold the table's lock.
     """
     transaction = lance().Transaction(table.version, lance().LanceOperation.Restore(version))
     return Staged(table.ref, transaction, Operation.RESTORE, RowCounts(None, None, None))

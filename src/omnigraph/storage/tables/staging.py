@@ -1,7 +1,7 @@
-"""Staged writes: files are put down and a transaction is prepared; no table moves.
+"""Staged writes: files are written and a transaction is prepared; no table changes.
 
 Each ``stage_*`` function returns a ``Staged`` whose UUID is known before anything is committed, so
-a recovery sidecar can name it. ``commits.commit_staged`` is the only way to make one visible.
+a recovery sidecar can name it. Only ``table_commits.commit_staged`` makes one visible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_BYTES_PER_FILE = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """What a staged write does to rows; None where only its maker knows."""
+    """How many rows a staged write adds, changes and removes; None where that is not known here."""
 
     inserted: int | None = 0
     updated: int | None = 0
@@ -67,11 +67,11 @@ class Staged:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it is known to insert, update and delete no row (an index build is not)."""
+        """Whether it is known to change no row at all; False for an index build."""
         return self.operation in _ROW_OPERATIONS and self.rows == RowCounts()
 
     def facts(self) -> dict[str, Any]:
-        """What a sidecar records of it."""
+        """What a sidecar records about it."""
         return {
             "transaction_uuid": self.uuid,
             "operation": str(self.operation),
@@ -116,7 +116,7 @@ def _write(table: Table, data: Rows, mode: str) -> list[Any]:
             max_rows_per_file=MAX_ROWS_PER_FILE,
             max_bytes_per_file=MAX_BYTES_PER_FILE,
             data_storage_version=DATA_STORAGE_VERSION,
-            # Which addresses a blob may have is decided before rows come here.
+            # Callers have already checked which addresses a blob may have.
             allow_external_blob_outside_bases=bool(blobs.blob_columns(table.schema)),
         )
         return written
@@ -146,7 +146,7 @@ def _keep_row_ids(fragments: Iterable[Any], row_ids: pa.Array) -> None:
 
 
 def stage_append(table: Table, data: Rows) -> Staged:
-    """Add rows as they are."""
+    """Add rows without looking at their keys."""
     return stage_append_fragments(table, write_fragments(table, data))
 
 
@@ -214,10 +214,10 @@ def stage_merge_insert(table: Table, data: Rows, *, on: str = "id") -> Staged:
 
 
 def _index_pays(table: Table, data: Rows) -> bool:
-    """Whether to look keys up in the index instead of joining with the whole table.
+    """Whether to look up keys in the index instead of joining with the whole table.
 
-    Measured on 1M rows: lookups win below 5,000 keys. From about 1M keys on they fail altogether
-    (``Resources exhausted``), so data of unknown length never takes that way.
+    Measured on 1M rows: lookups win below 5,000 keys. From about 1M keys on they fail
+    (``Resources exhausted``), so they are never used for data of unknown length.
     """
     import pyarrow as pa
 
@@ -228,7 +228,7 @@ def _index_pays(table: Table, data: Rows) -> bool:
 
 
 def _is_wide(table: Table, data: pa.Table) -> bool:
-    """Whether whole rows are so wide that Lance's merge-insert takes longer than doing it by hand.
+    """Whether rows have so many columns that Lance's merge-insert is slower than doing it here.
 
     Its time grows with the square of the columns: 0.1 s at 500 of them, 4 s at 5,000 (pylance 14).
     """
@@ -237,7 +237,7 @@ def _is_wide(table: Table, data: pa.Table) -> bool:
 
 
 def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
-    """The upsert for wide rows, and for external blobs, which Lance's merge-insert refuses."""
+    """Stage the upsert of wide rows, and of external blobs, which Lance's merge-insert refuses."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -266,7 +266,7 @@ def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
 
 
 def stage_delete_keys(table: Table, keys: pa.Array, *, on: str = "id") -> Staged:
-    """Delete the rows whose key is in ``keys``; keys that are not there are passed over."""
+    """Delete the rows whose key is in ``keys``; keys without a row are ignored."""
     import pyarrow as pa
 
     wanted = pa.table([keys], schema=pa.schema([table.schema.field(on)]))
@@ -312,7 +312,7 @@ def stage_update(
     fragments: Sequence[Any],
     dropped: int,
 ) -> Staged:
-    """``stage_replace_rows`` where ``drop_rows`` was called elsewhere, for ``dropped`` rows in all.
+    """Like ``stage_replace_rows``, after ``drop_rows`` removed ``dropped`` rows in another process.
 
     ``updated`` is what it returned, ``removed`` are the numbers of fragments left without rows.
     """
@@ -371,7 +371,7 @@ def drop_rows(table: Table, number: int, offsets: Sequence[int]) -> Any:
 
 
 def fragment_text(fragment: Any) -> str:
-    """A fragment as text, for its way from the process that wrote it to the one that commits."""
+    """A fragment as text, to send it from the process that wrote it to the one that commits."""
     return json.dumps(fragment.to_json())
 
 
@@ -393,9 +393,9 @@ def new_transaction_uuid() -> str:
 
 
 def with_uuid(staged: Staged, uuid: str) -> Staged:
-    """The same write under a UUID chosen beforehand.
+    """The same write with a UUID chosen beforehand.
 
-    The first write to a table on a branch needs it: its files must lie in the directory of the
+    The first write to a table on a branch needs it: its files must be in the directory of the
     fork, so it can be staged only once the fork exists, which is after the sidecar was written.
     """
     transaction = dataclasses.replace(staged.transaction, uuid=uuid)

@@ -1,4 +1,4 @@
-"""A table at one version of one branch: addressing, opening, creating, and every read.
+"""A table at one version of one branch: open it, create it, read it.
 
 A table is one Lance dataset. A branch of it lives in ``tree/<branch>`` below it and is opened by
 that address: one step, where ``checkout_version((branch, n))`` would first open main.
@@ -74,13 +74,13 @@ class Table:
         """Whether the manifest of that version exists. One existence check, whatever the history.
 
         A ``False`` for ``version + 1`` means "this is the newest" only as long as cleanup never
-        removes a version while it keeps an older one that somebody reads on from.
+        removes a version and keeps an older one that a reader starts from.
         """
         address = self.ref.dataset_uri
         with lance_errors(f"looking for version {version} of {address}"):
             if not address.startswith("/"):
                 return bool(self.files.contains(manifest_path(version)))
-            # A plain path. Asked before every read of a graph: Lance would take ten times as long.
+            # A plain path. Every read of a graph comes here first; Lance would take ten times as long.
             try:
                 os.stat(f"{address}/{manifest_path(version)}")  # noqa: PTH116
             except (FileNotFoundError, NotADirectoryError):
@@ -92,7 +92,7 @@ class Table:
         return not self.has_version(self.version + 1)
 
     def head_version(self) -> int:
-        """The newest version, exactly. Lists the versions: its cost grows with their number."""
+        """The newest version. It lists all versions, so its cost grows with their number."""
         with lance_errors(f"finding the newest version of {self.ref.dataset_uri}"):
             return int(self.dataset.latest_version)
 
@@ -133,7 +133,7 @@ class Table:
                 fragments=None if fragment_ids is None else self._fragments(fragment_ids),
                 **options,
             ).to_reader()
-        # A generator in between, because Lance fails while it is being read, with its own errors.
+        # A generator in between, because Lance raises its own errors while it is being read.
         return pa.RecordBatchReader.from_batches(reader.schema, _translated(reader, doing))
 
     def read(
@@ -157,7 +157,7 @@ class Table:
         )
 
     def count_rows(self, where: Pushdown | None = None) -> int:
-        """How many rows there are, or satisfy the filter."""
+        """The number of rows, or of those that satisfy the filter."""
         if where is not None and where.never:
             return 0
         with lance_errors(f"counting the rows of {self.ref}"):
@@ -170,7 +170,7 @@ class Table:
                 row_ids, None if columns is None else list(columns)
             )
         if rows.num_rows != len(row_ids):
-            # Lance leaves out what it does not find, which would shift every later row.
+            # Lance leaves out rows it does not find, which would shift every later one.
             raise StorageError(
                 f"{self.ref} has only {rows.num_rows} of the {len(row_ids)} rows asked for; "
                 "reopen the graph and repeat the read"
@@ -290,7 +290,7 @@ def table_exists(ref: TableRef) -> bool:
 def create_table(ref: TableRef, schema: pa.Schema, rows: pa.Table | None = None) -> Table:
     """Create a table (version 1), empty or with first rows. Refused when there is one already.
 
-    Stable row ids cannot be switched on later; merges, changes and late fetches rest on them.
+    Stable row ids cannot be switched on later; merges, changes and late fetches need them.
     """
     with lance_errors(f"creating the table {ref.dataset_uri}"):
         dataset = lance().write_dataset(

@@ -1,4 +1,4 @@
-"""Branches of one table: make, list, delete, and remove what a half-made one left behind."""
+"""Branches of one table: create, list, delete, and clean up after an unfinished one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def create_branch(source: Table, name: str) -> Table:
     reference = (source.ref.branch or "main", source.version)
     if table_exists(source.ref.on(name)):
         raise _taken(source, name)
-    # A handle of our own: the call borrows it whole, and other threads read from `source`.
+    # A separate handle: the call borrows it exclusively, and other threads read from `source`.
     own = open_table(source.ref)
     with lance_errors(f"creating the branch {name} of {source.ref}"):
         try:
@@ -43,9 +43,9 @@ def create_branch(source: Table, name: str) -> Table:
         except OSError as error:
             if _DIRECTORY_TAKEN in str(error):
                 raise _taken(source, name) from error
-            # What is there now, where nothing was, is ours although the answer was lost: Lance
-            # makes the directory first, which only one can, and then the ref.
-            found = (_asked(source.ref) or {}).get(name)
+            # A branch that is here now and was not before is ours, although the answer was lost:
+            # Lance creates the directory first, which only one can, and then the ref.
+            found = (_branches_if_known(source.ref) or {}).get(name)
             if found is None:
                 raise
             if (found.parent, found.parent_version) != (source.ref.branch, source.version):
@@ -61,7 +61,7 @@ def _taken(source: Table, name: str) -> BranchExists:
     )
 
 
-def _asked(ref: TableRef) -> dict[str, TableBranch] | None:
+def _branches_if_known(ref: TableRef) -> dict[str, TableBranch] | None:
     """The branches of a table after a failure; None when the store fails again."""
     try:
         return list_branches(ref)
@@ -80,12 +80,12 @@ def list_branches(ref: TableRef) -> dict[str, TableBranch]:
                 entry["parent_branch"],
                 entry["parent_version"],
             )
-            for name, entry in _among_others(table.dataset.branches.list).items()
+            for name, entry in _with_refs_vanishing(table.dataset.branches.list).items()
         }
 
 
-def _among_others(call: Callable[[], T]) -> T:
-    """Run a call that names all refs first and then reads them: one may be gone by then."""
+def _with_refs_vanishing(call: Callable[[], T]) -> T:
+    """Run a call that lists all refs and then reads them, again when one was deleted in between."""
     for attempt in itertools.count(1):
         try:
             return call()
@@ -98,17 +98,17 @@ def _among_others(call: Callable[[], T]) -> T:
 def delete_branch(ref: TableRef, name: str) -> None:
     """Delete a branch and its files; nothing happens when there is none.
 
-    Its ref goes first, and with that the branch is deleted. Files that writers put down meanwhile
-    may stay behind, in nobody's way: see ``remove_residue``.
+    The ref is removed first, and with it the branch. Files that writers add meanwhile may stay
+    behind and do no harm: see ``remove_residue``.
     """
     with lance_errors(f"deleting the branch {name} of {ref.uri}"):
         table = open_table(ref.on(None))
         try:
-            _among_others(lambda: table.dataset.branches.delete(name))
+            _with_refs_vanishing(lambda: table.dataset.branches.delete(name))
         except (OSError, ValueError) as error:
             if "does not exist" in str(error):
                 return
-            live = _asked(ref)
+            live = _branches_if_known(ref)
             if live is None or (name in live and "referenced by" not in str(error)):
                 raise
             if name in live:
@@ -121,7 +121,7 @@ def delete_branch(ref: TableRef, name: str) -> None:
 
 
 def _remove_what_stayed(ref: TableRef, name: str) -> None:
-    """Best effort: writers of the deleted branch may put more down as fast as it is removed."""
+    """Remove leftover files as far as possible: writers of the deleted branch may still add some."""
     try:
         for _ in range(_SWEEPS):
             if not remove_residue(ref, name):
@@ -131,11 +131,11 @@ def _remove_what_stayed(ref: TableRef, name: str) -> None:
 
 
 def remove_residue(ref: TableRef, name: str) -> int:
-    """Remove the files of a branch that was never finished, or not deleted whole. Returns how many.
+    """Remove the files of an unfinished or partly deleted branch, and return their number.
 
-    Refuses a live branch, and leaves live branches nested below the name alone: Lance keeps
-    ``x/y`` inside the directory of ``x``, and for that reason deletes ``x`` only in part. What
-    somebody else removes at the same time is fine.
+    Refuses a live branch, and keeps live branches nested below the name: Lance stores ``x/y``
+    inside the directory of ``x`` and therefore deletes ``x`` only in part. Another process may
+    remove the same files at the same time.
     """
     if not all(name.split("/")) or {".", ".."} & set(name.split("/")):
         raise StorageError(f"`{name}` is no branch but a directory of branches")
@@ -147,7 +147,7 @@ def remove_residue(ref: TableRef, name: str) -> int:
     with lance_errors(f"removing what is left of the branch {name} of {ref.uri}"):
         files = file_session(residue)
         try:
-            paths = _among_others(lambda: list(files.list()))
+            paths = _with_refs_vanishing(lambda: list(files.list()))
         except (OSError, ValueError) as error:
             if is_not_found(error):
                 return 0
@@ -169,12 +169,12 @@ def _remove_file(files: Any, path: str) -> None:
 
 
 def _remove_empty_directories(uri: str) -> None:
-    """Object stores have no directories; on a disk the skeleton would stay."""
+    """Remove the empty directories that stay on a disk; object stores have none."""
     scheme, _, path = uri.rpartition("://")
     if scheme not in {"", "file", "file-object-store"}:
         return
     top = Path(unquote(path) if scheme else path)
     for directory, _, _ in os.walk(top, topdown=False):
-        # Not empty, or gone: somebody else is at work there.
+        # Not empty, or gone: another process is working there.
         with contextlib.suppress(OSError):
             Path(directory).rmdir()

@@ -1,11 +1,11 @@
-"""The two ways a table moves: one staged transaction at a time, or an exclusive upsert of rows.
+"""The two ways to commit to a table: one staged transaction, or an exclusive upsert of rows.
 
 Lance alone does not keep "one writer wins". It rebases a stale transaction over foreign versions
 (an append always, an upsert or delete when it touches other rows, an index build), even with
 ``max_retries=0``, and a stale overwrite is refused only then. So ``commit_staged`` looks at HEAD
-before it commits and at its own version and UUID after. What is left is the instant between look
-and commit: the table lock keeps our own writers out of it, and a foreign writer who slips in is
-seen by the check afterwards (``CommitMisplaced``), when the sidecar and the drift guard take over.
+before it commits and at its own version and UUID after. That leaves the instant between look and
+commit: the table lock keeps the product's own writers out, and a foreign writer who slips in is
+noticed by the check afterwards (``CommitMisplaced``); the sidecar and the drift guard then act.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _COMMIT_TIMEOUT = timedelta(minutes=5)
 def commit_staged(staged: Staged) -> Table:
     """Advance the table by exactly one version with exactly this transaction, or raise.
 
-    ``TableMoved``: somebody else was first, and nothing of ours is there. ``CommitMisplaced``: ours
-    is there, but later than it should be. Any other failure leaves the table as it was.
+    ``TableMoved``: another writer was first, and nothing was committed. ``CommitMisplaced``: the
+    transaction was committed, but later than it should be. Other failures change nothing.
     """
     base = open_table(staged.ref.at(staged.read_version))
     expected = staged.read_version + 1
@@ -47,7 +47,7 @@ def commit_staged(staged: Staged) -> Table:
         dataset = lance().LanceDataset.commit(
             base.dataset, staged.transaction, max_retries=0, commit_timeout=_COMMIT_TIMEOUT
         )
-    except BaseException as error:  # whatever it was, the table is asked what happened
+    except BaseException as error:  # whatever it was, the table knows what happened
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         return _after_failure(base, staged, error)
@@ -69,7 +69,7 @@ def _checked(table: Table, staged: Staged) -> Table:
 
 
 def _after_failure(base: Table, staged: Staged, error: BaseException) -> Table:
-    """The store may have taken the manifest and lost the answer: only the table knows."""
+    """Look at the table: the store may have written the manifest and lost the answer."""
     expected = staged.read_version + 1
     with lance_errors(f"checking what became of a write to {staged.ref}"):
         if base.has_version(expected):
@@ -96,8 +96,8 @@ def merge_insert_exclusive(table: Table, rows: pa.Table, *, on: str = "object_id
     """Upsert rows by primary key so that of two writers of one key exactly one succeeds.
 
     The key must be the table's unenforced primary key. Only Lance's own ``execute`` records which
-    keys were inserted; the same upsert staged and committed would insert a new key twice. A writer
-    of other rows in between is no collision: the version returned may then skip some.
+    keys were inserted; the same upsert staged and committed would insert a new key twice. Writers
+    of other rows do not collide, so the version returned may skip some numbers.
     """
     if PRIMARY_KEY.items() - (table.schema.field(on).metadata or {}).items():
         raise StorageError(

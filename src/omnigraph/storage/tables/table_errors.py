@@ -1,4 +1,4 @@
-"""What a table can refuse, typed, and the translation of what Lance raises.
+"""The errors of a table, and the translation of what Lance raises into them.
 
 Each class narrows one of ``omnigraph.errors`` so that the layers above can act on it; a user who
 meets one sees its parent's code. Lance itself raises bare ``OSError``, ``ValueError`` and
@@ -39,19 +39,19 @@ class NothingToIndex(StorageError):
 
 
 class TableMoved(Conflict):
-    """Another writer committed first; nothing of ours was committed."""
+    """Another writer committed first; this transaction was not committed."""
 
     fields = ("table", "expected", "actual")
 
 
 class CommitMisplaced(Conflict):
-    """Our transaction landed, but not as the version after the one it was staged on."""
+    """The transaction was committed, but not as the version right after the one it was staged on."""
 
     fields = ("table", "expected", "actual", "transaction_uuid")
 
 
 class RowCollision(Conflict):
-    """Another writer inserted or updated one of the same rows; nothing of ours was committed."""
+    """Another writer inserted or updated one of the same rows; nothing was committed."""
 
     fields = ("table",)
 
@@ -70,7 +70,7 @@ _INTERRUPTED = "External error: KeyboardInterrupt"
 
 
 def reason(error: BaseException) -> str:
-    """What Lance said, without the places in its source."""
+    """Lance's message, without the places in its source code."""
     return _RUST_PLACES.sub("", str(error)).strip() or type(error).__name__
 
 
@@ -82,7 +82,7 @@ def is_not_found(error: BaseException) -> bool:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether it is a panic in Rust: a BaseException of its own, with no class to name."""
+    """Whether the error is a panic in Rust, a BaseException whose class cannot be imported."""
     return type(error).__name__ == "PanicException"
 
 

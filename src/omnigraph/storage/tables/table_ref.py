@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 class TableRef:
     """Where a table is: its root address, a branch (None = main), a version (None = newest).
 
-    With ``branch_id``, the Lance identifier of the branch, only that very branch is opened: the name
-    alone may mean another one by now. Store options carry credentials: they are neither compared nor
-    shown.
+    ``branch_id`` is the Lance identifier of the branch. With it only that branch is opened, because
+    the name may mean another one by now. Store options contain credentials: they are neither
+    compared nor shown.
     """
 
     uri: str

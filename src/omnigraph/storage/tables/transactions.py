@@ -1,4 +1,4 @@
-"""Which transaction made a version: its UUID, kind of operation, and the version it was based on.
+"""Finds the transaction behind a version: its UUID, its operation, the version it was based on.
 
 Recovery proves ownership by UUID, so this must work for every version Lance can write. pylance 14
 cannot: ``read_transaction`` and ``get_transactions`` raise ``TypeError`` once history holds the
@@ -135,7 +135,7 @@ def _transaction_head(table: Table) -> bytes:
         head = bytes(table.files.read_range(path, position + 4, min(length, _HEAD_BYTES)))
         if length <= _HEAD_BYTES or any(n >= _FIRST_OPERATION_FIELD for n, _ in _fields(head)):
             return head
-        # Long transaction properties came first.
+        # Long transaction properties come first in the message.
         return bytes(table.files.read_range(path, position + 4, length))
 
 
@@ -149,7 +149,7 @@ def _transaction_file_bytes(table: Table) -> bytes:
 
 
 def _manifest_fields(table: Table) -> dict[int, int | bytes]:
-    """The manifest's top-level fields; of a repeated one, the last."""
+    """The manifest's top-level fields; for a repeated field, its last value."""
     return dict(_fields(table.dataset._ds.serialized_manifest()))  # noqa: SLF001 - no public way
 
 

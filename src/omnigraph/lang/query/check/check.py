@@ -1,4 +1,4 @@
-"""The type checker: a syntax tree and a catalog in, a resolved query out, or the first failure."""
+"""The type checker: turns a syntax tree and a catalog into a resolved query, or fails."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def compatible(left: PropType, right: PropType) -> bool:
 
 
 def constant(context: Context, literal: ast.Literal) -> ir.Const:
-    """A literal in its natural type: integers are I64, floats F64, a list is of its first element."""
+    """A literal in its natural type: I64, F64, or for a list the type of its first element."""
     if literal.kind == "list":
         return _list_constant(context, literal)
     if literal.kind in ("date", "datetime"):
@@ -71,7 +71,7 @@ def vector_constant(
 ) -> ir.Const:
     """A list literal of exactly `dim` numbers as a vector; anything else breaks the rule."""
     kind = PropType(Scalar.F32, dim=dim)
-    # A date or a list is as little a number as the text it is written with.
+    # A date or a list is not a number either, although its text may look like one.
     written = [item.value for item in elements(literal)]
     try:
         return ir.Const(from_json(kind, written), kind)
@@ -80,7 +80,7 @@ def vector_constant(
 
 
 def check_enum(context: Context, prop: str, kind: PropType, literal: ast.Literal) -> None:
-    """T3 when a text literal is outside a property's enum."""
+    """Raise T3 when a text literal is not a value of a property's enum."""
     if kind.enum_values is not None and literal.value not in kind.enum_values:
         allowed = ", ".join(kind.enum_values)
         context.fail(
@@ -145,12 +145,12 @@ def describe(literal: ast.Literal) -> str:
 
 
 def describe_one(literal: ast.Literal) -> str:
-    """The same with its article."""
+    """The kind of a literal in words, with its article."""
     return f"{'an' if literal.kind == 'int' else 'a'} {describe(literal)}"
 
 
 def date_hint(literal: ast.Literal, kind: PropType) -> str | None:
-    """How to write the date that a text literal was meant to be."""
+    """A hint how to write the date that a text literal was meant to be."""
     if literal.kind == "string" and kind.scalar == Scalar.DATE:
         return 'write date("YYYY-MM-DD")'
     if literal.kind == "string" and kind.scalar == Scalar.DATETIME:

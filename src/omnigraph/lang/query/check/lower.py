@@ -88,7 +88,7 @@ class _Block:
         return tuple(out)
 
     def _root(self, first: Hop) -> tuple[str, str]:
-        """Where a component starts that no earlier clause bound: its first binding, if any."""
+        """Where a component without an outer variable starts: its first binding, if it has one."""
         members = {first.src, first.dst}
         grown = True
         while grown:

@@ -1,4 +1,4 @@
-"""Mutations: insert, update and delete, checked and lowered in one go (T10 to T16)."""
+"""Checks and lowers insert, update and delete statements (T10 to T16)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _statement(context: Context, statement: ast.Statement) -> ir.Mutation:
 
 
 def _target(context: Context, statement: ast.Statement, uses_endpoints: bool) -> Entity:
-    """The type a statement means; of two equal names the node wins unless endpoints are used."""
+    """The type a statement means; a node type wins over an edge type unless endpoints are used."""
     name = statement.type_name
     node, edge = context.catalog.nodes.get(name), context.catalog.edges.get(name)
     if node is not None and (edge is None or not uses_endpoints):
@@ -161,7 +161,7 @@ def _property_type(context: Context, entity: Entity, entry: ast.Entry | ast.Cond
 def _integer_id(
     context: Context, entity: Entity, name: str, value: ast.Value
 ) -> ir.Const | ir.ParamRef | None:
-    """The node id that an integer means at an end whose nodes have an integer as their key."""
+    """The node id for an integer at an end whose nodes have an integer key."""
     if name not in context.catalog.integer_ends(entity):
         return None
     if isinstance(value, ast.Literal) and value.kind == "int":

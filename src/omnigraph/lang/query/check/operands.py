@@ -1,4 +1,4 @@
-"""Operands of predicates and arguments of functions: names resolved, kinds checked."""
+"""Resolves the operands of predicates and the arguments of functions, and checks their kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Typed = tuple[ir.Operand, PropType]
 
 
 def operand(context: Context, scope: Scope, expr: ast.Expr) -> Typed:
-    """One side of a comparison: a property, literal, parameter or `now()`; all else is T7."""
+    """Resolve one side of a comparison: a property, literal, parameter or `now()`; else raise T7."""
     if isinstance(expr, ast.Literal):
         const = constant(context, expr)
         return const, const.type
@@ -44,7 +44,7 @@ def operand(context: Context, scope: Scope, expr: ast.Expr) -> Typed:
 
 
 def readable_property(context: Context, scope: Scope, ref: ast.PropRef) -> Typed:
-    """`$x.p` as a value; a Blob never is one (T24)."""
+    """Resolve `$x.p` as a value; a Blob is refused (T24)."""
     _, prop = property_of(context, scope, ref)
     if prop.type.is_blob:
         context.fail(
@@ -57,7 +57,7 @@ def readable_property(context: Context, scope: Scope, ref: ast.PropRef) -> Typed
 
 
 def readable_parameter(context: Context, var: ast.Var) -> ir.ParamRef:
-    """A declared parameter as a read value; a Blob parameter never is one (T24)."""
+    """Resolve a declared parameter as a value; a Blob parameter is refused (T24)."""
     param = context.parameter(var, "a value")
     if param.type.is_blob:
         context.fail("T24", f"parameter `${var.name}` is a Blob and cannot be read", var.span)

@@ -1,4 +1,4 @@
-"""`return`, `order` and `limit`: columns, aggregates, sort keys, the ranking of a query."""
+"""Checks `return`, `order` and `limit`: columns, aggregates, sort keys and the ranking."""
 
 from __future__ import annotations
 

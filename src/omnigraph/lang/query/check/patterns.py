@@ -1,4 +1,4 @@
-"""The match block: bindings, traversals and negation, resolved in source order."""
+"""Checks the match block: bindings, traversals and negations, in source order."""
 
 from __future__ import annotations
 

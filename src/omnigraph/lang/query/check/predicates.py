@@ -1,4 +1,4 @@
-"""Predicates of a match: comparisons, `contains`, `starts_with`, text predicates, inline entries."""
+"""Checks predicates: comparisons, `contains`, `starts_with`, text predicates, inline entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from omnigraph.types import PropType, Scalar
 
 
 def comparison(context: Context, scope: Scope, clause: ast.Comparison) -> ir.Predicate:
-    """`left op right`, checked and resolved."""
+    """Check and resolve `left op right`."""
     text = _compared_text_call(context, clause)
     if text is not None:
         return text_match(context, scope, text)
@@ -51,7 +51,7 @@ def comparison(context: Context, scope: Scope, clause: ast.Comparison) -> ir.Pre
 
 
 def _require_scalar(context: Context, kind: PropType, expr: ast.Expr, op: str) -> None:
-    """T7 for a vector or a list where a scalar is compared."""
+    """Raise T7 for a vector or a list where a scalar is compared."""
     if kind.is_vector:
         context.fail(
             "T7",
@@ -107,7 +107,7 @@ def _require_text(
 
 
 def _compared_text_call(context: Context, clause: ast.Comparison) -> ast.Call | None:
-    """The text call of `search(…) = true`, the one comparison a text predicate may stand in."""
+    """The text call in `search(…) = true`, the one comparison that may contain a text predicate."""
     for call, other in ((clause.left, clause.right), (clause.right, clause.left)):
         if isinstance(call, ast.Call) and call.function in ast.TEXT_CALLS:
             is_true = isinstance(other, ast.Literal) and other.value is True
@@ -190,7 +190,7 @@ def _inline_literal(context: Context, name: str, kind: PropType, literal: ast.Li
 def _refuse_match_variable(
     context: Context, scope: Scope, name: str, value: ast.Var | ast.Now
 ) -> None:
-    """To declare the parameter, as T14 else advises, would only lead to a clash of names."""
+    """Refuse a match variable as a value; the usual hint of T14 would suggest to declare it."""
     if isinstance(value, ast.Var) and scope.get(value.name) is not None:
         context.fail(
             "T14",

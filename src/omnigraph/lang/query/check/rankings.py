@@ -1,4 +1,4 @@
-"""Rankings: `nearest`, `bm25` and `rrf` (T15, T20, T21, T23)."""
+"""Checks rankings: `nearest`, `bm25` and `rrf` (T15, T20, T21, T23)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _vector_query(context: Context, scope: Scope, arg: ast.Expr, dim: int) -> ir
 def _rrf(context: Context, scope: Scope, call: ast.Call) -> ir.Rrf:
     arms: list[ir.Nearest | ir.Bm25] = []
     for arg in call.args[:2]:
-        assert isinstance(arg, ast.Call)  # the grammar admits nothing else
+        assert isinstance(arg, ast.Call)  # the grammar allows nothing else
         arms.append(_arm(context, scope, arg))
     if arms[0].field.var != arms[1].field.var:
         context.fail(

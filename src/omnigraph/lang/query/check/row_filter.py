@@ -1,7 +1,7 @@
 """A filter on the rows of one type: the comparisons of a match, with bare property names.
 
-`age > 30  name starts_with "a"` keeps the rows that satisfy both. The words are those of a match, and
-so are the rules (T1 to T28); only the variable is left out, because there is just one.
+`age > 30  name starts_with "a"` keeps the rows that satisfy both. Syntax and rules (T1 to T28) are
+those of a match; only the variable is left out, because there is just one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EXAMPLE = 'write conditions one after another, as in `age > 30  name starts_wit
 def compile_filter(
     type_name: str, properties: Mapping[str, Property], text: str
 ) -> tuple[ir.Compare, ...]:
-    """The comparisons of a filter, all of which a row must satisfy."""
+    """Compile a filter to the comparisons that a row must satisfy, all of them."""
     source = Source(f"query filter() {{ match {{\n{text}\n}} return {{ ${ROW}.id }} }}")
-    # Only its properties count here, so that an edge can stand as a node.
+    # Only the properties matter here, so an edge type may be passed off as a node type.
     catalog = Catalog(nodes={type_name: NodeType(type_name, 0, 0, properties)})
     try:
         queries = parse(source.text).queries

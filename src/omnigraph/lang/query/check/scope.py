@@ -1,4 +1,4 @@
-"""What a name means at a place in a query: variables, parameters, and how checks fail."""
+"""Names in a query: the variables and parameters in scope, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Context:
         return f"#{self._hidden}"
 
     def node(self, name: str) -> NodeType:
-        """The node type of that name, which is known to exist."""
+        """The node type of that name; it must exist."""
         return self.catalog.nodes[name]
 
     def entity(self, variable: Variable) -> Entity:
@@ -56,7 +56,7 @@ class Context:
         return self.catalog.edges[variable.type_name]
 
     def parameter(self, var: ast.Var, purpose: str) -> ir.ParamRef:
-        """The declared parameter a `$name` stands for where only a value can stand (T14)."""
+        """The declared parameter that `$name` refers to where only a value is allowed (T14)."""
         known = self.params.get(var.name)
         if known is None:
             self.fail(
@@ -69,7 +69,7 @@ class Context:
         return ir.ParamRef(var.name, known)
 
     def suggest_var(self, name: str) -> str | None:
-        """A hint towards the parameter that was probably meant."""
+        """A hint that names the parameter that was probably meant."""
         hint = did_you_mean(name, self.params)
         return hint.replace("`", "`$", 1) if hint else None
 
@@ -99,7 +99,7 @@ class Scope:
 
 
 def leading(span: Span, name: str) -> Span:
-    """The part of a span that its leading name takes up: what to underline for a wrong name."""
+    """The part of a span that its leading name covers, to underline a wrong name."""
     return replace(span, end=min(span.end, span.start + len(name)))
 
 

@@ -1,4 +1,4 @@
-"""What a person reads when a query breaks the grammar: words for terminals, and hints."""
+"""Messages for queries that break the grammar: words for terminals, and hints."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _NAMES = frozenset(
 )
 _EXPRESSIONS = _VALUES | _NAMES | {"FUNCTION"}
 
-# Sets of terminals that are one thing to a person, the widest first.
+# Sets of terminals that people see as one thing, the largest first.
 _GROUPS = (
     (_EXPRESSIONS | {"NOT"}, "a clause"),
     (_EXPRESSIONS, "an expression"),
@@ -87,7 +87,7 @@ _JOINING = frozenset({"and", "or", ",", "&", "|"})
 
 
 class _Fault(NamedTuple):
-    """Where parsing stopped: the token before, the text found, and what could have stood there."""
+    """Where parsing stopped: the token before, the text found, and what was expected there."""
 
     before: str
     found: str
@@ -112,7 +112,7 @@ def _listed(expected: frozenset[str]) -> str:
     rest = set(expected - {END} or expected)
     words: list[str] = []
     for group, word in _GROUPS:
-        # An operator can be a name too, so a set is looked for whole and only once.
+        # An operator can be a name too, so a set must match whole and is replaced only once.
         if group <= expected and group & rest:
             words.append(word)
             rest -= group
@@ -189,7 +189,7 @@ def _misnamed_type(at: _Fault) -> Advice:
 
 
 def _variable(at: _Fault) -> Advice | None:
-    """A `$` without a proper name, or a parameter where only a number may stand."""
+    """A `$` without a proper name, or a parameter where only a number is allowed."""
     if not at.found.startswith("$"):
         return None
     if at.found[1:2].islower() or at.found[1:2] == "_":
@@ -243,7 +243,7 @@ def _value(at: _Fault) -> Advice | None:
 
 
 def _foreign(at: _Fault) -> Advice | None:
-    """What other query languages would have here."""
+    """A word or sign that another query language would have here."""
     if at.before != "}" and _between_statements(at) and at.found in _JOINING:
         return None, "a `where` takes exactly one comparison"
     after_word = at.before.isidentifier()
@@ -266,7 +266,7 @@ def _foreign(at: _Fault) -> Advice | None:
 
 
 def _misspelt(at: _Fault) -> Advice | None:
-    """A word close to one that could stand there."""
+    """A word that looks like one that would be allowed there."""
     words = [word for word in _KEYWORDS if word.upper() in at.expected]
     hint = did_you_mean(at.found, words) if at.found.isidentifier() else None
     return None if hint is None else (None, hint)

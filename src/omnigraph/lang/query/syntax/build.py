@@ -1,7 +1,7 @@
 """Builds the syntax tree, bottom-up, while a text is parsed.
 
-Every rule of `grammar.lark` has a method of its name here. What the grammar lets through only to
-be refused with a clear message (empty blocks, a direction after `nearest`) is refused here.
+Every rule of `grammar.lark` has a method of its name here. Some mistakes (empty blocks, a direction
+after `nearest`) pass the grammar on purpose and are refused here, with a clearer message.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _filled(block: str, parts: tuple[Any, ...], first: Token, last: Token, holds
 
 
 class Builder:
-    """From tokens to `ast.QueryFile`."""
+    """Builds an `ast.QueryFile` from tokens."""
 
     def start(self, *queries: ast.Query) -> ast.QueryFile:
         """The file; query names are unique in it."""
@@ -131,7 +131,7 @@ class Builder:
         return _Type(PropType(Scalar.F32, dim=size), close)
 
     def annotations(self, *annotations: _Annotation) -> dict[str, str]:
-        """What the declaration says about itself, each at most once."""
+        """The annotations of a declaration, each at most once."""
         texts: dict[str, str] = {}
         for name, text, span in annotations:
             if name in texts:
@@ -241,7 +241,7 @@ class Builder:
         )
 
     def property_destination(self, src: Token, edge: _Edge, dst: Token, name: Token) -> NoReturn:
-        """`$a word $b.name`: a traversal by its beginning, and broken as such."""
+        """`$a word $b.name`: refuse what begins like a traversal and ends in a property."""
         hint = f"end the traversal with `{dst}` and compare `{dst}.{name}` in a clause of its own"
         if edge.word in _WORD_OPERATORS and not edge.undirected:
             hint = f"for the predicate, put a property or a literal left of `{edge.word}`"
@@ -367,7 +367,7 @@ class Builder:
         return ast.Literal("bool", token.type == "TRUE", cover(token))
 
     def dated(self, word: Token, text: Token, close: Token) -> ast.Literal:
-        """`date("…")` or `datetime("…")`; whether the text is a date is the checker's affair."""
+        """`date("…")` or `datetime("…")`; the checker decides whether the text is one."""
         kind: ast.LiteralKind = "date" if word == "date" else "datetime"
         return ast.Literal(kind, text_of(text), cover(word, close))
 

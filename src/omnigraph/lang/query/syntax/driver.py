@@ -1,10 +1,10 @@
-"""Runs lark's tables over a text without faults: without lark, and in less than half of its time.
+"""Parses correct texts with lark's tables but without lark, in less than half of its time.
 
-A mutation may be a text of thousands of statements, and lark spends most of its time on what only a
-broken text needs: lines and columns of every token, a history, a state that can be inspected. Here
-the same states, terminals and callbacks are used without any of it, from tables that were made
-beforehand (`grammar`). A text that does not pass is declined, whatever the reason, and lark reads it
-to say what is wrong.
+A mutation may have thousands of statements, and lark spends most of its time on what only a broken
+text needs: lines and columns of every token, a history, a state that can be inspected. Here the
+same states, terminals and callbacks run without any of that, from precomputed tables (`grammar`).
+A text that does not pass is declined, whatever the reason, and lark parses it again to say what is
+wrong.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Match = Callable[[str, int], "re.Match[str] | None"]
 
 
 class Declined(Exception):
-    """The text is for lark to judge."""
+    """The text is not parsed here; lark has to say what is wrong with it."""
 
 
 class _Reduce(NamedTuple):
-    """A rule: how many values it takes, what makes one of them, and what that one is called."""
+    """A rule: how many values it takes, what combines them, and the symbol of the result."""
 
     size: int
     make: Callable[[list[Any]], Any] | None
@@ -45,7 +45,7 @@ class _State(NamedTuple):
 
 
 class _States(dict[int, _State]):
-    """The states by number, made when they are first entered: most texts need few of them."""
+    """The states by number, built when first entered: most texts need only a few."""
 
     def __init__(self, tables: Mapping[str, Any], builder: object) -> None:
         self._tables, self._builder = tables, builder
@@ -67,14 +67,14 @@ class _States(dict[int, _State]):
         return made
 
     def again(self, scanner: int) -> Match:
-        """Reads the terminals of one scanner only."""
+        """Match the terminals of one scanner only."""
         if scanner not in self._matches:
             takes, _ = self._tables["scanners"][scanner]
             self._matches[scanner] = self._compiled(takes)
         return self._matches[scanner]
 
     def _compiled(self, names: Sequence[str] | Mapping[str, str]) -> Match:
-        """One expression for all that is skipped and the token after it."""
+        """Compile one expression for everything that is skipped and the token after it."""
         take = "|".join(f"(?P<{name}>{self._patterns[name]})" for name in names)
         return re.compile(f"(?:{self._tables['skip']})*+(?:{take})").match
 
@@ -82,7 +82,7 @@ class _States(dict[int, _State]):
         if number not in self._rules:
             origin, size, called, alone, places = self._tables["rules"][number]
             make = None
-            # A rule of one symbol that stands for it alone makes nothing: its value stays.
+            # A rule that only wraps one symbol builds nothing: the value is passed on.
             if not (alone and size == 1 and places is None):
                 make = _maker(getattr(self._builder, called, None), alone, places)
             self._rules[number] = _Reduce(size, make, intern(origin))
@@ -92,7 +92,7 @@ class _States(dict[int, _State]):
 def _maker(
     method: Callable[..., Any] | None, alone: bool, places: Sequence[int | list[int]] | None
 ) -> Callable[[list[Any]], Any]:
-    """What makes the value of a rule; without a method it is a list, poured out where it is used."""
+    """The function for a rule's value; without a method it is a list, inlined where it is used."""
 
     def make(values: list[Any]) -> Any:
         if places is not None:
@@ -108,7 +108,7 @@ def _chosen(values: list[Any], places: Sequence[int | list[int]]) -> list[Any]:
     chosen: list[Any] = []
     for place in places:
         if isinstance(place, list):
-            # Nobody else holds the list: a long one is not copied for every item it gets.
+            # Nothing else refers to the list, so it can grow in place instead of being copied.
             chosen = chosen + values[place[0]] if chosen else values[place[0]]
         else:
             chosen.append(None if place < 0 else values[place])
@@ -116,18 +116,18 @@ def _chosen(values: list[Any], places: Sequence[int | list[int]]) -> list[Any]:
 
 
 class Driver:
-    """The tables of a lark parser (LALR, contextual lexer), and the object that makes its values."""
+    """Runs the tables of a lark parser (LALR, contextual lexer); a builder makes the values."""
 
     def __init__(
         self, tables: Mapping[str, Any], builder: object, nesting: Mapping[str, int], deepest: int
     ) -> None:
-        """``nesting`` says which terminals open (1) and close (-1) what may nest so deep."""
+        """``nesting`` has the terminals that open (1) and close (-1) a level; ``deepest`` is the limit."""
         self._states = _States(tables, builder)
         self._end: int = tables["end"]
         self._nesting, self._deepest = nesting, deepest
 
     def run(self, text: str) -> Any:
-        """What the builder makes of the text; ``Declined`` unless it is without fault."""
+        """Parse the text and return what the builder made; ``Declined`` when anything is wrong."""
         try:
             text.encode()
             return self._run(text)
@@ -140,10 +140,10 @@ class Driver:
         stack, values = [state], list[Any]()
         while True:
             takes, words, shifts, reduces, scanner = states[state]
-            # All terminals are tried in the order of each scanner, so the first that matches is its
-            # first one too, if it is one of its own.
+            # The terminals are tried in the order that every scanner has, so the first match is also
+            # the scanner's first, provided that the terminal belongs to it.
             found = match(text, at)
-            if found is None:  # some terminal matches any character, so this is the end
+            if found is None:  # a terminal matches any character, so this is the end of the text
                 break
             kind = found.lastgroup or ""
             if kind not in takes:
@@ -170,7 +170,7 @@ class Driver:
         return values[-1]
 
     def _reduced(self, rule: _Reduce, stack: list[int], values: list[Any]) -> int:
-        """Replace the values of a rule by the one it makes; the state after that."""
+        """Replace the values of a rule by its result, and return the state that follows."""
         size, make, origin = rule
         if make is None:
             stack.pop()

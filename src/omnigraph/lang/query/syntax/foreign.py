@@ -1,4 +1,4 @@
-"""Words and signs of other query languages, and what to write instead of them."""
+"""Words and signs of other query languages, and what to write here instead."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ _PAIRS: Final[dict[tuple[str, str], str]] = {
 
 
 def is_foreign(word: str) -> bool:
-    """Whether another language has that word, in whatever case, and this one says it otherwise."""
+    """Whether a word, in any case, belongs to another language and is written differently here."""
     return word.lower() in _WORDS
 
 
 def instead_of(found: str, before: str = "") -> str | None:
-    """What to write instead of a word or sign, met after another one; None when nothing is known."""
+    """What to write instead of a word or sign that follows ``before``; None when not known."""
     return _PAIRS.get((before, found)) or _WORDS.get(found.lower()) or _SIGNS.get(found)
 
 
 def for_bare_word(word: str) -> str:
-    """What to write instead of a word that stands where a value does."""
+    """What to write instead of a bare word in the place of a value."""
     return instead_of(word) or f'text is written in double quotes: "{word}"'

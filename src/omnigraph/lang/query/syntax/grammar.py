@@ -1,7 +1,7 @@
-"""The parser that lark makes of `grammar.lark`, and the tables that `driver` runs without lark.
+"""The lark parser of `grammar.lark`, and the precomputed tables that `driver` runs without lark.
 
-To make lark's parser takes longer than to answer most queries, so its tables are kept beside the
-grammar. Whoever changes the grammar makes them anew::
+Building lark's parser takes longer than most queries, so its tables are precomputed and shipped
+beside the grammar. After a change of the grammar, compute them again::
 
     python -m omnigraph.lang.query.syntax.grammar
 """
@@ -34,7 +34,7 @@ _NESTING = {"NOT": "`not` blocks", "LBRACKET": "lists", "LPAR": "calls"}
 
 @lru_cache(maxsize=1)
 def lark_parser() -> Lark:
-    """The parser that says what is wrong with a text."""
+    """The lark parser, which says what is wrong with a text."""
     grammar = resources.files(__package__).joinpath("grammar.lark").read_text("utf-8")
     return Lark(
         grammar,
@@ -46,7 +46,7 @@ def lark_parser() -> Lark:
 
 
 class _Callbacks:
-    """The builder's methods as lark calls them: with a list."""
+    """The builder's methods in the form lark calls them: with one list of children."""
 
     def __init__(self) -> None:
         self._builder = Builder()
@@ -57,10 +57,10 @@ class _Callbacks:
 
 
 class _Tokens(PostLex):
-    """The tokens on their way from the lexer to the parser."""
+    """Sees every token between the lexer and the parser."""
 
     # With NAME in every state a word is always read whole: `limit5` is not `limit` and `5`. With
-    # OTHER in every state each fault is met by the parser, after its token has passed here.
+    # OTHER in every state each fault reaches the parser as a token, after it has passed here.
     always_accept = ("NAME", "OTHER")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
@@ -90,13 +90,13 @@ def _too_deep(source: Source, kind: str, token: Token) -> NoReturn:
 
 
 def tables() -> dict[str, Any]:
-    """What `driver.Driver` reads, from lark's own tables: the same whenever it is made.
+    """Compute the tables that `driver.Driver` reads, from lark's own; the result is deterministic.
 
     States are numbered in the order in which they are reached, names ascending. A rule is its
     origin, its size, the method that makes its value, whether a single child stands for it, and
     which of its children the method gets: ``None`` for all, else places, -1 for an absent one.
     """
-    # None of this is promised by lark: the tests of this module fail if it is ever different.
+    # lark does not promise any of this; the tests of this module fail if it changes.
     frontend: Any = lark_parser().parser
     table: Any = frontend.parser._parse_table  # noqa: SLF001
     lexers: Any = frontend.lexer.lexer.lexers
@@ -135,7 +135,7 @@ def _patterns(lexer: Any) -> dict[str, str]:
 
 
 def _is_word(lexer: Any, term: Any) -> bool:
-    """Whether a terminal is one certain name, and so found among names."""
+    """Whether a terminal is one fixed word, which the lexer first reads as a name."""
     name = re.compile(_patterns(lexer)["NAME"])
     return isinstance(term.pattern, PatternStr) and bool(name.fullmatch(term.pattern.value))
 
@@ -153,7 +153,7 @@ def _rule(rule: Any) -> list[Any]:
         rule.expansion, options.keep_all_tokens, False, options.empty_indices
     )
     alone = bool(options.expand1 and not rule.alias)
-    # What a repetition collects (`__query_star_0`) is a list, poured into the rule around it.
+    # A repetition (`__query_star_0`) collects a list, which is inlined into the rule around it.
     called = rule.alias or rule.origin.name
     return [str(rule.origin.name), size, str(called), alone, _places(chosen, size)]
 

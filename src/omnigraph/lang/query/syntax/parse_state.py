@@ -1,7 +1,7 @@
-"""What one parse knows about its text, and what its tokens say.
+"""The state of one parse: its text, its last tokens, and the values of tokens.
 
-The parser is made once and serves every text, also from several threads; what belongs to a single
-parse is therefore kept here and not in the parser's parts.
+One parser serves all texts, also from several threads, so whatever belongs to a single parse is
+kept here and not in the parser.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLOSE: Final = frozenset({"RBRACE", "RBRACKET", "RPAREN"})
 
 
 class Token(str):
-    """A word of the text with its terminal and its place; lark's tokens have the same attributes."""
+    """A token: its text, terminal and place; lark's tokens have the same attributes."""
 
     __slots__ = ("end_pos", "start_pos", "type")
 
@@ -42,7 +42,7 @@ class Reading:
     last: Token | None = None
 
     def take(self, token: Token) -> None:
-        """Note the next token."""
+        """Remember the next token."""
         self.before, self.last = self.last, token
 
 
@@ -78,7 +78,7 @@ def text_of(token: Token) -> str:
 def whole(token: Token) -> int:
     """The value of an integer token, within signed 64 bit."""
     digits = token.lstrip("-").lstrip("0") or "0"
-    # The length is judged first because Python itself refuses very long digit strings.
+    # The length is checked first because Python itself refuses very long digit strings.
     if len(digits) <= len(str(INT_MAX)):
         value = -int(digits) if token.startswith("-") else int(digits)
         if INT_MIN <= value <= INT_MAX:

@@ -1,4 +1,4 @@
-"""From `.gq` text to the syntax tree."""
+"""Parses `.gq` text into a syntax tree."""
 
 from __future__ import annotations
 

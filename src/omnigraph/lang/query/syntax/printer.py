@@ -1,4 +1,4 @@
-"""Syntax tree to text, in one canonical layout: `parse(render(tree)) == tree`."""
+"""Prints a syntax tree in one canonical layout: `parse(render(tree)) == tree`."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _condition(condition: ast.Condition) -> str:
 def _list(head: str, parts: Iterable[str], tail: str) -> Iterator[str]:
     """Parts between braces: on one line where they fit, else each on its own.
 
-    The commas matter even where the grammar does without: `$a, as` is two items, `$a as` is not.
+    The commas matter even where the grammar allows leaving them out: `$a, as` is two items.
     """
     listed = list(parts)
     line = f"{head} {', '.join(listed)} {tail}"

@@ -1,4 +1,4 @@
-"""The steps between two IRs, matched by identity and in the order plans have."""
+"""Finds the steps from one IR to another, matched by identity, in the order of a plan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from omnigraph.types import PropType
 
 
 def compare(accepted: Ir, target: Ir, mode: Mode) -> tuple[Step, ...]:
-    """Interfaces, nodes, edges; of each kind the desired types by name, then the dropped ones."""
+    """The steps for interfaces, nodes, then edges; in each kind by name, dropped types last."""
     old_types, new_types = accepted.by_id(), target.by_id()
     steps: list[Step] = []
     for kind in KINDS:
@@ -69,7 +69,7 @@ def _dropped_type(old: TypeIr, mode: Mode) -> Step:
 
 
 class _Comparison:
-    """One type that lives on."""
+    """Compares a type that exists in both schemas."""
 
     def __init__(self, accepted: Ir, target: Ir, old: TypeIr, new: TypeIr, mode: Mode) -> None:
         self.accepted = accepted
@@ -199,7 +199,7 @@ class _Comparison:
             )
 
     def _embeds_follow(self, prop: PropertyShape) -> bool:
-        """Whether an interface's binding only follows the rename of its nodes' source property."""
+        """Whether an interface's `@embed` changed only with the name of its nodes' source property."""
         if self.kind != "interface":
             return False
         old_nodes = self.accepted.by_id()
@@ -277,7 +277,7 @@ def _constraints_of(type_: TypeIr) -> Iterator[Constraint]:
 
 
 def _identified(type_: TypeIr, constraint: Constraint) -> _Identified:
-    """A constraint by what it means: the identities of its members, whatever their names."""
+    """A constraint with the identities of its members in place of their names."""
     match constraint:
         case Group(kind, properties):
             return kind, frozenset(type_.member_id(name) for name in properties), None
@@ -288,7 +288,7 @@ def _identified(type_: TypeIr, constraint: Constraint) -> _Identified:
 
 
 def _renamed(type_: TypeIr, constraint: Constraint, names: dict[int, str]) -> Constraint:
-    """An accepted constraint under the names its properties have now."""
+    """An accepted constraint with the names its properties have now."""
 
     def now(name: str) -> str:
         identity = type_.member_id(name)

@@ -1,4 +1,4 @@
-"""Planning a migration: what to do to a graph so that it has a new schema, or why it cannot."""
+"""Plans a migration: what to do to give a graph a new schema, or why that is not possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MigrationPlan:
 
     @property
     def unsupported(self) -> tuple[UnsupportedChange, ...]:
-        """The changes that refuse the plan."""
+        """The changes that make the plan impossible."""
         return tuple(step for step in self.steps if isinstance(step, UnsupportedChange))
 
     @property
@@ -56,7 +56,7 @@ def plan(
     allow_data_loss: bool = False,
     filename: str | None = None,
 ) -> MigrationPlan:
-    """The plan from the accepted schema to a source text or its shape. Writes nothing."""
+    """Plan the change from the accepted schema to a source text or its shape. Writes nothing."""
     shape = compile_schema(desired, filename).shape if isinstance(desired, str) else desired
     target, diagnostics = evolve(accepted, shape)
     steps = compare(accepted, target, "hard" if allow_data_loss else "soft")

@@ -110,7 +110,7 @@ class _ConstraintStep(Step):
     properties: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The step as plans show it; only an index can come or go."""
+        """The step as plans show it; the constraint is always an index."""
         return {
             "kind": self.kind,
             "type_kind": self.type_kind,
@@ -126,14 +126,14 @@ class _ConstraintStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint(_ConstraintStep):
-    """An `@index` is gone."""
+    """An `@index` is removed."""
 
     kind = "drop_constraint"
 
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint(_ConstraintStep):
-    """A new `@index`."""
+    """An `@index` is added."""
 
     kind = "add_constraint"
 
@@ -155,7 +155,7 @@ class ExtendEnum(Step):
 
 @dataclass(frozen=True, slots=True)
 class UpdateTypeMetadata(Step):
-    """The description or instruction of a type changes; lists the desired ones."""
+    """The description or instruction of a type changes; lists the new ones."""
 
     kind = "update_type_metadata"
     sentence = "update the description of {step.type_kind} {step.name}"
@@ -166,7 +166,7 @@ class UpdateTypeMetadata(Step):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePropertyMetadata(Step):
-    """The description of a property changes; lists the desired ones."""
+    """The description of a property changes; lists the new ones."""
 
     kind = "update_property_metadata"
     sentence = "update the description of {step.type_name}.{step.property_name}"
@@ -178,7 +178,7 @@ class UpdatePropertyMetadata(Step):
 
 @dataclass(frozen=True, slots=True)
 class DropProperty(Step):
-    """A property goes. `hard` also purges the versions that still hold it."""
+    """A property is dropped. `hard` also removes the versions that still contain it."""
 
     kind = "drop_property"
     sentence = "drop {step.type_name}.{step.property_name} ({step.mode})"
@@ -191,7 +191,7 @@ class DropProperty(Step):
 
 @dataclass(frozen=True, slots=True)
 class DropType(Step):
-    """A node or edge type goes. `hard` also removes its table."""
+    """A node or edge type is dropped. `hard` also removes its table."""
 
     kind = "drop_type"
     sentence = "drop {step.type_kind} {step.name} ({step.mode})"
@@ -203,7 +203,7 @@ class DropType(Step):
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedChange(Step):
-    """A change that no step carries out; it refuses the whole plan."""
+    """A change that no step can make; the whole plan is refused."""
 
     kind = "unsupported_change"
     entity: str

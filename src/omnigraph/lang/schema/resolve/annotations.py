@@ -1,4 +1,4 @@
-"""What annotations mean, and where each may stand."""
+"""What annotations mean, and where each is allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, "embed", "rename_from"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an annotation stands on, as messages name it."""
+    """The type or property that has an annotation, as messages name it."""
 
     kind: Kind
     type_name: str
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The annotations of one target, sorted out."""
+    """The annotations of one target, by what they mean."""
 
     stored: tuple[Annotation, ...] = ()
     hint: Hint | None = None

@@ -1,4 +1,4 @@
-"""Which properties a constraint may use, and the constraints a type ends up with."""
+"""Checks constraints, and collects those that a type has in the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1
 
 
 class Owner:
-    """The type whose constraints are judged: its properties, and the source for messages."""
+    """The type whose constraints are checked: its properties, and the source for messages."""
 
     def __init__(
         self, source: Source, kind: Kind, name: str, properties: Mapping[str, PropType]
@@ -32,7 +32,7 @@ class Owner:
         own: Sequence[ast.Constraint],
         inherited: Iterable[ast.Group] = (),
     ) -> tuple[Constraint, ...]:
-        """The constraints of both spellings and of the interfaces, checked, without repeats."""
+        """Check and collect the constraints of both spellings and the interfaces, each once."""
         everything = [*own, *inherited]
         built = {self._build(constraint) for constraint in everything}
         self._check_single_key(own, everything)
@@ -180,7 +180,7 @@ def _kind_of(type_: PropType) -> str:
 
 
 def _number(text: str) -> int | float | None:
-    """A bound exactly where 64 bits can hold it, else the nearest float; None beyond those."""
+    """Read a bound: exact where it fits 64 bits, else the nearest float; None when too large."""
     digits = text.removeprefix("-").lstrip("0") or "0"
     if digits.isdigit() and len(digits) <= len(str(_MAX_EXACT)):
         value = -int(digits) if text.startswith("-") else int(digits)
@@ -191,15 +191,15 @@ def _number(text: str) -> int | float | None:
 
 
 def _as_column(value: float, type_: PropType) -> int | float:
-    """`0` and `0.0` say the same: take the column's kind wherever nothing is lost."""
+    """Convert a bound to the column's kind if nothing is lost, so `0` and `0.0` mean the same."""
     if type_.is_float:
         return float(value) + 0.0 if float(value) == value else value  # adding turns -0.0 into 0.0
     return int(value) if value == int(value) else value
 
 
 def _pattern_fault(pattern: str) -> str | None:
-    """What RE2 says against a pattern. The text is laid out by hand because building an Arrow
-    array from Python values makes pyarrow look for pandas."""
+    """RE2's complaint about a pattern, or None. The Arrow array is built from buffers because
+    building it from Python values makes pyarrow import pandas."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Rules about names: no repeats, no edge names that fold together, no reserved properties."""
+"""Checks names: no repeats, no edge names that differ only in case, no reserved properties."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_names(source: Source, tree: ast.Schema) -> None:
 
 
 def check_reserved(source: Source, kind: Kind, type_name: str, prop: str, span: Span) -> None:
-    """Refuse a property whose column the product or the table format owns."""
+    """Refuse a property whose name is a column of the product or of the table format."""
     if prop in ROW_COLUMNS:
         source.fail(
             f"`{type_name}.{prop}`: the property name `{prop}` is reserved for row metadata", span

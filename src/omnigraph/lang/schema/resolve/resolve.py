@@ -1,4 +1,4 @@
-"""Syntax tree to shape: interfaces injected, local rules checked, everything normalised."""
+"""Resolves a syntax tree to a shape: injects interfaces, checks rules, normalises."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from omnigraph.types import Scalar
 
 
 def resolve(source: Source, tree: ast.Schema) -> Shape:
-    """The meaning of a tree; any broken rule is a ParseError or CatalogError with its place."""
+    """Resolve a tree; any broken rule is a ParseError or CatalogError with its place."""
     check_names(source, tree)
     interfaces = {interface.name.text: interface for interface in tree.interfaces}
     nodes = [_node(source, node, interfaces) for node in tree.nodes]
     node_names = {node.name for node in nodes}
     edges = [_edge(source, edge, node_names, interfaces) for edge in tree.edges]
-    # Last, so that a fault in an interface is told of the node that meets it.
+    # Last, so that a fault in an interface is reported for the node that implements it.
     bundles = [_interface(source, interface) for interface in tree.interfaces]
     return Shape(_by_name(bundles), _by_name(nodes), _by_name(edges), source)
 
@@ -34,7 +34,7 @@ def _by_name(types: Sequence[TypeShape]) -> tuple[TypeShape, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Effective:
-    """A property as a type has it: where it was written, and what its annotations say."""
+    """A property of a type: where it was written, and what its annotations mean."""
 
     written: ast.Property
     notes: Notes
@@ -79,7 +79,7 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
     for interface in interfaces:
         for bundled in interface.properties:
             if properties[bundled.name.text].direct:
-                # The node's annotations replace the interface's, but for the constraints.
+                # The node's annotations replace the interface's, except for the constraints.
                 target = Target("node", name, bundled.name.text, interface.name.text)
                 inherited.extend(read_property(source, target, bundled).groups)
     owner = Owner(source, "node", name, {key: p.written.type for key, p in properties.items()})

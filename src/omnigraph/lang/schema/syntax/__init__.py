@@ -1,1 +1,4 @@
-"""TODO room."""
+"""Schema text to syntax tree: grammar, parser, advice for texts that do not parse, and the printer.
+
+Imports only `lang.source`, `lang.failures`, `errors` and `types`: it knows words, not meanings.
+"""

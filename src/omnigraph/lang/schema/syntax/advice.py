@@ -1,4 +1,4 @@
-"""What a person reads when a schema breaks the grammar: words for terminals, and hints."""
+"""Messages for schemas that break the grammar: words for terminals, and hints."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NAMES: Final[dict[str, str]] = {
 }
 
 _TYPE_WORDS = (*(scalar.value for scalar in Scalar), "Vector", "enum")
-# Spellings of other languages that no edit distance leads home.
+# Words of other languages that are not similar to ours, so that spelling hints miss them.
 _FOREIGN_TYPES = {
     "int": "I64",
     "integer": "I64",
@@ -76,7 +76,7 @@ _CARD_HELP = "`@card(min..max)`, or `@card(min..)` with the top open"
 
 
 def advise(found: str, expected: frozenset[str]) -> Advice:
-    """A better message or a hint for the faults people make most."""
+    """A better message or a hint for the most common mistakes."""
     if "SCALAR" in expected:
         return _bad_type(found, expected)
     if expected & {"_CARD_OPEN", "LOWER", "UPPER", "_CARD_TO"}:

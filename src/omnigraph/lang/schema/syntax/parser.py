@@ -1,4 +1,4 @@
-"""Text to syntax tree. Faults of the grammar, and those a single token or type shows by itself."""
+"""Parses schema text. Reports grammar faults, and those visible in a single token or type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _parser() -> Lark:
 
 
 class _Fault(Exception):
-    """A fault seen while the tree is built; the one parser serves many sources, so it knows none."""
+    """A fault found while the tree is built; ``parse`` adds the source, which the builder lacks."""
 
     def __init__(self, message: str, span: Span, hint: str | None = None) -> None:
         super().__init__(message)

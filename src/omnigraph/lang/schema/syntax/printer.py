@@ -1,4 +1,4 @@
-"""Syntax tree to text, in one canonical layout: `parse(render(tree)) == tree`."""
+"""Prints a syntax tree in one canonical layout: `parse(render(tree)) == tree`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from omnigraph.lang.source import escape
 
 
 def render(schema: ast.Schema) -> str:
-    """The source text of a tree: declarations as they come, properties before constraints."""
+    """The source text of a tree: declarations in their order, properties before constraints."""
     return "\n".join(_declaration(declaration) for declaration in schema.declarations)
 
 
