@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.read.match import enumeration
 from omnigraph.read.view.view import Reader
-from tests.read.judging import check, queries
+from tests.read.judging_helpers import check, queries
 from tests.read.search_queries import CATALOG, SCHEMA, plain_graph
 from tests.stored import fill
 

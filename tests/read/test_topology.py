@@ -22,7 +22,7 @@ from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
-from tests.read.reading import (
+from tests.read.view_helpers import (
     SCHEMA,
     check_against_rows,
     city,

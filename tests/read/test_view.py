@@ -19,7 +19,7 @@ from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import open_table
-from tests.read.reading import SCHEMA, counted, edge, person, view_of
+from tests.read.view_helpers import SCHEMA, counted, edge, person, view_of
 from tests.write.writing import run
 
 
