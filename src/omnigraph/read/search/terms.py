@@ -1,4 +1,7 @@
-"""Where the terms of a text property can be looked up, and looking them up without an index."""
+"""The terms of a text property: which index holds them, and how to find them without one.
+
+terms_within(["helo", "world"], ["hello"], edits=1)   ->   ["helo"]
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def own_index(view: View, space: NodeSpace, name: str, kind: IndexKind) -> OwnIn
     column = space.stored_name(name)
     states = [state for state in _indexes(view, space) if state.column == column]
     if any(state.kind is None for state in states):
-        # Somebody else's, and Lance may choose it.
+        # Another program made it, and Lance may choose it.
         return None
     states = [state for state in states if state.kind is kind and state.segments]
     if column is None or not states:
@@ -79,7 +82,7 @@ class Terms:
         self._rows = np.repeat(pc.list_parent_indices(lists).to_numpy(), times)
 
     def holding(self, wanted: Sequence[str], edits: int) -> Mask:
-        """Which texts hold a term within so many edits of a wanted one."""
+        """Which texts hold a term within ``edits`` of a wanted one."""
         near = np.isin(self.terms, terms_within(self.terms, wanted, edits))
         found = np.zeros(self.size, np.bool_)
         found[self._rows[near[self._numbers]]] = True
@@ -92,7 +95,7 @@ class Terms:
 
 
 def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
-    """Which texts hold a term within so many edits of a wanted one, however many texts there are."""
+    """Which texts hold a term within ``edits`` of a wanted one, in parts that fit in memory."""
     parts = [
         Terms(texts.slice(begin, _ROWS_AT_ONCE)).holding(wanted, edits)
         for begin in range(0, len(texts), _ROWS_AT_ONCE)
