@@ -20,7 +20,7 @@ from omnigraph.read.output.aggregate import Aggregator, UnsureError
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, RefusedError, _Run
-from tests.read.spaces import ArrowSpace, codes_of
+from tests.read.space_helpers import ArrowSpace, codes_of
 
 TEXT, LIST = PropType(Scalar.STRING, True), PropType(Scalar.I32, True, is_list=True)
 I64, U64 = PropType(Scalar.I64, True), PropType(Scalar.U64, True)

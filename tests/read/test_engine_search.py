@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.read.match import enumeration
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
-from tests.read.judging import check, queries
+from tests.read.judging_helpers import check, queries
 from tests.read.search_queries import CATALOG, SCHEMA, plain_graph
 from tests.stored import fill
 

@@ -12,7 +12,7 @@ from omnigraph.read.kernels import hops, hops_numpy
 from omnigraph.read.kernels.csr import csr_of
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import _Run
-from tests.read.adjacency import adjacency, edges, only
+from tests.read.csr_helpers import adjacency, edges, only
 
 FAR = 2**63 - 1
 STEP = ir.Expand("x", "y", "Knows", ir.Direction.OUT, "Person", "Person")

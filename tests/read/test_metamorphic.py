@@ -20,7 +20,7 @@ from omnigraph.read.search import ranking, text_match
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
-from tests.read.judging import answer_of, check, check_any_index, compiled, queries
+from tests.read.judging_helpers import answer_of, check, check_any_index, compiled, queries
 from tests.read.search_queries import CATALOG, SCHEMA, some_text
 from tests.read.search_queries import plain_graph as random_graph
 from tests.read.texts import compact

@@ -15,7 +15,7 @@ from omnigraph.read.view.nodes import RowIds
 from omnigraph.read.view.view import Reader
 from omnigraph.types import PropType, Scalar
 from tests.opened import workspace_of
-from tests.read.reading import SCHEMA, city, codes, person, view_of
+from tests.read.view_helpers import SCHEMA, city, codes, person, view_of
 
 # UTF-16 would put the last but one after the last.
 NAMES = ["", "Z", "a", "a\tb", "ab", "é", "\uffff", "\U00010000"]

@@ -19,7 +19,7 @@ from omnigraph.read.output.order import Collector
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, _Run
-from tests.read.spaces import ArrowSpace, codes_of
+from tests.read.space_helpers import ArrowSpace, codes_of
 
 TEXT = PropType(Scalar.STRING, nullable=True)
 TYPES = {

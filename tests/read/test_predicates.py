@@ -18,7 +18,7 @@ from omnigraph.read.values.numbers import compare_numbers, sortable, unsortable
 from omnigraph.read.values.predicates import Rows, holds, mask_of
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
-from tests.read.spaces import ArrowSpace, codes_of
+from tests.read.space_helpers import ArrowSpace, codes_of
 
 SCALAR_OPS = ("=", "!=", "<", "<=", ">", ">=")
 NUMERIC = [*INTEGER_RANGES, Scalar.F32, Scalar.F64]

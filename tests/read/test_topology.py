@@ -23,7 +23,7 @@ from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from tests.opened import workspace_of
-from tests.read.reading import (
+from tests.read.view_helpers import (
     SCHEMA,
     check_against_rows,
     city,

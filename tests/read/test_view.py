@@ -20,7 +20,7 @@ from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
-from tests.read.reading import SCHEMA, counted, edge, person, view_of
+from tests.read.view_helpers import SCHEMA, counted, edge, person, view_of
 from tests.write.writing import run
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict
+from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import find_type, read_options, write_options

@@ -1,4 +1,8 @@
-"""Running a read plan on one view: match, then group or order, then hand over an Arrow table."""
+"""Running a read plan on one view: match, then group or order, then hand over an Arrow table.
+
+match { $a: Person  $a knows $b } return { $a.name, count($b) as n }
+pattern -> rows of $a, each with the number of its $b -> groups by name -> table (name, n)
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ class _Run:
             return self._grouped(wide=True)
 
     def _grouped(self, *, wide: bool) -> pa.Table:
-        """The groups; ``wide`` sums of integers are made of rows, not while variables are summed away."""
+        """The groups. ``wide``: sums of integers are added from rows, not while variables are summed away."""
         columns = self.plan.columns
         kept: set[str] = set()
         totals: dict[int, ir.Aggregate] = {}
@@ -135,7 +139,7 @@ class _Run:
         return answer
 
     def _ranked(self, ranking: ir.Ranking, limit: int | None) -> Ranked:
-        """The best entities of the whole match: what satisfies it is found first."""
+        """The best entities of the match: first find those that are part of it, then rank them."""
         name = ranked_variable(ranking)
         candidates = None
         if not _is_everything(self.pattern, name):

@@ -1,4 +1,7 @@
-"""Adjacency in compressed rows: neighbours once, or once per stored edge."""
+"""Adjacency in compressed rows: neighbours once, or once per stored edge.
+
+pairs (0, 2), (0, 1), (2, 0) of three rows   ->   indptr [0, 2, 2, 3], indices [1, 2, 0]
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Csr:
         return Csr(np.cumsum(indptr), columns.take(self.indices), shape)
 
     def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
-        """These pairs as well. Of a few, it costs a copy instead of a sort."""
+        """The same pairs and these. Adding a few costs a copy instead of a sort."""
         fresh = csr_of(rows, columns, self.shape)
         rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), fresh.degrees)
         places = self._lower_bounds(rows, fresh.indices)
@@ -127,7 +130,7 @@ def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int
 
 
 def _packed(high: npt.NDArray[Any], low: Codes, bits: int) -> Keys:
-    """Two columns in one: what is low takes so many bits."""
+    """Two columns of codes in one integer; the lower one takes this number of bits."""
     keys = high.astype(np.uint64)
     keys <<= np.uint64(bits)
     keys |= low.view(np.uint32)

@@ -16,7 +16,7 @@ Summed = TypeVar("Summed", Counts, Floats)
 
 # Pairs an intersection looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20
-# From so many entries on SciPy's product is worth its import and a vector of ones.
+# From this number of entries on, SciPy's product is worth its import and a vector of ones.
 _SPARSE = 1 << 18
 
 

@@ -2,6 +2,9 @@
 
 From ``x`` it emits ``y`` when the distance from ``x`` to ``y`` lies in [min, max] and is at least 1, or
 when the distance is min - 1 and ``y`` has a stored self-loop, which is then the hop that emits it.
+
+    edges 0 -> 1 -> 2 -> 3, hops {2,3}, start 0   ->   2 and 3
+
 Searched from ``y`` instead (``inverse``), along adjacency in the opposite direction, the pairs are the
 same: a start with a self-loop admits distances from min - 1.
 """

@@ -1,8 +1,12 @@
-"""What is known of one variable on its own: the codes still alive, and what each stands for.
+"""Candidates of one variable: the codes that can still match, each with a weight.
 
-Summing away a neighbour leaves behind, for every code, how many bindings of that neighbour go with
-it (``weights``) and what aggregates need of them (``totals``). Arrays are aligned with ``codes``;
-without ``codes`` every code is listed, in order. A weight of zero means dead.
+A weight says how many bindings a code stands for; a code of weight zero is dead. Weights and totals come
+from neighbours that were summed away, and are aligned with ``codes``. Without ``codes`` every code is
+listed, in order.
+
+    Candidates(5)                           0, 1, 2, 3, 4, each once
+    Candidates(5, codes=[1, 4])             1 and 4
+    … .join(weights=[2, 1], totals={})      1 stands for two bindings, 4 for one
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ class Candidates:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is known: every code, once."""
+        """Whether every code is a candidate, once, without totals."""
         return self.codes is None and self.weights is None and not self.totals
 
     @property
@@ -88,7 +92,7 @@ class Candidates:
         return weights, {key: entry.summed() for key, entry in self.totals.items()}
 
     def only(self, mask: Mask) -> Candidates:
-        """The codes among these, by a mask over all codes."""
+        """Keep the codes that a mask over all codes selects."""
         if self.is_full:
             return Candidates(self.size, np.flatnonzero(mask).astype(np.int32), members=mask)
         if self.codes is None:
@@ -96,11 +100,11 @@ class Candidates:
         return self._at(mask[self.codes])
 
     def only_listed(self, mask: Mask) -> Candidates:
-        """The codes among these, by a mask aligned with the listed codes."""
+        """Keep the codes that a mask aligned with the listed codes selects."""
         return self._at(mask)
 
     def among(self, codes: Codes) -> Candidates:
-        """The codes among these, which are ascending and distinct."""
+        """Keep the codes that are among these, which are ascending and distinct."""
         if self.codes is None:
             return self._at(codes)
         if self.weights is None and not self.totals:
@@ -126,13 +130,13 @@ class Candidates:
         return found
 
     def without(self, codes: Codes) -> Candidates:
-        """The codes not among these, which are ascending and distinct."""
+        """Drop these codes, which are ascending and distinct."""
         keep = np.ones(self.size, dtype=np.bool_)
         keep[codes] = False
         return self.only(keep)
 
     def alive(self) -> Candidates:
-        """The same without dead codes."""
+        """Drop dead codes."""
         if self.weights is None:
             return self
         keep = self.weights != 0
@@ -157,7 +161,7 @@ class Candidates:
     def join(
         self, weights: Counts, totals: Mapping[int, Totals], at_most: int | None = None
     ) -> Candidates:
-        """The same with a neighbour summed away, whose message is aligned with the listed codes."""
+        """Sum a neighbour away: multiply in its message, which is aligned with the listed codes."""
         mine = self.weights
         summed = {at: entry.times(weights) for at, entry in self.totals.items()}
         for at, entry in totals.items():

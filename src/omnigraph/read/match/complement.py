@@ -1,9 +1,12 @@
 """Counting what a negated traversal or an inequality leaves: everything, less its opposite.
 
 `not { $a knows $c }` asks for pairs that are not joined, and `$a.name != $c.name` for pairs of
-different nodes, so their rows would have to be enumerated. A count needs no rows: the matches without
-the clause, less the matches with its opposite, and both are counted by messages. Rows come with a
-sign, and groups that end at zero are none.
+different nodes, so their rows would have to be enumerated. A count needs no rows: it is the number of
+matches without the clause, less that of matches with its opposite, and summing away counts both.
+
+    3 people, 2 of the 9 pairs know each other:   count($a, $c: not { $a knows $c })  =  9 - 2
+
+Rows come with a sign, and a group whose rows add up to zero is no group.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ _MOST = 2
 
 
 def signed(pattern: Pattern, wanted: Wanted, catalog: Catalog) -> Iterator[tuple[int, Pattern]]:
-    """Patterns whose counts add up, by sign, to that of the pattern."""
+    """Patterns whose counts, added with these signs, give that of the pattern."""
     blocks = [one for one in pattern.negations if _is_joined(one) and not one.outer <= wanted.kept]
     blocks = blocks[:_MOST]
     others = tuple(one for one in pattern.negations if one not in blocks)
@@ -107,7 +110,7 @@ def only_counts(plan: ir.ReadPlan) -> bool:
 
 
 def negative(batch: Bindings) -> Bindings:
-    """The rows to be taken off."""
+    """The same rows, to be subtracted."""
     weights = np.ones(batch.count, np.int64) if batch.weights is None else batch.weights
     totals = {at: replace(entry, counts=-entry.counts) for at, entry in batch.totals.items()}
     return Bindings(batch.count, batch.codes, -weights, totals)

@@ -1,8 +1,11 @@
 """Enumerating the rows of a match: one variable after the other, whole columns at a time.
 
-Rows start from the smallest variable. Each step adds the neighbours of what is bound, meets several
-traversals at once by intersecting their neighbours, and applies every predicate as soon as its
-variables are there. Batches are cut before they grow, so memory stays bounded.
+Rows start from the variable with the fewest candidates. Each step binds a neighbour of what is bound, or
+the common neighbours of two variables, and every test is made as soon as its variables are bound. Batches
+are cut before they grow, so memory stays bounded.
+
+    $a knows $b, candidates of $a [0, 3], edges 0 -> 1, 0 -> 2, 3 -> 1
+    bind $a: a [0, 3]        bind $b: a [0, 0, 3], b [1, 2, 1]
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ class Enumeration:
         self.needed: list[frozenset[str]] = []
 
     def run(self, start: Bindings, batch: int | None = None) -> Iterator[Bindings]:
-        """All rows that extend the start."""
+        """All rows that extend the start, in batches; the first has about ``batch`` rows."""
         for name in start.codes:
             self.bound.add(name)
             if name in self.candidates:
@@ -130,7 +133,7 @@ class Enumeration:
         return name not in needed and not self.candidates[name].totals
 
     def _settle(self) -> None:
-        """Everything that can be decided with what is bound."""
+        """Add a step for everything that can be decided with what is bound."""
         for link in [one for one in self.links if one.ends.names <= self.bound]:
             self.links.remove(link)
             self._close(link)
@@ -147,7 +150,7 @@ class Enumeration:
             self.steps.append((self._expand_closed(link, edge), link.ends.names))
 
     def _scan(self, name: str) -> Step:
-        """Every living code of the variable beside every row."""
+        """Put every candidate of the variable beside every row."""
         candidates = self.candidates[name]
 
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
@@ -170,7 +173,7 @@ class Enumeration:
         return step
 
     def _weighed(self, rows: Bindings, name: str, where: np.ndarray | slice) -> Bindings:
-        """The rows times what the code at that place of the variable's list stands for."""
+        """Multiply the rows by the weights of the candidates at these places of the variable's list."""
         candidates = self.candidates[name]
         weights = None if candidates.weights is None else candidates.weights[where]
         return rows.join(weights, {k: entry.at(where) for k, entry in candidates.totals.items()})
@@ -284,7 +287,7 @@ class Enumeration:
     # -- running
 
     def _run(self, start: Bindings, limit: int) -> Iterator[Bindings]:
-        """Step by step, depth first. A match may have more steps than calls may nest."""
+        """Run the steps depth first, without recursion: a match may have more steps than calls may nest."""
         if not self.steps and start.count:
             yield start
         if not self.steps or not start.count:

@@ -38,14 +38,14 @@ def fetch(
     needs: Mapping[str, set[str]],
     looked_at: Collection[str],
 ) -> Neighbourhood:
-    """The part of the snapshot that a match can touch, or ``TooWide``."""
+    """Fetch the part of the snapshot that a match can touch; raises ``TooWide`` when it is not small."""
     part = Neighbourhood(view, needs, looked_at)
     _Fetch(part, pattern, params, {}, outermost=True).run()
     return part
 
 
 class _Fetch:
-    """Following one pattern. ``candidates`` are the ids a variable can be, as far as known."""
+    """Follows one pattern. ``candidates`` are the ids each variable can have, once that is known."""
 
     def __init__(
         self,
@@ -115,10 +115,10 @@ class _Fetch:
         return None
 
     def _by_key(self, name: str, node: NodeType, key: str) -> set[str]:
-        """The node of a key. Its row is read unless an edge has to show anyway that it is there.
+        """The node of a key. Its row is not read when a traversal will show whether the node exists.
 
-        Without such an edge the match has no row at all. Inside a negation it could still have some,
-        and the id of no node would be among those that other variables may be.
+        A key without a node has no edges, so the match has no row. Inside a negation this is not
+        enough: the match may have rows all the same, and other variables could get that id.
         """
         joined = any(name in one.ends for one in self.pattern.traversals)
         if joined and self.outermost and name not in self.part.looked_at:

@@ -1,4 +1,4 @@
-"""What a match runs on: nodes as ordinals and edges as adjacency, of a view or a part of it."""
+"""What a match runs on: nodes as ordinals and edges as adjacency, of whole tables or a part of them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TooWide(Exception):
 
 
 class Neighbourhood:
-    """The fetched part of a snapshot; answers what a ``View`` answers."""
+    """The fetched part of a snapshot, as the source of a match."""
 
     def __init__(
         self, view: View, needs: Mapping[str, set[str]], looked_at: Collection[str]

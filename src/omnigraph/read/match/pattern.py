@@ -1,8 +1,10 @@
 """A match as a graph of variables: what the steps of a plan say, without their order.
 
-Pure: steps in, value out. A closed cycle, which the plan writes as an expansion to a hidden variable
-that must equal another one, becomes a traversal between the two. Each traversal runs from the
-variable its search starts from.
+    $a: Person  $a knows $b  $b.age > 30
+    nodes {a: Person, b: Person}, traversals (a -knows-> b), tests {b: (age > 30)}
+
+A closed cycle, which the plan writes as an expansion to a hidden variable that must equal another one,
+becomes a traversal between the two. Each traversal runs from the variable its search starts from.
 """
 
 from __future__ import annotations

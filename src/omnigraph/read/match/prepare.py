@@ -122,7 +122,7 @@ class _Preparation:
         return not any(key_of(space.type, one, self.data.params) for one in tests)
 
     def _test_late(self, name: str, late: list[str]) -> None:
-        """Test a variable, of the neighbours of few nodes only where one of these can be summed away."""
+        """Test a variable late: only the neighbours of a variable of few nodes, when that can be summed away."""
         near = []
         for link in self.graph.links.at(name):
             other = link.ends.other(name)

@@ -48,7 +48,7 @@ class Totals:
         )
 
     def times(self, weights: Counts) -> Totals:
-        """Every binding repeated that often."""
+        """The entries when every binding is repeated ``weights`` times."""
         return replace(
             self,
             counts=times(self.counts, weights),
@@ -56,7 +56,7 @@ class Totals:
         )
 
     def summed(self) -> Totals:
-        """All entries as one."""
+        """All entries added up to one."""
         best = self.best
         if best is not None:
             known = best[best >= 0]
@@ -85,7 +85,7 @@ def concatenated(parts: Sequence[Totals]) -> Totals:
 
 
 def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
-    """The products, or the refusal to wrap; none is larger than ``at_most``, where that is known."""
+    """The products; refused when one passes 64 bits. None is larger than ``at_most``, where that is known."""
     is_small = at_most is not None and at_most < TOO_MANY
     if not is_small and left.size and right.size:
         bound = float(left.max()) * float(right.max())

@@ -1,10 +1,12 @@
 """Grouped output: rows of a match, batch by batch, into counts, sums and extremes per group.
 
-A group is known by the codes of its key columns. Each batch is reduced to one line per group, and so
-are those lines, until all are one; what has a group's name is fetched for the lines that are shown.
+Each batch is reduced to one row per group, then the partial results are merged. Group keys are looked up
+only for the rows of the answer.
 
-Integers are added in 64 bits, which is right as long as the largest value times the rows of a group
-fits. Where it does not, ``UnsureError`` asks for the rows once more, to be added in 128 (``limbs``).
+    return { $a.city, count($b) }   cities [0, 0, 1], weights [2, 1, 4]   ->   Oslo 3, Rome 4
+
+Integers are added in 64 bits, which is exact as long as the largest value times the rows of a group
+fits. Where it may not, ``UnsureError`` asks for the rows once more, to be added in 128 bits (``wide_sums``).
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ _FEW_ROWS = 1 << 16
 
 
 class UnsureError(Exception):
-    """A sum may have wrapped: an aggregator with ``wide`` sums must see the rows."""
+    """A sum may have wrapped: run again with ``wide`` sums."""
 
 
 class Aggregator:
     """Takes the rows of an aggregate plan and gives its answer.
 
     Properties of all entities are looked at only when the rows are many; codes and dictionaries
-    then agree between batches. ``wide`` sums of integers are right whatever they pass on their way;
-    rows must not carry them.
+    then agree between batches. ``wide`` sums of integers are exact whatever they reach on the way; they
+    are added from rows, so batches must not bring totals for them.
     """
 
     def __init__(
@@ -350,7 +352,7 @@ _ENTITY: Any = object()
 
 
 def _without_absent(batch: Bindings) -> Bindings:
-    """The batch without rows that stand for none."""
+    """The batch without rows of weight zero."""
     if batch.weights is None or batch.weights.all():
         return batch
     return batch.at(np.flatnonzero(batch.weights))

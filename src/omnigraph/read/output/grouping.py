@@ -1,7 +1,9 @@
 """Lines that add to groups, reduced to one line per group.
 
-A line is a row of a match or what many rows were reduced to before: both are reduced alike, so
-batches can be reduced one by one and their results once more. Counts are exact.
+A line is a row of a match, or what many rows were reduced to before. Both are reduced alike, so batches
+can be reduced one by one and their results once more. Counts are exact.
+
+    keys [1, 0, 1], rows [1, 1, 2]   ->   keys [0, 1], rows [1, 3]
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Lines:
 
     ``rows`` is how many rows it stands for (None: each for one), less than none where rows are taken
     off (``complement``). A measure belongs to an output column: an int64 count (a mask: one where
-    true; None: as many as rows), a sum (float64; int64, which wraps; or ``limbs``), or an extreme as
+    true; None: as many as rows), a sum (float64; int64, which wraps; or limbs of ``wide_sums``), or an extreme as
     a sortable integer.
     """
 
@@ -121,7 +123,7 @@ def given(amounts: Amounts) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """A slot for every line: lines of one group share one. Some may be nobody's.
+    """A slot for every line: lines of one group share one. Some slots may be unused.
 
     ``of_line`` is None where there are no keys. ``mixed`` gives the key codes of a slot, all mixed
     into one integer (None: the slot is that integer), each code with its own base and lowest value;

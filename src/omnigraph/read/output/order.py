@@ -1,8 +1,10 @@
 """Listed output: the rows of a match in their total order, projected.
 
-Rows stay codes until the end: keys look at a property of all entities when the rows are many and of
-just those rows when they are few, and the columns of the answer are fetched for the rows that are
-shown. With a limit no more rows are kept than could still be shown.
+    order { $a.age } limit 2   rows a [0, 1, 2], ages [40, 20, 30]   ->   the rows of 1 and 2
+
+Rows stay codes until the end. The keys look at a property of all entities when the rows are many, and of
+just those rows when they are few. The columns of the answer are fetched for the rows that are shown. With a
+limit, only rows that could still be shown are kept.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class Collector:
     # -------------------------------------------------------------- keeping rows
 
     def _promising(self, batch: Bindings) -> Bindings:
-        """The rows that count, without those that the rows at hand already keep out."""
+        """Drop rows that cannot make the limit, given the best rows kept so far."""
         kept = None
         if batch.weights is not None and not batch.weights.all():
             kept = batch.weights != 0
@@ -140,7 +142,7 @@ class Collector:
     # -------------------------------------------------------------- order
 
     def _in_order(self, rows: Bindings, every: Counts) -> Counts:
-        """The positions of the rows in order; not all of them where the limit is known to do."""
+        """The positions of the rows in order, or only of the first ones when those fill the limit."""
         limit = self._plan.limit
         if not self._is_ordered:
             return every if limit is None or len(every) <= limit else every[:limit]
@@ -272,7 +274,7 @@ class _Places(_RowKey):
 
 
 def _stands_for(batch: Bindings, limit: int) -> int:
-    """How many rows of the answer a batch is, as far as the limit cares."""
+    """How many rows of the answer a batch stands for; counts beyond the limit do not matter."""
     return batch.count if batch.weights is None else int(np.minimum(batch.weights, limit).sum())
 
 

@@ -1,4 +1,7 @@
-"""The columns of an answer, fetched for its rows."""
+"""The columns of an answer, fetched for its rows.
+
+return { $a.name, $b }   codes a [2, 0], b [1, 1]   ->   name ["cy", "ada"], b ["bob", "bob"]
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from omnigraph.read.values.space import Space
 
 # Rows fetched at a time, so that the text of a chunk seldom passes what 32-bit offsets reach.
 _CHUNK = 1 << 22
-# Vectors of so many numbers in all are read as one column; more are fetched row by row.
+# Vectors of up to this number of floats in all are read as one column; more are fetched row by row.
 _HELD_FLOATS = 1 << 26
 
 

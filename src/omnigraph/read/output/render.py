@@ -1,4 +1,4 @@
-"""A result as text: JSON, JSON lines, CSV, a table, or a list of names and values.
+"""An answer as text: JSON, JSON lines, CSV, a table, or a list of names and values.
 
 Each rendering comes in pieces that end in a newline, so that a large answer is never one text.
 """

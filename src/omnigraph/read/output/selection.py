@@ -1,7 +1,10 @@
-"""The first rows under a total order, looking at no more keys than it takes.
+"""The first rows under a total order, looking at no more keys than necessary.
 
 A key gives, for some positions, integers that sort ascending like the rows there. Later keys are
 asked only about rows the earlier ones left tied.
+
+    keys [2, 1, 1] and [0, 5, 3]: the best two are at [1, 2], in order [2, 1]; the second key is never
+    asked about position 0
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The nodes whose vectors are nearest to one: squared Euclidean distance, as float32.
 
-Vectors in memory are compared all at once by a matrix product, whose rounding only decides which
-ones are measured again exactly. Vectors that are not in memory are found through the vector index,
-whose distances are measured again likewise: the score of a node does not depend on the way.
+Vectors in memory are compared all at once by a matrix product. Its rounding only decides which of them
+are measured again exactly, so the score of a node does not depend on the way it was found. Vectors that
+are not in memory are found through the vector index and measured again as well.
+
+    vectors [0, 0], [3, 4], null; nearest to [0, 1], limit 1   ->   node 0, distance 1.0
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ Vectors = npt.NDArray[np.float32]
 
 
 KEPT_BYTES: Final = 512 * 2**20
-"""Vectors of up to so many bytes are read into memory and kept there."""
+"""Vectors of up to this number of bytes are read into memory and kept there."""
 
 FAST_BYTES: Final = 12 * 2**20
-"""Comparing up to so many bytes in memory is as fast as the index on a busy machine, and exact."""
+"""Comparing up to this number of bytes in memory is as fast as the index on a busy machine, and exact."""
 
 _FEW_BYTES: Final = 4 * 2**20
 _ROWS_AT_ONCE: Final = 32_768

@@ -1,4 +1,8 @@
-"""Rankings: `nearest`, `bm25`, and their fusion by reciprocal rank."""
+"""Rankings: `nearest`, `bm25`, and their fusion by reciprocal rank.
+
+rrf(nearest(…), bm25(…)) with k = 60: a node that is 1st in one and 3rd in the other scores
+1 / 61 + 1 / 63; a node that only one of them ranks gets that part alone
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
-from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
+from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
 from omnigraph.read.search.terms import FEW_ROWS, own_index
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
@@ -118,7 +122,7 @@ class _Run:
         if own is not None and own.tail_rows <= FEW_ROWS:
             rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
             return self.space.ordinals_of_row_ids(rows), scores
-        rows, scores = with_throwaway(
+        rows, scores = with_scratch_index(
             self.space, name, lambda table: text_hits(table, COLUMN, query, limit=limit)
         )
         return rows.astype(np.int32), scores
@@ -163,7 +167,7 @@ def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
 
 
 def checked_k(ranking: ir.Rrf, params: Mapping[str, Any]) -> int:
-    """The constant of a fusion; a parameter may be one that it cannot be."""
+    """The constant of a fusion, or the refusal of a parameter that is out of range."""
     k: int | None = ir.value_of(ranking.k, params)
     if k is None or k <= 0:
         shown = "null" if k is None else k

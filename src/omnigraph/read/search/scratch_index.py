@@ -1,9 +1,9 @@
-"""Inverted indexes nobody asked to be built, kept in the cache directory for as long as there is room.
+"""Text indexes that the engine builds for itself and keeps in the cache directory while there is room.
 
-One is made when a property that has no usable index of its own is ranked or searched. It is a Lance
+One is built when a property that has no usable index of its own is ranked or searched. It is a Lance
 table of one column, the texts in the order of the ordinals, so that its row ids are the ordinals.
-Processes share them: a directory appears under its final name only when it is whole, and whoever
-finds it gone while searching makes it again.
+Processes share them: a directory appears under its final name only when it is complete, and a search
+that finds it deleted builds it again.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _building: dict[Path, threading.Lock] = {}
 _lock = threading.Lock()
 
 
-def with_throwaway(space: NodeSpace, name: str, search: Callable[[Table], T]) -> T:
-    """What the search finds in the throw-away index of that property; built when it is not there."""
+def with_scratch_index(space: NodeSpace, name: str, search: Callable[[Table], T]) -> T:
+    """What the search finds in the scratch index of that property, which is built if necessary."""
     place = _directory() / _key(space.pinned.identity, space.stored_name(name))
     try:
         return search(_table(place, lambda: space.column(name).array))
@@ -128,7 +128,7 @@ def _built(place: Path, texts: pa.Array) -> Table:
         table = create_table(TableRef(str(draft / "index")), rows.schema, rows)
         commit_staged(stage_create_index(table, COLUMN, IndexKind.FTS))
         with contextlib.suppress(OSError):
-            # Fails when somebody else was faster: theirs is the same.
+            # Fails when another process was faster; its index is the same.
             (draft / "index").rename(place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -150,7 +150,7 @@ def _discard(place: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Take a directory away at once for others, then delete its files."""
+    """Rename a directory, so that it is gone for others at once, then delete its files."""
     with contextlib.suppress(OSError):
         trash = Path(tempfile.mkdtemp(prefix="draft-", dir=place.parent))
         try:

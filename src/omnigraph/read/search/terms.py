@@ -1,4 +1,7 @@
-"""Where the terms of a text property can be looked up, and looking them up without an index."""
+"""The terms of a text property: which index holds them, and how to find them without one.
+
+terms_within(["helo", "world"], ["hello"], edits=1)   ->   ["helo"]
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +21,7 @@ from omnigraph.storage.tables.full_text import analysed
 from omnigraph.storage.tables.indexes import IndexState, list_indexes
 
 FEW_ROWS: Final = 4096
-"""So many rows that no index covers are read and analysed rather than indexed on disk."""
+"""Up to this many rows that no index covers are read and analysed; more are indexed on disk."""
 
 _ROWS_AT_ONCE: Final = 65_536
 
@@ -38,7 +40,7 @@ def own_index(view: View, space: NodeSpace, name: str, kind: IndexKind) -> OwnIn
     column = space.stored_name(name)
     states = [state for state in _indexes(view, space) if state.column == column]
     if any(state.kind is None for state in states):
-        # Somebody else's, and Lance may choose it.
+        # Another program made it, and Lance may choose it.
         return None
     states = [state for state in states if state.kind is kind and state.segments]
     if column is None or not states:
@@ -81,7 +83,7 @@ class Terms:
         self._rows = np.repeat(pc.list_parent_indices(lists).to_numpy(), times)
 
     def holding(self, wanted: Sequence[str], edits: int) -> Mask:
-        """Which texts hold a term within so many edits of a wanted one."""
+        """Which texts hold a term within ``edits`` of a wanted one."""
         near = np.isin(self.terms, terms_within(self.terms, wanted, edits))
         found = np.zeros(self.size, np.bool_)
         found[self._rows[near[self._numbers]]] = True
@@ -94,7 +96,7 @@ class Terms:
 
 
 def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
-    """Which texts hold a term within so many edits of a wanted one, however many texts there are."""
+    """Which texts hold a term within ``edits`` of a wanted one, in parts that fit in memory."""
     parts = [
         Terms(texts.slice(begin, _ROWS_AT_ONCE)).holding(wanted, edits)
         for begin in range(0, len(texts), _ROWS_AT_ONCE)
@@ -106,29 +108,12 @@ def terms_within(terms: Sequence[str], wanted: Sequence[str], edits: int) -> lis
     """The terms whose Levenshtein distance, in characters, from a wanted one is at most ``edits``."""
     if edits == 0:
         return sorted(set(terms) & set(wanted))
-    lengths = np.array([len(term) for term in terms], np.int64)
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
     near = np.zeros(len(terms), np.bool_)
+    # No distance is larger than the longer text, and the cutoff has to fit a machine's integer.
+    cutoff = min(edits, max(map(len, (*terms, *wanted)), default=0))
     for want in set(wanted):
-        maybe = np.flatnonzero(~near & (np.abs(lengths - len(want)) <= edits)).tolist()
-        if maybe:
-            near[maybe] = _distances([terms[at] for at in maybe], want) <= edits
+        near |= cdist([want], terms, scorer=Levenshtein.distance, score_cutoff=cutoff)[0] <= cutoff
     return [terms[at] for at in np.flatnonzero(near).tolist()]
-
-
-def _distances(terms: Sequence[str], want: str) -> npt.NDArray[np.int64]:
-    """The Levenshtein distance of every term from one, a row of the table at a time for all."""
-    lengths = np.array([len(term) for term in terms])
-    longest = int(lengths.max())
-    if longest == 0:
-        return np.full(len(terms), len(want), np.int64)
-    characters = np.array(terms, f"<U{longest}").view(np.uint32).reshape(len(terms), longest)
-    row = np.tile(np.arange(longest + 1), (len(terms), 1))
-    for at, character in enumerate(want, 1):
-        above, row = row, np.empty_like(row)
-        row[:, 0] = at
-        replaced = above[:, :-1] + (characters != ord(character))
-        cheapest = np.minimum(replaced, above[:, 1:] + 1)
-        for place in range(longest):
-            row[:, place + 1] = np.minimum(cheapest[:, place], row[:, place] + 1)
-    distances: npt.NDArray[np.int64] = row[np.arange(len(terms)), lengths]
-    return distances

@@ -1,7 +1,9 @@
 """Text predicates: the nodes whose text shares a term with the query, or nearly so.
 
-The answer never depends on indexes. Lance is asked for rows that an inverted index of ours covers;
-what it does not cover is read and analysed here when it is little, else indexed on the spot.
+    search($p.bio, "graph db")   bios "A graph", null, "db admin"   ->   nodes 0 and 2
+
+The answer never depends on indexes. Lance is asked about the rows that the table's own inverted index
+covers. The other rows are read and analysed here when they are few, and indexed on the spot otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes
-from omnigraph.read.search.scratch_index import COLUMN, with_throwaway
+from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
 from omnigraph.read.search.terms import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
 from omnigraph.read.values.column import one_array
 from omnigraph.read.view.nodes import NodeSpace
@@ -59,7 +61,7 @@ def _looked_up(
     own = own_index(view, space, name, IndexKind.FTS)
     unindexed = space.size if own is None else own.tail_rows
     if unindexed > FEW_ROWS:
-        ordinals, _ = with_throwaway(
+        ordinals, _ = with_scratch_index(
             space, name, lambda table: text_hits(table, COLUMN, query, edits=edits)
         )
         return np.sort(ordinals.astype(np.int32))

@@ -1,4 +1,7 @@
-"""One property of many entities, by code, in the forms that operators want it in."""
+"""One property of many entities, by code, in the forms that operators want it in.
+
+values ["b", null, "a", "b"]   ->   dictionary ["a", "b"], codes [1, -1, 0, 1], valid [T, F, T, T]
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.types import PropType
 
 _MAX_TEXT_BYTES = 2**31 - 1
-# A comparison of a few rows takes as long as if it were of so many more.
+# The fixed cost of a comparison, in rows.
 _CALL_ROWS = 16_384
 
 
@@ -63,7 +66,7 @@ class Column:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Of integers the least and the greatest, and 0 if it is beyond them."""
+        """The smallest and the largest of the integers and 0."""
         if self._span is None:
             numbers = self.numbers
             self._span = int(numbers.min(initial=0)), int(numbers.max(initial=0))
@@ -88,10 +91,10 @@ class Column:
         return self._ranked is not None
 
     def is_worth_codes(self, rows: int | None = None) -> bool:
-        """Whether a comparison of text had better go by codes: once all of it was compared before.
+        """Whether to compare text by codes: yes once the whole column was compared before.
 
-        To make them costs some tens of comparisons, and then each is one of integers. ``rows`` are
-        compared now, by default all.
+        Making the codes costs as much as some tens of comparisons, which are of integers afterwards.
+        ``rows`` are compared now, by default all.
         """
         again = self._compared >= len(self)
         self._compared += _CALL_ROWS + (len(self) if rows is None else rows)

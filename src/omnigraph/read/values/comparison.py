@@ -1,6 +1,9 @@
 """One column against one value: which of its values satisfy a comparison. A null never does.
 
-A column whose codes are there is compared by them, and a distinct text is looked at once.
+    ["b", null, "a"] > "a"   ->   [T, F, F]
+
+Where the column's codes exist, integers are compared instead of texts, and each distinct text is looked
+at once.
 """
 
 from __future__ import annotations

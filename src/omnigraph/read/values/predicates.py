@@ -1,7 +1,11 @@
-"""Comparisons over rows of a match, with the meaning of query.md §3 and §5.4.
+"""Comparisons over rows of a match.
 
 Numbers compare by mathematical value whatever their types, text by its UTF-8 bytes, and a null never
-satisfies anything. Text predicates (`search` and its kin) are not here: they need an index.
+satisfies anything.
+
+    $a.age > $b.age   rows a [0, 1], b [1, 1], ages [36, 20]   ->   [T, F]
+
+Text predicates (`search` and its kin) are answered elsewhere (``search.text_match``): they need an index.
 """
 
 from __future__ import annotations
@@ -171,7 +175,7 @@ def _property(operand: ir.PropertyOf, rows: Rows) -> _Read:
 
 
 def is_worth_all(rows: int, size: int) -> bool:
-    """Whether so many rows justify looking at a property of all entities of a space."""
+    """Whether this number of rows justifies looking at a property of all entities of a space."""
     return rows * 8 >= size
 
 

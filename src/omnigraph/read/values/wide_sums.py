@@ -1,8 +1,11 @@
-"""Integers of 128 bits, for sums that pass 64 on their way or at their end.
+"""Integers of 128 bits, for sums that pass 64 bits on their way or at their end.
 
 An array of them is an int64 array of four rows, its limbs: the number is the sum of ``limb[k] * 2**(32 * k)``.
-Settled, the first three limbs are within 0 and 2**32 and the last carries the sign. As many numbers as
-a query has rows never pass 128 bits: each has at most 64, and rows are counted in 63.
+
+    2**32 + 5   ->   limbs [5, 1, 0, 0]
+
+In settled numbers the first three limbs are at least 0 and below 2**32, and the last carries the sign. The
+sum over all rows of a query never passes 128 bits: a number has at most 64, and rows are counted in 63.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class _Entry:
 class ByteCache:
     """Values by key, least recently used ones dropped first when their bytes exceed the budget.
 
-    Dropping forgets the cache's own reference only: who holds a value goes on using it. A value
+    Dropping removes the cache's own reference only: callers that hold a value go on using it. A value
     larger than the whole budget is built and handed out, but not kept.
     """
 

@@ -1,4 +1,7 @@
-"""The stored edges of one type as pairs of node ordinals."""
+"""The stored edges of one type as pairs of node ordinals.
+
+nodes ada 0, bob 1; stored edges bob -> ada, ada -> bob   ->   src [1, 0], dst [0, 1]
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Ends(NamedTuple):
 
     @staticmethod
     def joined(parts: Sequence[Ends]) -> Ends:
-        """One after the other."""
+        """These edges, then the others."""
         return Ends(
             np.concatenate([part.src for part in parts]),
             np.concatenate([part.dst for part in parts]),
@@ -59,7 +62,7 @@ class Ends(NamedTuple):
         )
 
     def chosen(self, which: Mask | npt.NDArray[np.intp]) -> Ends:
-        """Those of a mask, or at these positions."""
+        """The edges that a mask selects, or at these positions."""
         return Ends(self.src[which], self.dst[which], self.row_ids[which])
 
     def _find(
@@ -109,8 +112,8 @@ def _read_end(
 class EdgeList:
     """Stored edges as ordinals of their ends, in the order of their row ids: what is cached.
 
-    ``complete`` says that every row of the table is there: an edge whose end is missing, which no
-    write of ours leaves behind, is left out.
+    ``complete`` says that every row of the table is there. An edge whose end is missing is left out; only
+    another program can leave such an edge behind.
     """
 
     def __init__(self, ends: Ends, shape: tuple[int, int], *, complete: bool) -> None:
@@ -139,7 +142,7 @@ class EdgeList:
         return EdgeList(ends.chosen(present), shape, complete=False)
 
     def keep_adjacency(self, before: EdgeList, src: Codes, dst: Codes) -> None:
-        """Make what an older list had made out of that, when this is that list and more edges.
+        """Derive the adjacency that an older list had made, when this list is that one and more edges.
 
         ``src`` and ``dst`` are the new numbers of its nodes.
         """

@@ -1,4 +1,8 @@
-"""Node ids and edge lists of pinned tables: from the cache, from what changed, or from the table."""
+"""Node ids and edge lists of pinned tables: from the cache, derived from an older state, or read.
+
+version 8 is wanted, version 7 is cached, one node was inserted since
+the ids of version 8 are those of version 7 with one more, and no table is scanned
+"""
 
 from __future__ import annotations
 
@@ -108,7 +112,7 @@ def _refreshed_edges(
 
 
 def _moves(cache: ByteCache, base: Identity, space: NodeSpace) -> Codes | None:
-    """For each node of an older state of a table its ordinal now; None when that is forgotten."""
+    """For each node of an older state its ordinal now; None when the cache has dropped that state."""
     if base == space.pinned.identity:
         return np.arange(space.size, dtype=np.int32)
     if base.lineage.location != space.pinned.identity.lineage.location:

@@ -69,7 +69,7 @@ class PinnedTable:
             return self._table
 
     def check(self) -> None:
-        """Raise what says why, if the branch or the version is gone by now."""
+        """Raise an error that says so when the branch or the version was deleted."""
         self._open()
 
     def _open(self) -> Table:

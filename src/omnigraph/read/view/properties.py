@@ -17,10 +17,10 @@ from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.types import PropType, Scalar
 
 WHOLE_COLUMN_ROWS = 2_000_000
-"""Up to so many rows a column is read whole and kept when a few of its values are asked for."""
+"""Columns of up to this number of rows are read whole and kept, even for a few values."""
 
 _TAKE_COST = 16
-"""A row taken by its id costs as much as so many that a scan goes over."""
+"""A row taken by its id costs as much as scanning this number of rows."""
 
 ID = "id"
 
@@ -28,8 +28,8 @@ ID = "id"
 class Origin(NamedTuple):
     """An older state that a numbering was derived from.
 
-    ``moves`` has for each code of then the one of now (-1: gone). ``changed`` are the codes of now
-    that have other values than then, those that are new among them; None: any of them may.
+    ``moves`` maps each old code to the new one (-1: deleted). ``changed`` are the new codes whose values
+    differ, inserted ones included; None: any may differ.
     """
 
     base: Identity
@@ -111,7 +111,7 @@ class Properties:
         return self.pinned.entity.properties[name].type
 
     def _derived(self, name: str) -> Column | None:
-        """The column out of that of an older state and the few rows that changed since."""
+        """The column, derived from that of an older state and the few rows that changed since."""
         origin, type_ = self._origin, self._type(name)
         if origin is None or origin.changed is None:
             return None

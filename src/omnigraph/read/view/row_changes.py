@@ -45,7 +45,7 @@ _OF_COLUMNS: Final = frozenset({Operation.MERGE, Operation.PROJECT})
 class RowChanges(NamedTuple):
     """Rows inserted and updated (as they are now), and the row ids of those that are gone.
 
-    ``columns_too`` says that other rows may have other values as well, and other columns.
+    ``columns_too``: a schema change touched rows that are not listed here, so cached columns are stale.
     """
 
     inserted: pa.Table
@@ -55,7 +55,7 @@ class RowChanges(NamedTuple):
 
 
 def base_of(pinned: PinnedTable, known: Iterable[Identity]) -> Identity | None:
-    """The newest of the known states that this one grew out of lately: of its branch, else of main."""
+    """The newest known state that this one was made from recently, on its branch or else on main."""
     if pinned.row_count < MIN_ROWS:
         return None
     here = pinned.identity
@@ -71,7 +71,7 @@ def base_of(pinned: PinnedTable, known: Iterable[Identity]) -> Identity | None:
 def changes_since(
     base: Identity, pinned: PinnedTable, columns: Sequence[str]
 ) -> list[RowChanges] | None:
-    """The changes that lead from an earlier state to this one, in order; None: read it anew."""
+    """The changes that lead from an earlier state to this one, in order; None: read the table instead."""
     limit = min(pinned.row_count // 10, MAX_CHANGED)
     try:
         found = []

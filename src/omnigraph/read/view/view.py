@@ -32,7 +32,7 @@ MAX_VIEWS = 16
 
 
 class Reader:
-    """What one graph handle remembers of its reads: spaces by bytes, the newest views by number."""
+    """What one graph handle keeps between reads: a cache bounded by bytes, and the newest views."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -74,13 +74,13 @@ class View:
         self._pinned: dict[str, PinnedTable] = {}
         self._lock = threading.Lock()
         self.spent = 0.0
-        """Seconds in which look-ups on this snapshot were under way so far (``paths``)."""
+        """Seconds in which look-ups on this snapshot were under way so far (``match.access_path``)."""
         self._looking_up = 0
         self._counted_until = 0.0
 
     @contextmanager
     def looking_up(self) -> Iterator[None]:
-        """Count the time of a look-up; of several at once it is counted once, they share the cores."""
+        """Count the time of a look-up. Simultaneous look-ups are counted once: they share the cores."""
         with self._lock:
             if not self._looking_up:
                 self._counted_until = perf_counter()
@@ -109,7 +109,7 @@ class View:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Files that are missing may be those of a branch or version that was deleted: say so."""
+        """Turn the error of a missing file into one that says which branch or version was deleted."""
         try:
             yield
         except StorageError:
@@ -147,8 +147,8 @@ class View:
         ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
         return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
 
-    def had(self, entity: Entity) -> bool:
-        """Whether an older state is numbered from which that of now can be derived."""
+    def has_older_state(self, entity: Entity) -> bool:
+        """Whether the cache holds an older state from which this one can be derived."""
         kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
         return older_state(self._cache, self.table(entity), kind) is not None
 

@@ -1,4 +1,11 @@
-"""One step along the edges of a topology."""
+"""One step along the edges of a topology.
+
+A message can be computed in three ways; the cheapest is chosen by the number of edges it looks at:
+
+    sweep     all edges, once
+    gather    the edges of the parent's candidates, when those are few
+    push      the edges of the child's candidates, when those are fewer still
+"""
 
 from __future__ import annotations
 

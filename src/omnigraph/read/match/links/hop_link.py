@@ -1,4 +1,7 @@
-"""A search of several steps along edges."""
+"""A search of several steps along edges, as a link between its two ends.
+
+$a knows{1,2} $b, edges 0 -> 1 -> 2   ->   pairs (0, 1), (0, 2), (1, 2)
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class HopLink:
         self.ends = LinkEnds(traversal.left, traversal.right)
 
     def _search(self, origin: str) -> tuple[Csr, Mask | None, bool]:
-        """The steps from that end, the nodes with a loop, and whether it is the search's far end."""
+        """The adjacency to follow from that end, the nodes with a loop, and whether the search runs backwards."""
         inverse = origin != self.traversal.left
         direction = FLIPPED[self.traversal.direction] if inverse else self.traversal.direction
         return self.topology.csr(direction), self.topology.loops(), inverse
@@ -116,7 +119,7 @@ class HopLink:
         return done
 
     def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:  # noqa: ARG002
-        """All codes of the parent: to know better, the search would be run twice."""
+        """All codes of the parent: knowing better would mean searching twice."""
         return at
 
 

@@ -1,9 +1,12 @@
 """Links between variables: how to get from the codes of one to those of another.
 
-Every kind of link answers the same questions: all neighbours of some codes (``expand``), whether
-pairs are joined (``contains``), and the message a variable sends to its neighbour when it is summed
-away. ``edge_links`` are one step along edges, ``hop_links`` searches of several steps,
-``value_links`` equal values.
+Every kind of link answers the same questions. Where node 0 of `$a` is linked to 1 and 2 of `$b`:
+
+    expand("a", [0])                                 pairs (0, 1) and (0, 2): all neighbours
+    contains([0, 0], [1, 5])                         [T, F]: whether pairs are joined
+    message("a", a, b with weights {1: 1, 2: 4})     [5]: what 0 gets when $b is summed away
+
+``EdgeLink`` is one step along edges, ``HopLink`` a search of several steps, ``ValueLink`` equal values.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Expansion(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a child leaves at its parent: per listed code of the parent, or of those listed here."""
+    """What a child leaves at its parent: aligned with ``codes``, or with all listed codes of the parent."""
 
     codes: Codes | None
     weights: Counts
@@ -97,17 +100,17 @@ class LinkSet:
         return iter(list(self._links))
 
     def at(self, name: str) -> list[Link]:
-        """Those that join a variable."""
+        """The links that join a variable."""
         return list(self._at.get(name, ()))
 
     def add(self, link: Link) -> None:
-        """One more."""
+        """Add a link."""
         self._links[link] = None
         for name in link.ends.names:
             self._at.setdefault(name, {})[link] = None
 
     def remove(self, link: Link) -> None:
-        """One less."""
+        """Remove a link once it has been used."""
         del self._links[link]
         for name in link.ends.names:
             del self._at[name][link]
@@ -170,7 +173,7 @@ def summed(
 
 
 def added(left: Message, right: Message) -> Message:
-    """Two messages to the same codes as one."""
+    """The sum of two messages to the same codes."""
 
     def best(one: Totals, two: Totals) -> Codes | None:
         if one.best is None or two.best is None:

@@ -1,7 +1,9 @@
 """Equal values of two properties as a link between their variables.
 
-`$a.nick = $b.nick` joins by value: codes with one value are neighbours. Nothing is paired up unless
-rows are asked for; a message goes by way of the values.
+`$a.nick = $b.nick` joins by value: codes with one value are neighbours. Pairs are made only when rows are
+asked for; a message goes through the values instead:
+
+    nicks of $b: "x", "x", "y"   ->   "x" 2, "y" 1   ->   every $a called "x" gets 2
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def joins_by_value(join: ir.Compare) -> bool:
 
 
 def value_link(join: ir.Compare, spaces: Mapping[str, Space]) -> ValueLink:
-    """The link of such a predicate."""
+    """The link of an equality that joins by value."""
     left, right = join.left, join.right
     assert isinstance(left, ir.PropertyOf)
     assert isinstance(right, ir.PropertyOf)
@@ -56,7 +58,7 @@ class ValueLink:
         self._members: dict[str, Csr] = {}
 
     def _members_of(self, name: str) -> Csr:
-        """The codes of a variable by value; one value more has none, for null."""
+        """The codes of a variable by value. One more row, without codes, stands for null."""
         if name not in self._members:
             keys = self._keys[name]
             present = np.flatnonzero(keys >= 0).astype(np.int32)

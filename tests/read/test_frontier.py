@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.read.kernels import dispatch, frontier_numpy
 from omnigraph.read.kernels import frontier as dispatched
-from tests.read.adjacency import adjacency, codes, edges, only
+from tests.read.csr_helpers import adjacency, codes, edges, only
 
 
 @pytest.fixture(scope="module", params=["numpy", "numba"])
@@ -282,7 +282,7 @@ import sys
 import numpy as np
 {before}
 from omnigraph.read.kernels import hops, frontier
-from tests.read.adjacency import adjacency
+from tests.read.csr_helpers import adjacency
 csr = adjacency([(0, 1), (1, 2), (2, 0)], 3, 3)
 rows = np.arange(3, dtype=np.int32)
 for _ in range({times}):

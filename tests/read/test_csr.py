@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.read.kernels.csr import csr_of
-from tests.read.adjacency import edges
-from tests.read.reading import check_same_adjacency
+from tests.read.csr_helpers import edges
+from tests.read.view_helpers import check_same_adjacency
 
 
 def of(pairs, shape):

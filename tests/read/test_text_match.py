@@ -230,6 +230,15 @@ def test_distances_are_exact(rng):
     assert terms_within([], ["a"], 2) == []
 
 
+def test_distances_count_characters_and_may_be_of_any_size():
+    terms = ["\U0001f600", "e\u0301", "é", "東"]
+    assert terms_within(terms, ["\U0001f601"], 1) == ["\U0001f600", "é", "東"]
+    assert terms_within(terms, ["é"], 1) == ["\U0001f600", "é", "東"]
+    assert terms_within(terms, ["x", "y"], 2**70) == terms
+    assert terms_within(terms, [], 2**70) == []
+    assert terms_within(["a" * 300, "b"], ["a"], 255) == ["b"]
+
+
 def test_texts_are_read_in_parts(monkeypatch):
     monkeypatch.setattr(terms, "_ROWS_AT_ONCE", 3)
     texts = pa.array(["a run", None, "", "runs", "the", "walk", "running man"])
