@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.types import temporal
+from omnigraph.types.arrow import as_integers
 from omnigraph.types.keys import composite_id, positional
-from omnigraph.types.proptype import PropType, Scalar
+from omnigraph.types.proptype import PropType
+from omnigraph.types.scalar import JS_SAFE
+from omnigraph.types.traits import Family
 from omnigraph.types.unfit import Unfit, shown, shown_float
-from omnigraph.types.values import JS_SAFE, ExternalBlob, blob_to_text
+from omnigraph.types.values import ExternalBlob, blob_to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,12 +58,11 @@ def _as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _stored(t: PropType, array: pa.Array) -> list[Any]:
     if t.is_list or t.is_vector:
-        element = t.element if t.is_list else PropType(Scalar.F32)
-        return _rows(array, _stored(element, array.flatten()))
-    if t.scalar is Scalar.BLOB:
+        return _rows(array, _stored(t.item, array.flatten()))
+    if t.is_blob:
         values: list[Any] = array.to_pylist()
         return values
-    return _plain(_integers(t, array))
+    return _plain(as_integers(array))
 
 
 def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
@@ -73,14 +74,14 @@ def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
         items = array.flatten()
         nulled = pc.if_else(pc.is_finite(items), items, None)
         return _rows(array, _plain(nulled))
-    match t.scalar:
-        case Scalar.F32 | Scalar.F64:
+    match t.scalar.traits.family:
+        case Family.FLOAT:
             return _patched(_plain(array), pc.invert(pc.is_finite(array)), shown_float)
-        case Scalar.I64 | Scalar.U64 if js_safe:
+        case Family.INTEGER if js_safe and t.scalar.exceeds_javascript:
             return _patched(_plain(array), _beyond_js(array), str)
-        case Scalar.DATE | Scalar.DATETIME:
+        case Family.TEMPORAL:
             return _plain(_temporal_text(t, array))
-        case Scalar.BLOB:
+        case Family.BLOB:
             return [None if value is None else blob_to_text(value) for value in array.to_pylist()]
     return _plain(array)
 
@@ -133,29 +134,14 @@ def _rows(array: pa.Array, items: list[Any]) -> list[Any]:
     return rows
 
 
-def _integers(t: PropType, array: pa.Array) -> pa.Array:
-    """Dates and instants as the integers they are stored as; other columns unchanged."""
-    import pyarrow as pa
-
-    if t.scalar is Scalar.DATE:
-        return array.cast(pa.int32())
-    return array.cast(pa.int64()) if t.scalar is Scalar.DATETIME else array
-
-
 def _temporal_text(t: PropType, array: pa.Array) -> pa.Array:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    extremes = pc.min_max(_integers(t, array)).as_py()
-    check = temporal.checked_days if t.scalar is Scalar.DATE else temporal.checked_ms
-    for extreme in extremes.values():
+    time = t.scalar.time
+    for extreme in pc.min_max(as_integers(array)).as_py().values():
         if extreme is not None:
-            check(extreme)
-    if t.scalar is Scalar.DATE:
-        return array.cast(pa.utf8())
-    # Casting without the zone gives UTC text and needs no time zone database.
-    text = array.cast(pa.timestamp("ms")).cast(pa.utf8())
-    return pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
+            time.check(extreme)
+    return next(time.texts(array))
 
 
 def key_text_column(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
@@ -165,7 +151,7 @@ def key_text_column(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.String
     if t.is_list or t.is_vector or t.is_blob:
         raise Unfit(f"a key cannot be of type {t}")
     array = _as_array(t, array)
-    return _float_texts(array) if t.is_float else _integers(t, array).cast(pa.utf8())
+    return _float_texts(array) if t.is_float else as_integers(array).cast(pa.utf8())
 
 
 def _float_texts(array: pa.Array) -> pa.StringArray:

@@ -12,13 +12,11 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from omnigraph.types.proptype import PropType, Scalar
+from omnigraph.types.proptype import PropType
 from omnigraph.types.unfit import Unfit, shown
 
 _BUILT_IN = frozenset({str, bool, int, float, type(None)})
-_COMPONENT = PropType(Scalar.F32)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TEMPORAL = frozenset({Scalar.DATE, Scalar.DATETIME})
 _MISSING = frozenset({"NaTType", "NAType"})
 
 
@@ -35,7 +33,7 @@ def json_form(t: PropType, value: object) -> Any:
     if type(value).__name__ in _MISSING and type(value).__module__.startswith("pandas"):
         return None
     if isinstance(value, date):
-        return _temporal(t, value) if t.scalar in _TEMPORAL else value
+        return _temporal(t, value) if t.scalar.is_temporal else value
     if _is(value, "numpy", "ndarray"):
         return _array(t, value)
     if _is(value, "numpy", "generic"):
@@ -57,9 +55,8 @@ def _items(t: PropType, values: Iterable[Any]) -> list[Any]:
     items = list(values)
     if {type(item) for item in items} <= _BUILT_IN or not (t.is_list or t.is_vector):
         return items
-    element = t.element if t.is_list else _COMPONENT
     # Lists in lists are refused, however deep or endless they are.
-    return [item if _is(item, "numpy", "ndarray") else json_form(element, item) for item in items]
+    return [item if _is(item, "numpy", "ndarray") else json_form(t.item, item) for item in items]
 
 
 def _temporal(t: PropType, value: date) -> str:
@@ -71,7 +68,7 @@ def _temporal(t: PropType, value: date) -> str:
         except (OverflowError, ValueError):
             raise Unfit(f"{shown(str(value))} leaves the years 0001 to 9999 in UTC") from None
     text = value.replace(tzinfo=None).isoformat()
-    if t.scalar is Scalar.DATETIME:
+    if not t.scalar.counts_days:
         return text
     day, _, time = text.partition("T")
     if time.strip("0:."):

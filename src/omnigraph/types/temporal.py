@@ -1,4 +1,4 @@
-"""Dates and instants: text to the stored integer and back.
+"""Dates and instants: text to the stored integer and back, and whole columns to text.
 
 A Date is stored as days, a DateTime as milliseconds since 1970-01-01 (UTC). Both are held to the
 years 0001 to 9999, so that whatever is stored can be printed and read back.
@@ -7,9 +7,14 @@ years 0001 to 9999, so that whatever is stored can be printed and read back.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
+from typing import TYPE_CHECKING
 
 from omnigraph.types.unfit import Unfit, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 MS_PER_DAY = 86_400_000
@@ -89,3 +94,21 @@ def checked_ms(ms: int) -> int:
     if not MIN_MS <= ms <= MAX_MS:
         raise Unfit(f"{shown(ms)} ms since 1970-01-01 leaves the years 0001 to 9999")
     return ms
+
+
+def date_texts(array: pa.Array) -> Iterator[pa.Array]:
+    """A column of Dates as ``format_date`` writes them, the only way they are written."""
+    import pyarrow as pa
+
+    yield array.cast(pa.utf8())
+
+
+def datetime_texts(array: pa.Array) -> Iterator[pa.Array]:
+    """A column of DateTimes as ``format_datetime`` writes them, then without milliseconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for unit in ("ms", "s"):
+        # Casting without the zone gives UTC text and needs no time zone database.
+        text = array.cast(pa.timestamp(unit), safe=False).cast(pa.utf8())
+        yield pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")

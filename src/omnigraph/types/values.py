@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from omnigraph.types import temporal
-from omnigraph.types.proptype import INTEGER_RANGES, PropType, Scalar
+from omnigraph.types.floats import TOO_LARGE
+from omnigraph.types.proptype import PropType
+from omnigraph.types.scalar import INTEGER_RANGES, JS_SAFE, VECTOR_ITEM, Scalar
+from omnigraph.types.traits import Family
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_float
 
 MANAGED_BLOB = "base64:"
-JS_SAFE = 2**53 - 1
-
-# What packing a float32 raises: the second for an int that is not even a float64.
-_TOO_LARGE = (OverflowError, struct.error)
 
 Readers = Mapping[Scalar, Callable[[object], Any]]
 
@@ -80,7 +78,7 @@ def _vector(dim: int, value: object) -> list[float]:
     if {type(item) for item in value} <= {int, float}:
         try:
             rounded = struct.unpack(f"{dim}f", struct.pack(f"{dim}f", *value))
-        except _TOO_LARGE:
+        except TOO_LARGE:
             pass
         else:
             if all(map(math.isfinite, rounded)):
@@ -93,7 +91,7 @@ def _component(number: int, item: object) -> float:
     if isinstance(item, bool) or not isinstance(item, int | float):
         raise Unfit(f"element {number} must be numeric, got {shown(item)}")
     try:
-        return _float(Scalar.F32, item)
+        return _float(VECTOR_ITEM, item)
     except Unfit as unfit:
         raise Unfit(f"element {number}: {unfit}") from None
 
@@ -142,15 +140,6 @@ def _param_integer(scalar: Scalar, js_safe: bool, value: object) -> int:
     return number
 
 
-def round_f32(value: float) -> float:
-    """The F32 nearest to a number, as a double; infinite when beyond the range of F32."""
-    try:
-        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
-    except _TOO_LARGE:
-        return math.inf if value > 0 else -math.inf
-    return rounded
-
-
 def _float(scalar: Scalar, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unfit(f"expected a number, got {shown(value)}")
@@ -161,38 +150,21 @@ def _float(scalar: Scalar, value: object) -> float:
     else:
         if not math.isfinite(number):
             raise Unfit(f"expected a finite number, got {shown(value)}")
-        number = round_f32(number) if scalar is Scalar.F32 else number
+        number = number if scalar.traits.round is None else scalar.traits.round(number)
     if math.isinf(number):
         raise Unfit(f"expected a number in the range of {scalar}, got {shown(value)}")
     return number
 
 
-def _date(value: object) -> int:
+def _temporal(scalar: Scalar, is_param: bool, value: object) -> int:
+    time = scalar.time
     if isinstance(value, str):
-        return temporal.parse_date(value)
+        return time.parse(value)
+    if is_param:
+        raise Unfit(f"expected {time.expected_text}, got {shown(value)}")
     if isinstance(value, int) and not isinstance(value, bool):
-        return temporal.checked_days(int(value))
-    raise Unfit(f"expected a date written YYYY-MM-DD or as days, got {shown(value)}")
-
-
-def _datetime(value: object) -> int:
-    if isinstance(value, str):
-        return temporal.parse_datetime(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return temporal.checked_ms(int(value))
-    raise Unfit(f"expected an RFC 3339 date and time, or milliseconds, got {shown(value)}")
-
-
-def _param_date(value: object) -> int:
-    if isinstance(value, str):
-        return temporal.parse_date(value)
-    raise Unfit(f"expected a date as a string, YYYY-MM-DD, got {shown(value)}")
-
-
-def _param_datetime(value: object) -> int:
-    if isinstance(value, str):
-        return temporal.parse_datetime(value)
-    raise Unfit(f"expected a date and time as an RFC 3339 string, got {shown(value)}")
+        return time.check(int(value))
+    raise Unfit(f"expected {time.expected}, got {shown(value)}")
 
 
 def blob_from_text(value: object) -> bytes | ExternalBlob:
@@ -215,27 +187,38 @@ def _tail(payload: str) -> str:
     return payload[-4:] if payload.endswith("=") else ""
 
 
-_DATA: Readers = {
-    Scalar.STRING: _string,
-    Scalar.BOOL: _bool,
-    **{scalar: partial(_integer, scalar) for scalar in INTEGER_RANGES},
-    Scalar.F32: partial(_float, Scalar.F32),
-    Scalar.F64: partial(_float, Scalar.F64),
-    Scalar.DATE: _date,
-    Scalar.DATETIME: _datetime,
-    Scalar.BLOB: blob_from_text,
-}
-_PARAM: Readers = {
-    **_DATA,
-    **{scalar: partial(_param_integer, scalar, False) for scalar in INTEGER_RANGES},
-    Scalar.DATE: _param_date,
-    Scalar.DATETIME: _param_datetime,
-    Scalar.BLOB: _string,
-}
-_PARAM_JS: Readers = {
-    **_PARAM,
-    **{scalar: partial(_param_integer, scalar, True) for scalar in INTEGER_RANGES},
-}
+def _reader(scalar: Scalar) -> Callable[[object], Any]:
+    """What reads a scalar of a data record."""
+    match scalar.traits.family:
+        case Family.TEXT:
+            return _string
+        case Family.BOOLEAN:
+            return _bool
+        case Family.INTEGER:
+            return partial(_integer, scalar)
+        case Family.FLOAT:
+            return partial(_float, scalar)
+        case Family.TEMPORAL:
+            return partial(_temporal, scalar, False)
+        case Family.BLOB:
+            return blob_from_text
+
+
+def _param_reader(scalar: Scalar, js_safe: bool) -> Callable[[object], Any]:
+    """What reads a scalar query parameter."""
+    match scalar.traits.family:
+        case Family.INTEGER:
+            return partial(_param_integer, scalar, js_safe)
+        case Family.TEMPORAL:
+            return partial(_temporal, scalar, True)
+        case Family.BLOB:
+            return _string
+    return _reader(scalar)
+
+
+_DATA: Readers = {scalar: _reader(scalar) for scalar in Scalar}
+_PARAM: Readers = {scalar: _param_reader(scalar, js_safe=False) for scalar in Scalar}
+_PARAM_JS: Readers = {scalar: _param_reader(scalar, js_safe=True) for scalar in Scalar}
 
 
 def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
@@ -247,16 +230,14 @@ def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
     if t.is_list:
         element = t.element
         return [to_json(element, item, js_safe) for item in value]
-    match t.scalar:
-        case Scalar.F32 | Scalar.F64:
+    match t.scalar.traits.family:
+        case Family.FLOAT:
             return value if math.isfinite(value) else shown_float(value)
-        case Scalar.I64 | Scalar.U64 if js_safe and abs(value) > JS_SAFE:
+        case Family.INTEGER if js_safe and abs(value) > JS_SAFE:
             return str(value)
-        case Scalar.DATE:
-            return temporal.format_date(value)
-        case Scalar.DATETIME:
-            return temporal.format_datetime(value)
-        case Scalar.BLOB:
+        case Family.TEMPORAL:
+            return t.scalar.time.format(value)
+        case Family.BLOB:
             return blob_to_text(value)
     return value
 
