@@ -6,14 +6,18 @@ views of such a column without touching its rows. Everything here is decided onc
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from omnigraph.types.scalar import Scalar
 from omnigraph.types.traits import Factory
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_T = TypeVar("_T")
 
 
 def _made(factory: Factory) -> pa.DataType:
@@ -23,6 +27,22 @@ def _made(factory: Factory) -> pa.DataType:
     return getattr(pa, str(name))(*arguments)
 
 
+class _ByType(Generic[_T]):
+    """A dictionary by Arrow type. Hashing one takes longer than comparing: it is found by number."""
+
+    def __init__(self, entries: Iterable[tuple[pa.DataType, _T]]) -> None:
+        self._entries: dict[int, list[tuple[pa.DataType, _T]]] = {}
+        for kind, value in entries:
+            self._entries.setdefault(kind.id, []).append((kind, value))
+
+    def get(self, kind: pa.DataType) -> _T | None:
+        """What stands beside the type, if it is here."""
+        for known, value in self._entries.get(kind.id, ()):
+            if known == kind:
+                return value
+        return None
+
+
 @cache
 def arrow_scalar(scalar: Scalar) -> pa.DataType:
     """The Arrow type in which a scalar is stored."""
@@ -30,11 +50,12 @@ def arrow_scalar(scalar: Scalar) -> pa.DataType:
 
 
 @cache
-def _by_storage() -> dict[pa.DataType, Scalar]:
+def _by_storage() -> _ByType[Scalar]:
     import pyarrow as pa
 
     # Text beyond 2 GB in one array needs wider offsets.
-    return {**{arrow_scalar(s): s for s in Scalar}, pa.large_string(): Scalar.STRING}
+    wide = (pa.large_string(), Scalar.STRING)
+    return _ByType([*((arrow_scalar(scalar), scalar) for scalar in Scalar), wide])
 
 
 def scalar_of(kind: pa.DataType) -> Scalar | None:
@@ -43,8 +64,9 @@ def scalar_of(kind: pa.DataType) -> Scalar | None:
 
 
 @cache
-def _integer_types() -> dict[pa.DataType, pa.DataType]:
-    return {arrow_scalar(s): _made(s.time.integers) for s in Scalar if s.is_temporal}
+def _integer_types() -> _ByType[pa.DataType]:
+    temporal = (scalar for scalar in Scalar if scalar.is_temporal)
+    return _ByType((arrow_scalar(scalar), _made(scalar.time.integers)) for scalar in temporal)
 
 
 def as_integers(array: pa.Array) -> pa.Array:
@@ -71,33 +93,36 @@ def from_integers(numbers: Any, kind: pa.DataType) -> pa.Array:
 
 def stored_items(values: list[Any], kind: pa.DataType) -> list[Any]:
     """The stored form of values that Arrow gave out as Python objects (``datetime.date`` …)."""
-    if kind not in _integer_types():
-        return values
     import pyarrow as pa
 
+    if _integer_types().get(kind) is None:
+        return values
     items: list[Any] = as_integers(pa.array(values, kind)).to_pylist()
     return items
 
 
 @cache
-def _portable_types() -> dict[pa.DataType, pa.DataType]:
-    made = ((scalar, scalar.traits.portable) for scalar in Scalar)
-    return {arrow_scalar(s): _made(factory) for s, factory in made if factory is not None}
+def _portable_types() -> _ByType[pa.DataType]:
+    return _ByType(_ported())
+
+
+def _ported() -> Iterator[tuple[pa.DataType, pa.DataType]]:
+    """The storage types that Spark refuses, with those in which it takes the same values."""
+    for scalar in Scalar:
+        if scalar.traits.portable is not None:
+            yield arrow_scalar(scalar), _made(scalar.traits.portable)
 
 
 def portable_type(kind: pa.DataType) -> pa.DataType:
     """The type in which Spark takes a column and nothing of it is lost."""
-    return _portable_types().get(kind, kind)
+    portable = _portable_types().get(kind)
+    return kind if portable is None else portable
 
 
 @cache
-def _returned_types() -> dict[pa.DataType, pa.DataType]:
+def _returned_types() -> _ByType[pa.DataType]:
     # An int64 may have been one from the start: it stays what it is.
-    return {
-        portable: kind
-        for kind, portable in _portable_types().items()
-        if scalar_of(portable) is None
-    }
+    return _ByType((there, here) for here, there in _ported() if scalar_of(there) is None)
 
 
 def returned_type(kind: pa.DataType) -> pa.DataType:
@@ -105,5 +130,6 @@ def returned_type(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     if pa.types.is_timestamp(kind):
-        kind = pa.timestamp(kind.unit, "UTC")  # Spark names the zone of its session
-    return _returned_types().get(kind, kind)
+        kind = pa.timestamp(kind.unit, "UTC")  # Spark names the zone of its session.
+    returned = _returned_types().get(kind)
+    return kind if returned is None else returned

@@ -61,6 +61,11 @@ class Scalar(enum.StrEnum):
         return self.traits.family is Family.TEXT
 
     @property
+    def is_boolean(self) -> bool:
+        """Whether values are true or false."""
+        return self.traits.family is Family.BOOLEAN
+
+    @property
     def is_integer(self) -> bool:
         """Whether values are integers; dates and instants, though stored as such, are not."""
         return self.traits.family is Family.INTEGER

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,7 +236,7 @@ def index_kind(type_: PropType) -> IndexKind | None:
         return None
     if type_.is_vector:
         return "vector"
-    return "fts" if type_.scalar is Scalar.STRING and not type_.is_enum else "btree"
+    return "fts" if type_.is_text and not type_.is_enum else "btree"
 
 
 def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:

@@ -50,8 +50,6 @@ _ARROW = (".arrow", ".feather", ".ipc")
 _CSV = (".csv", ".csv.gz", ".csv.zst")
 FRAME_FILES = (*_PARQUET, *_CSV, *_ARROW)
 _STRING = PropType(Scalar.STRING)
-# The types that integers fit.
-_WHOLE = {Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE, Scalar.DATETIME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +342,7 @@ def _read_batch(
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
         read = partial(cast_column, prop.type, from_text=layout.from_text)
-        whole = prop.type.scalar in _WHOLE and not prop.type.is_list
+        whole = prop.type.scalar.traits.range is not None and not prop.type.is_list
         try:
             cast = _cast(batch, prop.name, prop.type, read, integers=whole)
         except Unfit as unfit:

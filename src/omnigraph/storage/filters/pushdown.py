@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.storage.filters.literals import quoted_name, sql_literal
+from omnigraph.storage.filters.literals import literal_writer, quoted_name, sql_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,7 +138,7 @@ def _membership(type: pa.DataType, column: str, values: Sequence[Any]) -> _Test 
     if not exact:
         return None
     return _Test(
-        f"{quoted_name(column)} IN ({', '.join(sql_literal(item, type) for item in exact)})",
+        f"{quoted_name(column)} IN ({', '.join(map(literal_writer(type), exact))})",
         _expressible(type, lambda: pc.field(column).isin(pa.array(exact, type))),
     )
 
