@@ -91,9 +91,17 @@ class Scalar(enum.StrEnum):
         return self.traits.family is Family.BLOB
 
     @property
-    def has_one_spelling(self) -> bool:
-        """Whether equal values have equal key texts whatever wrote them: no float, no boolean."""
-        return self.is_text or self.traits.range is not None
+    def is_counted(self) -> bool:
+        """Whether values are stored as integers: the integers themselves, and dates and instants."""
+        return self.traits.range is not None
+
+    @property
+    def is_found_by_id(self) -> bool:
+        """Whether the node with a key value is the one whose id is the key text of that value.
+
+        Not so for floats, which may be compared with numbers of other types, nor for booleans.
+        """
+        return self.is_text or self.is_counted
 
     @property
     def exceeds_javascript(self) -> bool:

@@ -342,7 +342,7 @@ def _read_batch(
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
         read = partial(cast_column, prop.type, from_text=layout.from_text)
-        whole = prop.type.scalar.traits.range is not None and not prop.type.is_list
+        whole = prop.type.scalar.is_counted and not prop.type.is_list
         try:
             cast = _cast(batch, prop.name, prop.type, read, integers=whole)
         except Unfit as unfit:

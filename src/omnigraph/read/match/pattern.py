@@ -251,6 +251,6 @@ def key_of(node: NodeType, test: ir.Predicate, params: Mapping[str, Any]) -> str
     else:
         return None
     kind = left.type
-    if not kind.scalar.has_one_spelling or value is None or isinstance(value, float | bool):
+    if not kind.scalar.is_found_by_id or value is None or isinstance(value, float | bool):
         return None
     return key_text(kind, value)

@@ -268,12 +268,9 @@ def _settle_float(type: pa.DataType, op: ComparisonOp, value: float) -> Settled:
 
 def _rounded(type: pa.DataType, value: float) -> float:
     import numpy as np
-    import pyarrow as pa
 
-    if not pa.types.is_float32(type):
-        return float(value)
     with np.errstate(over="ignore"):
-        return float(np.float32(value))
+        return float(type.to_pandas_dtype()(value))
 
 
 def _is_unicode(value: str) -> bool:
