@@ -146,6 +146,7 @@ TRAITS: dict[Scalar, TypeTraits] = {
         spark=("LongType",),
         portable=("int64",),
         sql="UInt32",
+        in_substrait=False,
         range=(0, 2**32 - 1),
     ),
     Scalar.U64: TypeTraits(
@@ -155,6 +156,7 @@ TRAITS: dict[Scalar, TypeTraits] = {
         spark=("DecimalType", 20, 0),
         portable=("decimal128", 20, 0),
         sql="UInt64",
+        in_substrait=False,
         range=(0, 2**64 - 1),
     ),
     Scalar.F32: TypeTraits(

@@ -65,6 +65,8 @@ class TypeTraits:
     """The Arrow type in which Spark takes a column without loss, where it refuses ``arrow``."""
     sql: str | None = None
     """The type's name for ``arrow_cast`` in filter SQL; None where a literal needs no cast."""
+    in_substrait: bool = True
+    """Whether Lance takes filters on such a column as an Arrow expression, not only as SQL."""
     range: tuple[int, int] | None = None
     """The least and the greatest stored integer; None where values are not stored as integers."""
     round: Callable[[float], float] | None = None

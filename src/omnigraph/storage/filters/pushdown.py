@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.storage.filters.literals import literal_writer, quoted_name, sql_literal
+from omnigraph.types import scalar_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,7 +194,10 @@ _OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
 def _expressible(type: pa.DataType, build: Callable[[], Any]) -> Callable[[], Any] | None:
     import pyarrow as pa
 
-    unsayable = pa.types.is_unsigned_integer(type) or pa.types.is_fixed_size_list(type)
+    scalar = scalar_of(type)
+    unsayable = (
+        pa.types.is_fixed_size_list(type) if scalar is None else not scalar.traits.in_substrait
+    )
     return None if unsayable else build
 
 
