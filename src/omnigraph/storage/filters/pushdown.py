@@ -99,10 +99,13 @@ def _column_type(schema: pa.Schema, column: str) -> pa.DataType:
 def _schema_defeats_expressions(schema: pa.Schema) -> bool:
     import pyarrow as pa
 
-    return any(
-        pa.types.is_list(field.type) and pa.types.is_unsigned_integer(field.type.value_type)
-        for field in schema
-    )
+    lists = (field.type for field in schema if pa.types.is_list(field.type))
+    return not all(_is_in_substrait(kind.value_type) for kind in lists)
+
+
+def _is_in_substrait(type: pa.DataType) -> bool:
+    scalar = scalar_of(type)
+    return scalar is None or scalar.traits.in_substrait
 
 
 def _settle(type: pa.DataType, condition: Condition) -> _Test | None:
@@ -194,11 +197,8 @@ _OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
 def _expressible(type: pa.DataType, build: Callable[[], Any]) -> Callable[[], Any] | None:
     import pyarrow as pa
 
-    scalar = scalar_of(type)
-    unsayable = (
-        pa.types.is_fixed_size_list(type) if scalar is None else not scalar.traits.in_substrait
-    )
-    return None if unsayable else build
+    sayable = _is_in_substrait(type) and not pa.types.is_fixed_size_list(type)
+    return build if sayable else None
 
 
 Settled = bool | tuple[ComparisonOp, Any]
