@@ -1,11 +1,17 @@
-"""Property types and the one value codec.
+"""Property types, what distinguishes them, and the conversion of their values.
 
-A value has four faces: JSON (what people send and get), the *stored* Python value used inside the
+A value has four forms: JSON (what people send and get), the *stored* Python value used inside the
 product, its Arrow column, and its canonical key text. Stored values: ``str``, ``bool``, ``int``,
 ``float``, ``int`` days since the epoch for Date, ``int`` milliseconds for DateTime, ``bytes`` or
 ``ExternalBlob`` for Blob, and ``list`` of these for lists and vectors; null is ``None``.
 
-The functions raise ``Unfit`` with a plain reason; callers say which property or parameter it was.
+- ``scalar``: the scalar types and the one table of their traits (``traits`` defines its columns)
+- ``proptype``: types built from scalars: nullable, list, enum, vector
+- ``values``, ``keys``, ``columns``: convert one value, one key, a whole column
+- ``arrow``: find the traits of a column that comes without its property type
+- ``temporal``, ``floats``, ``python``: dates and times, single precision, Python objects
+
+Functions raise ``Unfit`` with a plain reason; the caller adds which property or parameter it was.
 Arrow and NumPy are imported on first use, never by importing this package.
 """
 

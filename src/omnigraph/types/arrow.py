@@ -1,7 +1,8 @@
-"""From Arrow types to traits: for code that has a column and not the type of its property.
+"""Find the traits of an Arrow type, for code that has a column but not its property type.
 
-Dates and instants are stored as integers; ``as_integers`` and ``from_integers`` go between the two
-views of such a column without touching its rows. Everything here is decided once per column.
+Dates and instants are stored as integers: ``as_integers`` and ``from_integers`` switch between the
+two views of such a column without copying it. Example: ``as_integers`` turns a ``date32`` column
+with 2024-02-29 into an ``int32`` column with 19782. Each function is called once per column.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _made(factory: Factory) -> pa.DataType:
 
 
 class _ByType(Generic[_T]):
-    """A dictionary by Arrow type. Hashing one takes longer than comparing: it is found by number."""
+    """A dictionary with Arrow types as keys; it avoids hashing them, which is slow."""
 
     def __init__(self, entries: Iterable[tuple[pa.DataType, _T]]) -> None:
         self._entries: dict[int, list[tuple[pa.DataType, _T]]] = {}
@@ -36,7 +37,7 @@ class _ByType(Generic[_T]):
             self._entries.setdefault(kind.id, []).append((kind, value))
 
     def get(self, kind: pa.DataType) -> _T | None:
-        """What stands beside the type, if it is here."""
+        """Return the value of a type, or None."""
         for known, value in self._entries.get(kind.id, ()):
             if known == kind:
                 return value
@@ -45,7 +46,7 @@ class _ByType(Generic[_T]):
 
 @cache
 def arrow_scalar(scalar: Scalar) -> pa.DataType:
-    """The Arrow type in which a scalar is stored."""
+    """Return the Arrow type in which a scalar is stored."""
     return _made(scalar.traits.arrow)
 
 
@@ -59,7 +60,7 @@ def _by_storage() -> _ByType[Scalar]:
 
 
 def scalar_of(kind: pa.DataType) -> Scalar | None:
-    """The scalar that is stored in an Arrow type; None for lists, vectors and foreign types."""
+    """Return the scalar stored in an Arrow type; None for lists, vectors and foreign types."""
     return _by_storage().get(kind)
 
 
@@ -70,15 +71,15 @@ def _integer_types() -> _ByType[pa.DataType]:
 
 
 def as_integers(array: pa.Array) -> pa.Array:
-    """Dates and instants as the integers they are stored as; other columns unchanged."""
+    """View dates and instants as the integers they are stored as; return other columns unchanged."""
     integers = _integer_types().get(array.type)
     return array if integers is None else array.view(integers)
 
 
 def from_integers(numbers: Any, kind: pa.DataType) -> pa.Array:
-    """Stored integers, an Arrow or a NumPy array, as a column of the temporal type ``kind``.
+    """Turn stored integers, an Arrow or NumPy array, into a column of the temporal type ``kind``.
 
-    Numbers for any other ``kind`` become a column of that type.
+    If ``kind`` is not temporal, the numbers become a column of that type.
     """
     import pyarrow as pa
 
@@ -92,7 +93,7 @@ def from_integers(numbers: Any, kind: pa.DataType) -> pa.Array:
 
 
 def stored_items(values: list[Any], kind: pa.DataType) -> list[Any]:
-    """The stored form of values that Arrow gave out as Python objects (``datetime.date`` …)."""
+    """Convert what ``to_pylist`` gave for a column (``datetime.date`` …) into stored values."""
     import pyarrow as pa
 
     if _integer_types().get(kind) is None:
@@ -107,29 +108,29 @@ def _portable_types() -> _ByType[pa.DataType]:
 
 
 def _ported() -> Iterator[tuple[pa.DataType, pa.DataType]]:
-    """The storage types that Spark refuses, with those in which it takes the same values."""
+    """Pair each storage type that Spark refuses with the type in which it takes the values."""
     for scalar in Scalar:
         if scalar.traits.portable is not None:
             yield arrow_scalar(scalar), _made(scalar.traits.portable)
 
 
 def portable_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which Spark takes a column and nothing of it is lost."""
+    """Return the type in which Spark takes a column of type ``kind`` without loss."""
     portable = _portable_types().get(kind)
     return kind if portable is None else portable
 
 
 @cache
 def _returned_types() -> _ByType[pa.DataType]:
-    # An int64 may have been one from the start: it stays what it is.
+    # A type that is also a storage type is ambiguous: an int64 may have been sent as one.
     return _ByType((there, here) for here, there in _ported() if scalar_of(there) is None)
 
 
 def returned_type(kind: pa.DataType) -> pa.DataType:
-    """The storage type of a column that comes back from Spark, where its type leaves no doubt."""
+    """Return the storage type of a column that Spark returned; ``kind`` itself if ambiguous."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(kind):
-        kind = pa.timestamp(kind.unit, "UTC")  # Spark names the zone of its session.
+        kind = pa.timestamp(kind.unit, "UTC")  # Spark gives the time zone of its session.
     returned = _returned_types().get(kind)
     return kind if returned is None else returned

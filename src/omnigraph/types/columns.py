@@ -1,8 +1,8 @@
-"""Whole columns at a time: Arrow to stored values, JSON and key text, and image equality.
+"""Convert and compare whole Arrow columns: stored values, JSON, key text, equality.
 
-Each function says for a column what its namesake in ``values`` or ``keys`` says for one value, and
-leaves the rows to Arrow and NumPy. The rare rows that need Python (non-finite floats, exponents,
-integers beyond JavaScript) are found by a mask and patched.
+Each function does for a column what the function of the same name in ``values`` or ``keys`` does for
+one value. Arrow and NumPy process the rows; the few rows that need Python (non-finite floats,
+exponents, integers beyond JavaScript's range) are found with a mask and patched afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
-    """The Arrow column of stored values. An external Blob has no bytes to put there: ``Unfit``."""
+    """Build the Arrow column of stored values; ``Unfit`` for an external Blob, which has no bytes."""
     import pyarrow as pa
 
     values = values if isinstance(values, list) else list(values)
@@ -35,19 +35,19 @@ def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
 
 
 def from_arrow(t: PropType, array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The stored values of an Arrow column."""
+    """List the stored values of an Arrow column."""
     return _stored(t, _as_array(t, array))
 
 
 def column_to_json(
     t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
 ) -> list[Any]:
-    """The JSON forms of an Arrow column's values."""
+    """List the JSON forms of the values of an Arrow column."""
     return _json(t, _as_array(t, array), js_safe)
 
 
 def _as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array of exactly the type's storage."""
+    """Return the column as one array in the storage type of ``t``."""
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -98,7 +98,7 @@ def _beyond_js(array: pa.Array) -> pa.BooleanArray:
 
 
 def _plain(array: pa.Array) -> list[Any]:
-    """The Python values of a column of strings, booleans or numbers, in bulk."""
+    """List the Python values of a column of strings, booleans or numbers, converted in bulk."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -145,7 +145,7 @@ def _temporal_text(t: PropType, array: pa.Array) -> pa.Array:
 
 
 def key_text_column(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
-    """The canonical key text of every value; null stays null."""
+    """Write the canonical key text of every value; null stays null."""
     import pyarrow as pa
 
     if t.is_list or t.is_vector or t.is_blob:
@@ -174,7 +174,7 @@ def _float_texts(array: pa.Array) -> pa.StringArray:
 def derive_id_column(
     members: Sequence[tuple[PropType, pa.Array | pa.ChunkedArray]],
 ) -> pa.StringArray:
-    """The id of every keyed node, from its key columns in stable property id order."""
+    """Derive the id of every keyed node from its key columns, given in stable property id order."""
     import pyarrow as pa
 
     texts = [key_text_column(t, array) for t, array in members]
@@ -188,7 +188,10 @@ def derive_id_column(
 def columns_equal(
     t: PropType, a: pa.Array | pa.ChunkedArray, b: pa.Array | pa.ChunkedArray
 ) -> pa.BooleanArray:
-    """Row by row, whether two columns of one type hold the same image; never null."""
+    """Tell for every row whether two columns of one type hold the same value; never null.
+
+    The rule is that of ``same_image``.
+    """
     a, b = _as_array(t, a), _as_array(t, b)
     if len(a) != len(b):
         raise ValueError(f"columns of {len(a)} and {len(b)} rows cannot be compared row by row")
@@ -206,7 +209,7 @@ def _scalars_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
 
 
 def _lists_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
-    """Rows of equal length are compared item by item in one go, then the verdicts gathered."""
+    """Compare the items of all rows of equal length at once, then combine the results per row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""Single-precision floats on the way through Python, which has doubles only."""
+"""Handle single-precision floats in Python, which has only doubles."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 import struct
 
 TOO_LARGE = (OverflowError, struct.error)
-"""What packing a float32 raises; the second for an int that is not even a double."""
+"""The exceptions of packing a float32: the second for an int beyond the range of doubles."""
 
 
 def round_f32(value: float) -> float:
-    """The F32 nearest to a number, as a double; infinite when beyond the range of F32."""
+    """Return the F32 nearest to a number, as a double; infinite when beyond the range of F32."""
     try:
         rounded: float = struct.unpack("f", struct.pack("f", value))[0]
     except TOO_LARGE:

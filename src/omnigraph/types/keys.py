@@ -1,4 +1,4 @@
-"""Key text: how a typed key value becomes the `id` of a node."""
+"""Write key values as text: the `id` of a node with a `@key` is made of these texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def key_text(t: PropType, value: Any) -> str:
-    """The canonical text of a stored key value; Date and DateTime give their stored integer."""
+    """Write the canonical text of a stored key value; a Date or DateTime is its stored integer."""
     if t.is_list or t.is_vector or t.is_blob:
         raise Unfit(f"a key cannot be of type {t}")
     if value is None:
@@ -42,7 +42,7 @@ def _float_text(scalar: Scalar, value: float) -> str:
 
 
 def positional(text: str) -> str:
-    """A decimal number without exponent, without trailing zeros after the point, without `-0`."""
+    """Rewrite a decimal number without exponent, trailing zeros after the point, or `-0`."""
     if "e" in text:
         from decimal import Decimal
 
@@ -53,18 +53,18 @@ def positional(text: str) -> str:
 
 
 def composite_id(texts: Iterable[str]) -> str:
-    """The id of a key of several members: their texts as a compact JSON array."""
+    """Join the texts of a key with several members into an id, a compact JSON array."""
     return _COMPACT.encode(list(texts))
 
 
 def derive_id(members: Iterable[tuple[PropType, Any]]) -> str:
-    """The id of a keyed node, from its key members in stable property id order."""
+    """Derive the id of a keyed node from its key members, given in stable property id order."""
     texts = [key_text(t, value) for t, value in members]
     return texts[0] if len(texts) == 1 else composite_id(texts)
 
 
 def spells_key(t: PropType, text: str, derived: str) -> bool:
-    """Whether a text, read as a value of the key's type, is the key whose id is ``derived``.
+    """Tell whether a text, read as a value of the key's type, is the key with the id ``derived``.
 
     `2024-01-01` spells the Date whose id is `19723`, and `1.0` the F64 whose id is `1`.
     """
@@ -76,7 +76,7 @@ def spells_key(t: PropType, text: str, derived: str) -> bool:
 
 
 def _read_key(scalar: Scalar, text: str) -> Any:
-    """The stored value of a key in any spelling; None for types that have only one."""
+    """Read a key value in any of its spellings; None for types that have only one."""
     match scalar.traits.family:
         case Family.INTEGER:
             return _plain_int(text)

@@ -1,6 +1,6 @@
-"""The types of the schema and query languages: a scalar, and whether nullable, list, enum, vector.
+"""The types of properties, parameters and expressions: a scalar, perhaps in a list or a vector.
 
-What the scalars themselves are like stands in ``scalar``.
+``scalar`` describes the scalars themselves.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class PropType:
         return self.element if self.dim is None else PropType(self.scalar)
 
     def as_nullable(self, nullable: bool = True) -> PropType:
-        """This type with or without `?`."""
+        """Return this type with or without `?`."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     def allows(self, value: object) -> bool:
-        """Whether a stored value lies in the enum's value set; null and other types always pass."""
+        """Tell whether an enum has a stored value; null and values of other types always pass."""
         return self.enum_values is None or value is None or value in self.enum_values
 
     @property
@@ -115,7 +115,7 @@ class PropType:
 
     @classmethod
     def parse(cls, text: str) -> PropType:
-        """Read back what ``display`` shows. Schema sources go through the schema parser instead."""
+        """Read a type as ``display`` writes it. Schema sources go through the schema parser instead."""
         match = _DISPLAY.fullmatch(text.strip())
         if match is None:
             raise Unfit(f"{shown(text)} is not the spelling of a type")
@@ -131,7 +131,7 @@ class PropType:
         return cls(scalar, nullable, is_list=match["item"] is not None)
 
     def to_ir(self) -> dict[str, Any]:
-        """The type as a small JSON object; absent members mean "no"."""
+        """Write the type as a small JSON object; members that do not apply are left out."""
         ir: dict[str, Any] = {"scalar": self.scalar.value}
         if self.nullable:
             ir["nullable"] = True
@@ -145,7 +145,7 @@ class PropType:
 
     @classmethod
     def from_ir(cls, ir: object) -> PropType:
-        """Read what ``to_ir`` wrote; anything it could not have written is ``Unfit``."""
+        """Read a type that ``to_ir`` wrote; raise ``Unfit`` for anything it cannot have written."""
         if not isinstance(ir, dict):
             raise Unfit(f"a type is a JSON object, got {shown(ir)}")
         values, dim = ir.get("enum"), ir.get("dim")
@@ -170,7 +170,7 @@ class PropType:
         return not (self.is_list and self.is_blob)
 
     def arrow_type(self) -> pa.DataType:
-        """The Arrow storage type. Blob gives its placeholder, ``large_binary``."""
+        """Return the Arrow storage type; for Blob a placeholder, ``large_binary``."""
         import pyarrow as pa
 
         item = arrow_scalar(self.scalar)
@@ -179,7 +179,7 @@ class PropType:
         return pa.list_(pa.field("item", item)) if self.is_list else item
 
     def arrow_field(self, name: str) -> pa.Field:
-        """The Arrow field of a column of this type."""
+        """Return the Arrow field of a column of this type."""
         import pyarrow as pa
 
         return pa.field(name, self.arrow_type(), nullable=self.nullable)

@@ -1,19 +1,19 @@
-"""The scalar types, and the one table of what distinguishes them.
+"""The scalar types and the one table that describes them.
 
-Every ``Scalar`` has its ``TypeTraits``: how a value is stored in Arrow, what Spark
-and Lance's filter SQL call the type, its range, how it is written as text. Code elsewhere does not
-compare with ``Scalar.DATE`` or look for ``pa.timestamp``; it asks
+The table says for every ``Scalar`` how its values are stored in Arrow, what Spark and Lance's filter
+SQL call the type, which integers it holds, how it is written as text. Other code does not compare
+with ``Scalar.DATE`` or look for ``pa.timestamp``. It asks
 
-- the *family*, where types are treated alike (``scalar.is_temporal``, ``traits.family``),
-- a *trait*, where they differ in a detail (``traits.range``, ``traits.time.unit_ms``),
-- ``types.arrow``, where only the Arrow type of a column is at hand.
+- for the *family*, where types are treated alike (``scalar.is_temporal``, ``traits.family``),
+- for a *trait*, where they differ in a detail (``traits.range``, ``scalar.time.unit_ms``),
+- ``types.arrow``, where it has a column and no property type.
 
-So a new scalar of an existing family is one more member here and one more word in the grammar of
-the schema language. Example: ``Scalar.DATE`` is temporal, stored as ``date32``; the Python value
-inside the product is the ``int32`` number of days, ``unit_ms`` is a day, ``time.parse`` reads
-``"2024-02-29"`` as 19782 and ``time.format`` writes it back.
+So a new scalar of an existing family needs an entry here and a word in the grammar of the schema
+language (docs/dev/types.md has the recipe). Example: ``Scalar.DATE`` is temporal and stored as
+``date32``, which can be viewed as ``int32`` days; ``time.parse`` reads ``"2024-02-29"`` as 19782 and
+``time.format`` writes it back.
 
-Arrow and Spark types are named, not built: importing this module loads neither library.
+Types of Arrow and Spark are given by name: importing this module loads neither library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnigraph.types.floats import round_f32
 from omnigraph.types.traits import Family, TimeTraits, TypeTraits
 
 JS_SAFE = 2**53 - 1
-"""The largest integer up to which a JavaScript number holds every one."""
+"""JavaScript numbers hold every integer up to this one exactly."""
 
 
 class Scalar(enum.StrEnum):
@@ -50,7 +50,7 @@ class Scalar(enum.StrEnum):
 
     @property
     def time(self) -> TimeTraits:
-        """How a temporal type is counted and written; no other type may be asked."""
+        """How a temporal type is counted and written; an error for any other type."""
         time = self.traits.time
         assert time is not None, f"{self} is not temporal"
         return time
@@ -105,12 +105,12 @@ class Scalar(enum.StrEnum):
 
     @property
     def exceeds_javascript(self) -> bool:
-        """Whether these are integers of which a JavaScript number cannot hold every one."""
+        """Whether some values are integers that a JavaScript number cannot hold."""
         return self.is_integer and max(map(abs, self.traits.range or (0,))) > JS_SAFE
 
     @property
     def fills_64_bits(self) -> bool:
-        """Whether every pattern of 64 bits is a value, so that none is left to mean null."""
+        """Whether every 64-bit integer of its sign is a value, so that none is left to mean null."""
         low, high = self.traits.range or (0, 0)
         return high - low == 2**64 - 1
 

@@ -1,6 +1,6 @@
 """The facts about a scalar type that the rest of the product needs; the table is in ``scalar``.
 
-Types of Arrow and Spark are named, not built: importing this module loads neither library.
+Types of Arrow and Spark are given by name: importing this module loads neither library.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Factory = tuple[str | int, ...]
-"""A type of another library: the name of what makes it, and its arguments."""
+"""How to build a type of another library: the name of its factory, then the arguments."""
 
 
 class Family(enum.Enum):
-    """What the values of a type are. Types of one family are read, written and compared alike."""
+    """What kind of values a type has. Types of one family are read, written and compared alike."""
 
     TEXT = "text"
     BOOLEAN = "boolean"
@@ -37,28 +37,30 @@ class TimeTraits:
     integers: Factory
     """The Arrow integer type as wide as the storage type: a column can be viewed as either."""
     parse: Callable[[str], int]
+    """Reads the text form as the stored integer."""
     format: Callable[[int], str]
+    """Writes the stored integer in its text form."""
     check: Callable[[int], int]
-    """Gives the stored integer back, or raises ``Unfit`` when it leaves the range."""
+    """Returns the stored integer unchanged, or raises ``Unfit`` if it is out of range."""
     texts: Callable[[pa.Array], Iterator[pa.Array]]
-    """A column as text: first as ``format`` writes it, then in other spellings people use."""
+    """Writes a column as text: first as ``format`` does, then in other common spellings."""
     expected: str
-    """What data may give, for messages."""
+    """What data may contain, for messages."""
     expected_text: str
-    """What a query parameter may give, for messages."""
+    """What a query parameter may contain, for messages."""
     literal: str
-    """How a query writes a literal of this type."""
+    """How a literal is written in a query, for messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeTraits:
-    """What the rest of the product needs to know of one scalar type."""
+    """What the rest of the product needs to know about one scalar type."""
 
     family: Family
     arrow: Factory
     """The storage type, a factory of ``pyarrow``."""
     kind: str
-    """The type in descriptions of columns and parameters."""
+    """The name of the type in descriptions of columns and parameters."""
     spark: Factory
     """The type Spark users see, a class of ``pyspark.sql.types``."""
     portable: Factory | None = None
@@ -70,6 +72,6 @@ class TypeTraits:
     range: tuple[int, int] | None = None
     """The least and the greatest stored integer; None where values are not stored as integers."""
     round: Callable[[float], float] | None = None
-    """The nearest float of this type to a double; None for doubles and what is no float."""
+    """Rounds a double to the nearest float of this type; None for doubles and for other families."""
     time: TimeTraits | None = None
-    """Set for exactly the temporal types."""
+    """Set for temporal types only."""

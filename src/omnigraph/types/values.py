@@ -1,6 +1,6 @@
-"""One value at a time: JSON to stored value and back, and when two stored values are the same.
+"""Convert single values between JSON and their stored form, and compare stored values.
 
-Every reader raises ``Unfit`` and nothing else, whatever JSON it is given.
+The functions that read raise ``Unfit`` and nothing else, whatever JSON they are given.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Readers = Mapping[Scalar, Callable[[object], Any]]
 
 @dataclass(frozen=True, slots=True)
 class ExternalBlob:
-    """A Blob value that lies elsewhere and is known only by its address."""
+    """A Blob whose bytes are kept elsewhere; only the address is stored."""
 
     uri: str
 
 
 def from_json(t: PropType, value: object) -> Any:
-    """The stored value of a data record's JSON value. Enum membership is not judged here."""
+    """Read a JSON value of a data record as a stored value; enum membership is not checked."""
     return _read(t, value, _DATA, null_items=True)
 
 
 def param_from_json(t: PropType, value: object, js_safe: bool = False) -> Any:
-    """The stored value of a query parameter; a Blob parameter stays the text it came as.
+    """Read a JSON value of a query parameter as a stored value; a Blob parameter stays text.
 
-    ``js_safe`` takes floats without a fraction for integers, and integers that a JavaScript number
-    cannot hold only as strings.
+    With ``js_safe``, floats without a fraction count as integers, and integers that a JavaScript
+    number cannot hold must be sent as strings.
     """
     return _read(t, value, _PARAM_JS if js_safe else _PARAM, null_items=False)
 
@@ -83,7 +83,7 @@ def _vector(dim: int, value: object) -> list[float]:
         else:
             if all(map(math.isfinite, rounded)):
                 return list(rounded)
-    # Something is wrong with an element: find it.
+    # At least one element is wrong; go through them to say which.
     return [_component(number, item) for number, item in enumerate(value, start=1)]
 
 
@@ -118,7 +118,7 @@ def _integer(scalar: Scalar, value: object) -> int:
     raise Unfit(f"expected an integer in the range of {scalar}, got {shown(value)}")
 
 
-# Leading zeros stand apart because Python refuses to convert very long digit strings.
+# Leading zeros are matched separately because Python refuses to convert very long digit strings.
 _DIGITS = re.compile(r"([+-]?)0*([0-9]{1,20})")
 
 
@@ -168,7 +168,7 @@ def _temporal(scalar: Scalar, is_param: bool, value: object) -> int:
 
 
 def blob_from_text(value: object) -> bytes | ExternalBlob:
-    """The Blob a text means: ``base64:`` and its payload, or the address of an external one."""
+    """Read the text form of a Blob: ``base64:`` and its payload, or the address of an external one."""
     text = _string(value)
     if not text.startswith(MANAGED_BLOB):
         return ExternalBlob(text)
@@ -177,7 +177,7 @@ def blob_from_text(value: object) -> bytes | ExternalBlob:
         content = binascii.a2b_base64(payload, strict_mode=True)
     except ValueError as error:
         raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: {error}") from None
-    # Python ignores the unused bits of the last character; two texts must not mean one value.
+    # Python ignores unused bits of the last character, but each value must have one text only.
     if base64.b64encode(content[len(content) // 3 * 3 :]).decode() != _tail(payload):
         raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: unused bits are set at the end")
     return content
@@ -188,7 +188,7 @@ def _tail(payload: str) -> str:
 
 
 def _reader(scalar: Scalar) -> Callable[[object], Any]:
-    """What reads a scalar of a data record."""
+    """Return the function that reads a scalar of a data record."""
     match scalar.traits.family:
         case Family.TEXT:
             return _string
@@ -205,7 +205,7 @@ def _reader(scalar: Scalar) -> Callable[[object], Any]:
 
 
 def _param_reader(scalar: Scalar, js_safe: bool) -> Callable[[object], Any]:
-    """What reads a scalar query parameter."""
+    """Return the function that reads a scalar query parameter."""
     match scalar.traits.family:
         case Family.INTEGER:
             return partial(_param_integer, scalar, js_safe)
@@ -222,7 +222,7 @@ _PARAM_JS: Readers = {scalar: _param_reader(scalar, js_safe=True) for scalar in 
 
 
 def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
-    """The JSON form of a stored value, as results and exports show it."""
+    """Return the JSON form of a stored value, as results and exports show it."""
     if value is None:
         return None
     if t.is_vector:
@@ -243,14 +243,14 @@ def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
 
 
 def blob_to_text(value: bytes | ExternalBlob) -> str:
-    """The text form of a Blob: its bytes as ``base64:…``, or its address."""
+    """Write the text form of a Blob: its bytes as ``base64:…``, or its address."""
     if isinstance(value, ExternalBlob):
         return value.uri
     return MANAGED_BLOB + base64.b64encode(value).decode()
 
 
 def same_image(t: PropType, a: Any, b: Any) -> bool:
-    """Whether two stored values of one type are the same: the rule behind every "changed?".
+    """Tell whether two stored values of one type are the same, that is, whether nothing changed.
 
     Null, ``""`` and ``[]`` differ from one another; NaN equals NaN and ``-0.0`` equals ``0.0``.
     """
