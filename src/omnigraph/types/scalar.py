@@ -29,7 +29,9 @@ JS_SAFE = 2**53 - 1
 
 
 class Scalar(enum.StrEnum):
-    """The scalar types of the schema language, by their spelling."""
+    """The scalar types of the schema language, by their spelling; ``traits`` describes each."""
+
+    traits: TypeTraits
 
     STRING = "String"
     BOOL = "Bool"
@@ -42,11 +44,6 @@ class Scalar(enum.StrEnum):
     DATE = "Date"
     DATETIME = "DateTime"
     BLOB = "Blob"
-
-    @property
-    def traits(self) -> TypeTraits:
-        """What distinguishes this type from the others."""
-        return TRAITS[self]
 
     @property
     def time(self) -> TimeTraits:
@@ -218,6 +215,10 @@ TRAITS: dict[Scalar, TypeTraits] = {
         family=Family.BLOB, arrow=("large_binary",), kind="blob", spark=("BinaryType",)
     ),
 }
+
+for _scalar in Scalar:
+    # An attribute, because looking a member up in the table takes longer than most uses of it.
+    _scalar.traits = TRAITS[_scalar]
 
 VECTOR_ITEM = Scalar.F32
 """What the components of every vector are."""
