@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import types
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -21,26 +22,11 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,21 +36,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.datasource.write import WritePlan, Written
 
 NAME = "omnigraph"
-
-_TYPES: dict[Scalar, DataType] = {
-    Scalar.STRING: StringType(),
-    Scalar.BOOL: BooleanType(),
-    Scalar.I32: IntegerType(),
-    Scalar.I64: LongType(),
-    # Spark has no unsigned integers: the next type that holds every value.
-    Scalar.U32: LongType(),
-    Scalar.U64: DecimalType(20, 0),
-    Scalar.F32: FloatType(),
-    Scalar.F64: DoubleType(),
-    Scalar.DATE: DateType(),
-    Scalar.DATETIME: TimestampType(),
-    Scalar.BLOB: BinaryType(),
-}
 
 
 def register(session: SparkSession) -> None:
@@ -154,7 +125,8 @@ def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
 
 def spark_type(type: PropType) -> DataType:
     """The Spark type of a property; every value has a place in it."""
-    element = _TYPES[type.scalar]
+    name, *arguments = type.scalar.traits.spark
+    element = getattr(types, str(name))(*arguments)
     return ArrayType(element) if type.is_list or type.is_vector else element
 
 

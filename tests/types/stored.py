@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from omnigraph.types import INTEGER_RANGES, ExternalBlob, PropType, Scalar
+from omnigraph.types import ExternalBlob, PropType, Scalar
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ADDRESS = TEXT.filter(lambda text: not text.startswith("base64:"))
@@ -32,7 +32,7 @@ def scalar_values(scalar, finite=True):
             return st.binary(max_size=8)
         case Scalar.F32 | Scalar.F64:
             return floats(scalar, finite)
-    return st.integers(*INTEGER_RANGES[scalar])
+    return st.integers(*scalar.traits.range)
 
 
 def values(t, finite=True):

@@ -15,7 +15,7 @@ from omnigraph.manifest.snapshot import Target
 from omnigraph.read.match.access_path import AccessPath, choose_path
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.indexes import IndexState, best_coverage, list_indexes
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 ENDS = {
     ir.Direction.OUT: ("src",),
@@ -197,7 +197,7 @@ class _Explainer:
 def _is_id(entity: Entity, name: str, type_: PropType) -> bool:
     """Whether the property is the text that the node's id is made of."""
     is_key = isinstance(entity, NodeType) and entity.key == (name,)
-    return is_key and type_.scalar is Scalar.STRING
+    return is_key and type_.is_text
 
 
 def _flat(steps: tuple[ir.Step, ...]) -> Iterator[ir.Step]:

@@ -6,22 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.runner.names import encoded
+from omnigraph.types import portable_type, returned_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def portable_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which Spark takes a column without losing anything."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC")
-    if pa.types.is_uint32(kind):
-        return pa.int64()
-    if pa.types.is_uint64(kind):
-        return pa.decimal128(20, 0)
-    return kind
 
 
 def portable(batch: pa.RecordBatch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -58,14 +46,7 @@ def from_portable(table: pa.Table) -> pa.Table:
 
     fields, columns = list(table.schema), table.columns
     for at, field in enumerate(fields):
-        wanted = field.type
-        if pa.types.is_timestamp(field.type):
-            wanted = pa.timestamp("ms", "UTC")
-        elif pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) == (
-            20,
-            0,
-        ):
-            wanted = pa.uint64()
+        wanted = returned_type(field.type)
         if wanted != field.type:
             fields[at], columns[at] = field.with_type(wanted), columns[at].cast(wanted)
     return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))

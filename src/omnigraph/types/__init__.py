@@ -1,16 +1,30 @@
-"""Property types and the one value codec.
+"""Property types, what distinguishes them, and the conversion of their values.
 
-A value has four faces: JSON (what people send and get), the *stored* Python value used inside the
+A value has four forms: JSON (what people send and get), the *stored* Python value used inside the
 product, its Arrow column, and its canonical key text. Stored values: ``str``, ``bool``, ``int``,
 ``float``, ``int`` days since the epoch for Date, ``int`` milliseconds for DateTime, ``bytes`` or
 ``ExternalBlob`` for Blob, and ``list`` of these for lists and vectors; null is ``None``.
 
-The functions raise ``Unfit`` with a plain reason; callers say which property or parameter it was.
+- ``scalar``: the scalar types and the one table of their traits (``traits`` defines its columns)
+- ``proptype``: types built from scalars: nullable, list, enum, vector
+- ``values``, ``keys``, ``columns``: convert one value, one key, a whole column
+- ``arrow``: find the traits of a column that comes without its property type
+- ``temporal``, ``floats``, ``python``: dates and times, single precision, Python objects
+
+Functions raise ``Unfit`` with a plain reason; the caller adds which property or parameter it was.
 Arrow and NumPy are imported on first use, never by importing this package.
 """
 
 from __future__ import annotations
 
+from omnigraph.types.arrow import (
+    as_integers,
+    from_integers,
+    portable_type,
+    returned_type,
+    scalar_of,
+    stored_items,
+)
 from omnigraph.types.columns import (
     column_to_json,
     columns_equal,
@@ -19,10 +33,13 @@ from omnigraph.types.columns import (
     key_text_column,
     to_arrow,
 )
-from omnigraph.types.keys import composite_id, derive_id, key_text
-from omnigraph.types.proptype import INTEGER_RANGES, MAX_VECTOR_DIM, PropType, Scalar
+from omnigraph.types.floats import round_f32
+from omnigraph.types.keys import composite_id, derive_id, key_text, spells_key
+from omnigraph.types.proptype import MAX_VECTOR_DIM, PropType
 from omnigraph.types.python import json_form
+from omnigraph.types.scalar import INTEGER_RANGES, Scalar
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
+from omnigraph.types.traits import Family, TypeTraits
 from omnigraph.types.unfit import Unfit, shown
 from omnigraph.types.values import (
     ExternalBlob,
@@ -30,7 +47,6 @@ from omnigraph.types.values import (
     blob_to_text,
     from_json,
     param_from_json,
-    round_f32,
     same_image,
     to_json,
 )
@@ -39,9 +55,12 @@ __all__ = [
     "INTEGER_RANGES",
     "MAX_VECTOR_DIM",
     "ExternalBlob",
+    "Family",
     "PropType",
     "Scalar",
+    "TypeTraits",
     "Unfit",
+    "as_integers",
     "blob_from_text",
     "blob_to_text",
     "column_to_json",
@@ -52,6 +71,7 @@ __all__ = [
     "format_date",
     "format_datetime",
     "from_arrow",
+    "from_integers",
     "from_json",
     "json_form",
     "key_text",
@@ -59,9 +79,14 @@ __all__ = [
     "param_from_json",
     "parse_date",
     "parse_datetime",
+    "portable_type",
+    "returned_type",
     "round_f32",
     "same_image",
+    "scalar_of",
     "shown",
+    "spells_key",
+    "stored_items",
     "to_arrow",
     "to_json",
 ]

@@ -1,8 +1,8 @@
-"""Whole columns at a time: Arrow to stored values, JSON and key text, and image equality.
+"""Convert and compare whole Arrow columns: stored values, JSON, key text, equality.
 
-Each function says for a column what its namesake in ``values`` or ``keys`` says for one value, and
-leaves the rows to Arrow and NumPy. The rare rows that need Python (non-finite floats, exponents,
-integers beyond JavaScript) are found by a mask and patched.
+Each function does for a column what the function of the same name in ``values`` or ``keys`` does for
+one value. Arrow and NumPy process the rows; the few rows that need Python (non-finite floats,
+exponents, integers beyond JavaScript's range) are found with a mask and patched afterwards.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.types import temporal
+from omnigraph.types.arrow import as_integers
 from omnigraph.types.keys import composite_id, positional
-from omnigraph.types.proptype import PropType, Scalar
+from omnigraph.types.proptype import PropType
+from omnigraph.types.scalar import JS_SAFE
+from omnigraph.types.traits import Family
 from omnigraph.types.unfit import Unfit, shown, shown_float
-from omnigraph.types.values import JS_SAFE, ExternalBlob, blob_to_text
+from omnigraph.types.values import ExternalBlob, blob_to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
-    """The Arrow column of stored values. An external Blob has no bytes to put there: ``Unfit``."""
+    """Build the Arrow column of stored values; ``Unfit`` for an external Blob, which has no bytes."""
     import pyarrow as pa
 
     values = values if isinstance(values, list) else list(values)
@@ -33,19 +35,19 @@ def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
 
 
 def from_arrow(t: PropType, array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The stored values of an Arrow column."""
+    """List the stored values of an Arrow column."""
     return _stored(t, _as_array(t, array))
 
 
 def column_to_json(
     t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
 ) -> list[Any]:
-    """The JSON forms of an Arrow column's values."""
+    """List the JSON forms of the values of an Arrow column."""
     return _json(t, _as_array(t, array), js_safe)
 
 
 def _as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array of exactly the type's storage."""
+    """Return the column as one array in the storage type of ``t``."""
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -56,12 +58,11 @@ def _as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _stored(t: PropType, array: pa.Array) -> list[Any]:
     if t.is_list or t.is_vector:
-        element = t.element if t.is_list else PropType(Scalar.F32)
-        return _rows(array, _stored(element, array.flatten()))
-    if t.scalar is Scalar.BLOB:
+        return _rows(array, _stored(t.item, array.flatten()))
+    if t.is_blob:
         values: list[Any] = array.to_pylist()
         return values
-    return _plain(_integers(t, array))
+    return _plain(as_integers(array))
 
 
 def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
@@ -73,14 +74,14 @@ def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
         items = array.flatten()
         nulled = pc.if_else(pc.is_finite(items), items, None)
         return _rows(array, _plain(nulled))
-    match t.scalar:
-        case Scalar.F32 | Scalar.F64:
+    match t.scalar.traits.family:
+        case Family.FLOAT:
             return _patched(_plain(array), pc.invert(pc.is_finite(array)), shown_float)
-        case Scalar.I64 | Scalar.U64 if js_safe:
+        case Family.INTEGER if js_safe and t.scalar.exceeds_javascript:
             return _patched(_plain(array), _beyond_js(array), str)
-        case Scalar.DATE | Scalar.DATETIME:
+        case Family.TEMPORAL:
             return _plain(_temporal_text(t, array))
-        case Scalar.BLOB:
+        case Family.BLOB:
             return [None if value is None else blob_to_text(value) for value in array.to_pylist()]
     return _plain(array)
 
@@ -97,7 +98,7 @@ def _beyond_js(array: pa.Array) -> pa.BooleanArray:
 
 
 def _plain(array: pa.Array) -> list[Any]:
-    """The Python values of a column of strings, booleans or numbers, in bulk."""
+    """List the Python values of a column of strings, booleans or numbers, converted in bulk."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -133,39 +134,24 @@ def _rows(array: pa.Array, items: list[Any]) -> list[Any]:
     return rows
 
 
-def _integers(t: PropType, array: pa.Array) -> pa.Array:
-    """Dates and instants as the integers they are stored as; other columns unchanged."""
-    import pyarrow as pa
-
-    if t.scalar is Scalar.DATE:
-        return array.cast(pa.int32())
-    return array.cast(pa.int64()) if t.scalar is Scalar.DATETIME else array
-
-
 def _temporal_text(t: PropType, array: pa.Array) -> pa.Array:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    extremes = pc.min_max(_integers(t, array)).as_py()
-    check = temporal.checked_days if t.scalar is Scalar.DATE else temporal.checked_ms
-    for extreme in extremes.values():
+    time = t.scalar.time
+    for extreme in pc.min_max(as_integers(array)).as_py().values():
         if extreme is not None:
-            check(extreme)
-    if t.scalar is Scalar.DATE:
-        return array.cast(pa.utf8())
-    # Casting without the zone gives UTC text and needs no time zone database.
-    text = array.cast(pa.timestamp("ms")).cast(pa.utf8())
-    return pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
+            time.check(extreme)
+    return next(time.texts(array))
 
 
 def key_text_column(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
-    """The canonical key text of every value; null stays null."""
+    """Write the canonical key text of every value; null stays null."""
     import pyarrow as pa
 
     if t.is_list or t.is_vector or t.is_blob:
         raise Unfit(f"a key cannot be of type {t}")
     array = _as_array(t, array)
-    return _float_texts(array) if t.is_float else _integers(t, array).cast(pa.utf8())
+    return _float_texts(array) if t.is_float else as_integers(array).cast(pa.utf8())
 
 
 def _float_texts(array: pa.Array) -> pa.StringArray:
@@ -188,7 +174,7 @@ def _float_texts(array: pa.Array) -> pa.StringArray:
 def derive_id_column(
     members: Sequence[tuple[PropType, pa.Array | pa.ChunkedArray]],
 ) -> pa.StringArray:
-    """The id of every keyed node, from its key columns in stable property id order."""
+    """Derive the id of every keyed node from its key columns, given in stable property id order."""
     import pyarrow as pa
 
     texts = [key_text_column(t, array) for t, array in members]
@@ -202,7 +188,10 @@ def derive_id_column(
 def columns_equal(
     t: PropType, a: pa.Array | pa.ChunkedArray, b: pa.Array | pa.ChunkedArray
 ) -> pa.BooleanArray:
-    """Row by row, whether two columns of one type hold the same image; never null."""
+    """Tell for every row whether two columns of one type hold the same value; never null.
+
+    The rule is that of ``same_image``.
+    """
     a, b = _as_array(t, a), _as_array(t, b)
     if len(a) != len(b):
         raise ValueError(f"columns of {len(a)} and {len(b)} rows cannot be compared row by row")
@@ -220,7 +209,7 @@ def _scalars_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
 
 
 def _lists_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
-    """Rows of equal length are compared item by item in one go, then the verdicts gathered."""
+    """Compare the items of all rows of equal length at once, then combine the results per row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,12 +1,16 @@
-"""The types of the schema and query languages: identity, spelling, stored form, Arrow storage."""
+"""The types of properties, parameters and expressions: a scalar, perhaps in a list or a vector.
+
+``scalar`` describes the scalars themselves.
+"""
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.types.arrow import arrow_scalar
+from omnigraph.types.scalar import VECTOR_ITEM, Scalar
 from omnigraph.types.unfit import Unfit, shown
 
 if TYPE_CHECKING:
@@ -15,45 +19,11 @@ if TYPE_CHECKING:
 MAX_VECTOR_DIM = 2**31 - 1
 
 
-class Scalar(enum.StrEnum):
-    """The scalar types of the schema language, by their spelling."""
-
-    STRING = "String"
-    BOOL = "Bool"
-    I32 = "I32"
-    I64 = "I64"
-    U32 = "U32"
-    U64 = "U64"
-    F32 = "F32"
-    F64 = "F64"
-    DATE = "Date"
-    DATETIME = "DateTime"
-    BLOB = "Blob"
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether this is one of the four integer types."""
-        return self in INTEGER_RANGES
-
-    @property
-    def is_float(self) -> bool:
-        """Whether this is F32 or F64."""
-        return self in (Scalar.F32, Scalar.F64)
-
-
-INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
-    Scalar.I32: (-(2**31), 2**31 - 1),
-    Scalar.I64: (-(2**63), 2**63 - 1),
-    Scalar.U32: (0, 2**32 - 1),
-    Scalar.U64: (0, 2**64 - 1),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class PropType:
     """A property, parameter or expression type. Equality is the language's type equality.
 
-    ``Vector(n)`` is ``PropType(Scalar.F32, dim=n)``; an enum is a String with ``enum_values``,
+    ``Vector(n)`` is a type of F32 with ``dim``; an enum is a String with ``enum_values``,
     which are kept sorted because their order has no meaning.
     """
 
@@ -66,6 +36,11 @@ class PropType:
     def __post_init__(self) -> None:
         if self.enum_values is not None:
             object.__setattr__(self, "enum_values", tuple(sorted(set(self.enum_values))))
+
+    @classmethod
+    def vector(cls, dim: int) -> PropType:
+        """``Vector(dim)``."""
+        return cls(VECTOR_ITEM, dim=dim)
 
     @property
     def is_vector(self) -> bool:
@@ -80,7 +55,12 @@ class PropType:
     @property
     def is_blob(self) -> bool:
         """Whether this is ``Blob``."""
-        return self.scalar is Scalar.BLOB
+        return self.scalar.is_blob
+
+    @property
+    def is_text(self) -> bool:
+        """Whether this is a single text, an enum included."""
+        return self.scalar.is_text and not self.is_list
 
     @property
     def is_integer(self) -> bool:
@@ -104,12 +84,17 @@ class PropType:
             return self
         return replace(self, nullable=False, is_list=False)
 
+    @property
+    def item(self) -> PropType:
+        """The type of one item of a list or of one component of a vector."""
+        return self.element if self.dim is None else PropType(self.scalar)
+
     def as_nullable(self, nullable: bool = True) -> PropType:
-        """This type with or without `?`."""
+        """Return this type with or without `?`."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     def allows(self, value: object) -> bool:
-        """Whether a stored value lies in the enum's value set; null and other types always pass."""
+        """Tell whether an enum has a stored value; null and values of other types always pass."""
         return self.enum_values is None or value is None or value in self.enum_values
 
     @property
@@ -130,23 +115,23 @@ class PropType:
 
     @classmethod
     def parse(cls, text: str) -> PropType:
-        """Read back what ``display`` shows. Schema sources go through the schema parser instead."""
+        """Read a type as ``display`` writes it. Schema sources go through the schema parser instead."""
         match = _DISPLAY.fullmatch(text.strip())
         if match is None:
             raise Unfit(f"{shown(text)} is not the spelling of a type")
         nullable = match["nullable"] is not None
         if match["dim"] is not None:
-            return cls(Scalar.F32, nullable, dim=_checked_dim(int(match["dim"])))
+            return cls.vector(_checked_dim(int(match["dim"]))).as_nullable(nullable)
         if match["enum"] is not None:
             values = tuple(word.strip() for word in match["enum"].split(","))
             return cls(Scalar.STRING, nullable, enum_values=values)
         scalar = _scalar_named(match["item"] or match["scalar"])
-        if match["item"] is not None and scalar is Scalar.BLOB:
+        if match["item"] is not None and scalar.is_blob:
             raise Unfit("a list cannot hold Blob")
         return cls(scalar, nullable, is_list=match["item"] is not None)
 
     def to_ir(self) -> dict[str, Any]:
-        """The type as a small JSON object; absent members mean "no"."""
+        """Write the type as a small JSON object; members that do not apply are left out."""
         ir: dict[str, Any] = {"scalar": self.scalar.value}
         if self.nullable:
             ir["nullable"] = True
@@ -160,7 +145,7 @@ class PropType:
 
     @classmethod
     def from_ir(cls, ir: object) -> PropType:
-        """Read what ``to_ir`` wrote; anything it could not have written is ``Unfit``."""
+        """Read a type that ``to_ir`` wrote; raise ``Unfit`` for anything it cannot have written."""
         if not isinstance(ir, dict):
             raise Unfit(f"a type is a JSON object, got {shown(ir)}")
         values, dim = ir.get("enum"), ir.get("dim")
@@ -179,22 +164,22 @@ class PropType:
 
     def _is_sound(self) -> bool:
         if self.is_vector:
-            return self.scalar is Scalar.F32 and not self.is_list and not self.is_enum
+            return self.scalar is VECTOR_ITEM and not self.is_list and not self.is_enum
         if self.is_enum:
-            return self.scalar is Scalar.STRING and not self.is_list
+            return self.is_text
         return not (self.is_list and self.is_blob)
 
     def arrow_type(self) -> pa.DataType:
-        """The Arrow storage type. Blob gives its placeholder, ``large_binary``."""
+        """Return the Arrow storage type; for Blob a placeholder, ``large_binary``."""
         import pyarrow as pa
 
-        item = _arrow_scalar(self.scalar)
+        item = arrow_scalar(self.scalar)
         if self.dim is not None:
             return pa.list_(pa.field("item", item), self.dim)
         return pa.list_(pa.field("item", item)) if self.is_list else item
 
     def arrow_field(self, name: str) -> pa.Field:
-        """The Arrow field of a column of this type."""
+        """Return the Arrow field of a column of this type."""
         import pyarrow as pa
 
         return pa.field(name, self.arrow_type(), nullable=self.nullable)
@@ -231,31 +216,3 @@ def _is_word_list(values: object) -> bool:
 
 def _is_enum_word(value: object) -> bool:
     return isinstance(value, str) and _ENUM_WORD.fullmatch(value) is not None
-
-
-def _arrow_scalar(scalar: Scalar) -> pa.DataType:
-    import pyarrow as pa
-
-    match scalar:
-        case Scalar.STRING:
-            return pa.utf8()
-        case Scalar.BOOL:
-            return pa.bool_()
-        case Scalar.I32:
-            return pa.int32()
-        case Scalar.I64:
-            return pa.int64()
-        case Scalar.U32:
-            return pa.uint32()
-        case Scalar.U64:
-            return pa.uint64()
-        case Scalar.F32:
-            return pa.float32()
-        case Scalar.F64:
-            return pa.float64()
-        case Scalar.DATE:
-            return pa.date32()
-        case Scalar.DATETIME:
-            return pa.timestamp("ms", tz="UTC")
-        case Scalar.BLOB:
-            return pa.large_binary()

@@ -1,8 +1,8 @@
-"""What Python people have at hand as the JSON that means it.
+"""Convert the Python objects that callers pass into the JSON the codec reads.
 
-Dates and times of the standard library, pandas timestamps, scalars and arrays of NumPy and Arrow, and
-tuples. NumPy, pandas and Arrow are recognised without importing them: a value of theirs is only there
-when its library is.
+These are dates and times of the standard library, pandas timestamps, NumPy and Arrow scalars and
+arrays, and tuples. NumPy, pandas and Arrow are recognised without importing them: their values can
+exist only in a process that has already loaded the library.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from omnigraph.types.proptype import PropType, Scalar
+from omnigraph.types.proptype import PropType
 from omnigraph.types.unfit import Unfit, shown
 
 _BUILT_IN = frozenset({str, bool, int, float, type(None)})
-_COMPONENT = PropType(Scalar.F32)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TEMPORAL = frozenset({Scalar.DATE, Scalar.DATETIME})
 _MISSING = frozenset({"NaTType", "NAType"})
 
 
 def json_form(t: PropType, value: object) -> Any:
-    """The value as JSON has it for a type, None where it stands for a missing one.
+    """Return the JSON form of a value of type ``t``; None for a value that means "missing".
 
-    What has no such form stays as it is, for the codec to refuse. Dates have one only where the type
-    asks for dates: elsewhere a text would pass for what it is not.
+    A value without such a form is returned unchanged, for the codec to refuse. A date is converted
+    only if ``t`` is temporal: for a String, its text would be accepted by mistake.
     """
     if type(value) in _BUILT_IN:
         return value
@@ -35,7 +33,7 @@ def json_form(t: PropType, value: object) -> Any:
     if type(value).__name__ in _MISSING and type(value).__module__.startswith("pandas"):
         return None
     if isinstance(value, date):
-        return _temporal(t, value) if t.scalar in _TEMPORAL else value
+        return _temporal(t, value) if t.scalar.is_temporal else value
     if _is(value, "numpy", "ndarray"):
         return _array(t, value)
     if _is(value, "numpy", "generic"):
@@ -48,7 +46,7 @@ def json_form(t: PropType, value: object) -> Any:
 
 
 def _is(value: object, module: str, name: str) -> bool:
-    """Whether the value is of a library's class, if that library is there at all."""
+    """Tell whether a value is an instance of a library's class; False if the library is not loaded."""
     kind = getattr(sys.modules.get(module), name, None)
     return kind is not None and isinstance(value, kind)
 
@@ -57,9 +55,8 @@ def _items(t: PropType, values: Iterable[Any]) -> list[Any]:
     items = list(values)
     if {type(item) for item in items} <= _BUILT_IN or not (t.is_list or t.is_vector):
         return items
-    element = t.element if t.is_list else _COMPONENT
-    # Lists in lists are refused, however deep or endless they are.
-    return [item if _is(item, "numpy", "ndarray") else json_form(element, item) for item in items]
+    # The codec refuses nested lists: do not descend, they may be deep or contain themselves.
+    return [item if _is(item, "numpy", "ndarray") else json_form(t.item, item) for item in items]
 
 
 def _temporal(t: PropType, value: date) -> str:
@@ -71,7 +68,7 @@ def _temporal(t: PropType, value: date) -> str:
         except (OverflowError, ValueError):
             raise Unfit(f"{shown(str(value))} leaves the years 0001 to 9999 in UTC") from None
     text = value.replace(tzinfo=None).isoformat()
-    if t.scalar is Scalar.DATETIME:
+    if not t.scalar.counts_days:
         return text
     day, _, time = text.partition("T")
     if time.strip("0:."):
@@ -83,7 +80,7 @@ def _array(t: PropType, array: Any) -> Any:
     if array.ndim > 1:
         raise Unfit(f"expected a one-dimensional array, got one of {array.ndim} dimensions")
     if array.dtype.kind in "biufU":
-        # Also of a masked array, whose masked items are None.
+        # This also gives None for the masked items of a masked array.
         return array.tolist()
     if array.ndim == 1:
         return _items(t, array)
@@ -140,7 +137,7 @@ def _arrow_scalar(t: PropType, scalar: Any) -> Any:
 
 
 def _arrow_instant(t: PropType, scalar: Any) -> Any:
-    """A timestamp without the pandas that its nanoseconds would need."""
+    """Convert a timestamp by hand: ``as_py`` would need pandas for nanoseconds."""
     per_us = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(scalar.type.unit)
     microseconds = scalar.value // 1000 if per_us is None else scalar.value * per_us
     try:

@@ -1,15 +1,20 @@
-"""Dates and instants: text to the stored integer and back.
+"""Convert dates and instants between text and the integers they are stored as.
 
-A Date is stored as days, a DateTime as milliseconds since 1970-01-01 (UTC). Both are held to the
-years 0001 to 9999, so that whatever is stored can be printed and read back.
+A Date is stored as days, a DateTime as milliseconds since 1970-01-01 (UTC). Both are limited
+to the years 0001 to 9999, so that everything stored can be printed and read back.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
+from typing import TYPE_CHECKING
 
 from omnigraph.types.unfit import Unfit, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 MS_PER_DAY = 86_400_000
@@ -27,7 +32,7 @@ _DATETIME = re.compile(
 
 
 def parse_date(text: str) -> int:
-    """Days since the epoch of a date written ``YYYY-MM-DD``."""
+    """Read a date written ``YYYY-MM-DD`` as days since the epoch."""
     match = _DATE.fullmatch(text)
     if match is None:
         raise Unfit(f"{shown(text)} is not a date written YYYY-MM-DD")
@@ -42,21 +47,22 @@ def _days(text: str, year: str, month: str, day: str) -> int:
 
 
 def format_date(days: int) -> str:
-    """``YYYY-MM-DD`` of a stored Date."""
+    """Write a stored Date as ``YYYY-MM-DD``."""
     return date.fromordinal(checked_days(days) + EPOCH_ORDINAL).isoformat()
 
 
 def checked_days(days: int) -> int:
-    """The days themselves, if they lie in the years 0001 to 9999."""
+    """Return the days unchanged if they lie in the years 0001 to 9999; else raise ``Unfit``."""
     if not MIN_DAYS <= days <= MAX_DAYS:
         raise Unfit(f"{shown(days)} days since 1970-01-01 leaves the years 0001 to 9999")
     return days
 
 
 def parse_datetime(text: str) -> int:
-    """Milliseconds since the epoch of an RFC 3339 instant.
+    """Read an RFC 3339 date and time as milliseconds since the epoch.
 
-    No offset means UTC, a bare date means midnight UTC, digits beyond milliseconds are dropped.
+    Without an offset it is UTC, a date alone is midnight UTC, and digits beyond milliseconds are
+    dropped.
     """
     match = _DATETIME.fullmatch(text)
     if match is None:
@@ -76,7 +82,7 @@ def parse_datetime(text: str) -> int:
 
 
 def format_datetime(ms: int) -> str:
-    """``YYYY-MM-DDTHH:MM:SS.mmmZ`` of a stored DateTime."""
+    """Write a stored DateTime as ``YYYY-MM-DDTHH:MM:SS.mmmZ``."""
     days, rest = divmod(checked_ms(ms), MS_PER_DAY)
     seconds, millis = divmod(rest, 1000)
     minutes, second = divmod(seconds, 60)
@@ -85,7 +91,25 @@ def format_datetime(ms: int) -> str:
 
 
 def checked_ms(ms: int) -> int:
-    """The milliseconds themselves, if they lie in the years 0001 to 9999."""
+    """Return the milliseconds unchanged if they lie in the years 0001 to 9999; else ``Unfit``."""
     if not MIN_MS <= ms <= MAX_MS:
         raise Unfit(f"{shown(ms)} ms since 1970-01-01 leaves the years 0001 to 9999")
     return ms
+
+
+def date_texts(array: pa.Array) -> Iterator[pa.Array]:
+    """Write a column of Dates as ``format_date`` does; there is no other spelling."""
+    import pyarrow as pa
+
+    yield array.cast(pa.utf8())
+
+
+def datetime_texts(array: pa.Array) -> Iterator[pa.Array]:
+    """Write a column of DateTimes as ``format_datetime`` does, then without milliseconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for unit in ("ms", "s"):
+        # Casting without the zone gives UTC text and needs no time zone database.
+        text = array.cast(pa.timestamp(unit), safe=False).cast(pa.utf8())
+        yield pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")

@@ -1,4 +1,4 @@
-"""The one refusal of the codec, and how it shows the value it refuses."""
+"""The exception for values that do not fit their type, and how messages show such values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ SHOWN_BITS = 256
 
 
 class Unfit(ValueError):
-    """A value, or the spelling of a type, that cannot be read; the text is the plain reason."""
+    """Raised for a value, or the spelling of a type, that cannot be read; the text says why."""
 
 
 def shown(value: object) -> str:
-    """A short, printable rendering of any JSON value, for messages.
+    """Render any JSON value for a message, short and printable.
 
-    Arrays and objects are named, not printed: they may be too large or too deep to print.
+    Arrays and objects are only named: they may be too large or too deep to print.
     """
     if value is None:
         return "null"
@@ -37,7 +37,7 @@ def shown(value: object) -> str:
 
 
 def shown_float(value: float) -> str:
-    """A float as JSON writes it, and the JavaScript names of the three it cannot write."""
+    """Write a float as in JSON; NaN and the infinities get the names JavaScript has for them."""
     if math.isfinite(value):
         return repr(float(value))
     if math.isnan(value):
@@ -48,12 +48,12 @@ def shown_float(value: float) -> str:
 def _shown_text(text: str) -> str:
     if len(text) > SHOWN_LENGTH:
         text = text[: SHOWN_LENGTH - 1] + "…"
-    # A lone surrogate cannot be printed, so it is escaped along with everything else.
+    # A lone surrogate cannot be printed; if there is one, escape everything that is not ASCII.
     return json.dumps(text, ensure_ascii=not is_unicode(text))
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be stored: a lone surrogate has no UTF-8 form."""
+    """Tell whether a text can be stored as UTF-8, which has no form for a lone surrogate."""
     if text.isascii():
         return True
     try:

@@ -1,6 +1,6 @@
-"""One value at a time: JSON to stored value and back, and when two stored values are the same.
+"""Convert single values between JSON and their stored form, and compare stored values.
 
-Every reader raises ``Unfit`` and nothing else, whatever JSON it is given.
+The functions that read raise ``Unfit`` and nothing else, whatever JSON they are given.
 """
 
 from __future__ import annotations
@@ -15,36 +15,34 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from omnigraph.types import temporal
-from omnigraph.types.proptype import INTEGER_RANGES, PropType, Scalar
+from omnigraph.types.floats import TOO_LARGE
+from omnigraph.types.proptype import PropType
+from omnigraph.types.scalar import INTEGER_RANGES, JS_SAFE, VECTOR_ITEM, Scalar
+from omnigraph.types.traits import Family
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_float
 
 MANAGED_BLOB = "base64:"
-JS_SAFE = 2**53 - 1
-
-# What packing a float32 raises: the second for an int that is not even a float64.
-_TOO_LARGE = (OverflowError, struct.error)
 
 Readers = Mapping[Scalar, Callable[[object], Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalBlob:
-    """A Blob value that lies elsewhere and is known only by its address."""
+    """A Blob whose bytes are kept elsewhere; only the address is stored."""
 
     uri: str
 
 
 def from_json(t: PropType, value: object) -> Any:
-    """The stored value of a data record's JSON value. Enum membership is not judged here."""
+    """Read a JSON value of a data record as a stored value; enum membership is not checked."""
     return _read(t, value, _DATA, null_items=True)
 
 
 def param_from_json(t: PropType, value: object, js_safe: bool = False) -> Any:
-    """The stored value of a query parameter; a Blob parameter stays the text it came as.
+    """Read a JSON value of a query parameter as a stored value; a Blob parameter stays text.
 
-    ``js_safe`` takes floats without a fraction for integers, and integers that a JavaScript number
-    cannot hold only as strings.
+    With ``js_safe``, floats without a fraction count as integers, and integers that a JavaScript
+    number cannot hold must be sent as strings.
     """
     return _read(t, value, _PARAM_JS if js_safe else _PARAM, null_items=False)
 
@@ -80,12 +78,12 @@ def _vector(dim: int, value: object) -> list[float]:
     if {type(item) for item in value} <= {int, float}:
         try:
             rounded = struct.unpack(f"{dim}f", struct.pack(f"{dim}f", *value))
-        except _TOO_LARGE:
+        except TOO_LARGE:
             pass
         else:
             if all(map(math.isfinite, rounded)):
                 return list(rounded)
-    # Something is wrong with an element: find it.
+    # At least one element is wrong; go through them to say which.
     return [_component(number, item) for number, item in enumerate(value, start=1)]
 
 
@@ -93,7 +91,7 @@ def _component(number: int, item: object) -> float:
     if isinstance(item, bool) or not isinstance(item, int | float):
         raise Unfit(f"element {number} must be numeric, got {shown(item)}")
     try:
-        return _float(Scalar.F32, item)
+        return _float(VECTOR_ITEM, item)
     except Unfit as unfit:
         raise Unfit(f"element {number}: {unfit}") from None
 
@@ -120,7 +118,7 @@ def _integer(scalar: Scalar, value: object) -> int:
     raise Unfit(f"expected an integer in the range of {scalar}, got {shown(value)}")
 
 
-# Leading zeros stand apart because Python refuses to convert very long digit strings.
+# Leading zeros are matched separately because Python refuses to convert very long digit strings.
 _DIGITS = re.compile(r"([+-]?)0*([0-9]{1,20})")
 
 
@@ -142,15 +140,6 @@ def _param_integer(scalar: Scalar, js_safe: bool, value: object) -> int:
     return number
 
 
-def round_f32(value: float) -> float:
-    """The F32 nearest to a number, as a double; infinite when beyond the range of F32."""
-    try:
-        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
-    except _TOO_LARGE:
-        return math.inf if value > 0 else -math.inf
-    return rounded
-
-
 def _float(scalar: Scalar, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unfit(f"expected a number, got {shown(value)}")
@@ -161,42 +150,25 @@ def _float(scalar: Scalar, value: object) -> float:
     else:
         if not math.isfinite(number):
             raise Unfit(f"expected a finite number, got {shown(value)}")
-        number = round_f32(number) if scalar is Scalar.F32 else number
+        number = number if scalar.traits.round is None else scalar.traits.round(number)
     if math.isinf(number):
         raise Unfit(f"expected a number in the range of {scalar}, got {shown(value)}")
     return number
 
 
-def _date(value: object) -> int:
+def _temporal(scalar: Scalar, is_param: bool, value: object) -> int:
+    time = scalar.time
     if isinstance(value, str):
-        return temporal.parse_date(value)
+        return time.parse(value)
+    if is_param:
+        raise Unfit(f"expected {time.expected_text}, got {shown(value)}")
     if isinstance(value, int) and not isinstance(value, bool):
-        return temporal.checked_days(int(value))
-    raise Unfit(f"expected a date written YYYY-MM-DD or as days, got {shown(value)}")
-
-
-def _datetime(value: object) -> int:
-    if isinstance(value, str):
-        return temporal.parse_datetime(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return temporal.checked_ms(int(value))
-    raise Unfit(f"expected an RFC 3339 date and time, or milliseconds, got {shown(value)}")
-
-
-def _param_date(value: object) -> int:
-    if isinstance(value, str):
-        return temporal.parse_date(value)
-    raise Unfit(f"expected a date as a string, YYYY-MM-DD, got {shown(value)}")
-
-
-def _param_datetime(value: object) -> int:
-    if isinstance(value, str):
-        return temporal.parse_datetime(value)
-    raise Unfit(f"expected a date and time as an RFC 3339 string, got {shown(value)}")
+        return time.check(int(value))
+    raise Unfit(f"expected {time.expected}, got {shown(value)}")
 
 
 def blob_from_text(value: object) -> bytes | ExternalBlob:
-    """The Blob a text means: ``base64:`` and its payload, or the address of an external one."""
+    """Read the text form of a Blob: ``base64:`` and its payload, or the address of an external one."""
     text = _string(value)
     if not text.startswith(MANAGED_BLOB):
         return ExternalBlob(text)
@@ -205,7 +177,7 @@ def blob_from_text(value: object) -> bytes | ExternalBlob:
         content = binascii.a2b_base64(payload, strict_mode=True)
     except ValueError as error:
         raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: {error}") from None
-    # Python ignores the unused bits of the last character; two texts must not mean one value.
+    # Python ignores unused bits of the last character, but each value must have one text only.
     if base64.b64encode(content[len(content) // 3 * 3 :]).decode() != _tail(payload):
         raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: unused bits are set at the end")
     return content
@@ -215,31 +187,42 @@ def _tail(payload: str) -> str:
     return payload[-4:] if payload.endswith("=") else ""
 
 
-_DATA: Readers = {
-    Scalar.STRING: _string,
-    Scalar.BOOL: _bool,
-    **{scalar: partial(_integer, scalar) for scalar in INTEGER_RANGES},
-    Scalar.F32: partial(_float, Scalar.F32),
-    Scalar.F64: partial(_float, Scalar.F64),
-    Scalar.DATE: _date,
-    Scalar.DATETIME: _datetime,
-    Scalar.BLOB: blob_from_text,
-}
-_PARAM: Readers = {
-    **_DATA,
-    **{scalar: partial(_param_integer, scalar, False) for scalar in INTEGER_RANGES},
-    Scalar.DATE: _param_date,
-    Scalar.DATETIME: _param_datetime,
-    Scalar.BLOB: _string,
-}
-_PARAM_JS: Readers = {
-    **_PARAM,
-    **{scalar: partial(_param_integer, scalar, True) for scalar in INTEGER_RANGES},
-}
+def _reader(scalar: Scalar) -> Callable[[object], Any]:
+    """Return the function that reads a scalar of a data record."""
+    match scalar.traits.family:
+        case Family.TEXT:
+            return _string
+        case Family.BOOLEAN:
+            return _bool
+        case Family.INTEGER:
+            return partial(_integer, scalar)
+        case Family.FLOAT:
+            return partial(_float, scalar)
+        case Family.TEMPORAL:
+            return partial(_temporal, scalar, False)
+        case Family.BLOB:
+            return blob_from_text
+
+
+def _param_reader(scalar: Scalar, js_safe: bool) -> Callable[[object], Any]:
+    """Return the function that reads a scalar query parameter."""
+    match scalar.traits.family:
+        case Family.INTEGER:
+            return partial(_param_integer, scalar, js_safe)
+        case Family.TEMPORAL:
+            return partial(_temporal, scalar, True)
+        case Family.BLOB:
+            return _string
+    return _reader(scalar)
+
+
+_DATA: Readers = {scalar: _reader(scalar) for scalar in Scalar}
+_PARAM: Readers = {scalar: _param_reader(scalar, js_safe=False) for scalar in Scalar}
+_PARAM_JS: Readers = {scalar: _param_reader(scalar, js_safe=True) for scalar in Scalar}
 
 
 def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
-    """The JSON form of a stored value, as results and exports show it."""
+    """Return the JSON form of a stored value, as results and exports show it."""
     if value is None:
         return None
     if t.is_vector:
@@ -247,29 +230,27 @@ def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
     if t.is_list:
         element = t.element
         return [to_json(element, item, js_safe) for item in value]
-    match t.scalar:
-        case Scalar.F32 | Scalar.F64:
+    match t.scalar.traits.family:
+        case Family.FLOAT:
             return value if math.isfinite(value) else shown_float(value)
-        case Scalar.I64 | Scalar.U64 if js_safe and abs(value) > JS_SAFE:
+        case Family.INTEGER if js_safe and abs(value) > JS_SAFE:
             return str(value)
-        case Scalar.DATE:
-            return temporal.format_date(value)
-        case Scalar.DATETIME:
-            return temporal.format_datetime(value)
-        case Scalar.BLOB:
+        case Family.TEMPORAL:
+            return t.scalar.time.format(value)
+        case Family.BLOB:
             return blob_to_text(value)
     return value
 
 
 def blob_to_text(value: bytes | ExternalBlob) -> str:
-    """The text form of a Blob: its bytes as ``base64:…``, or its address."""
+    """Write the text form of a Blob: its bytes as ``base64:…``, or its address."""
     if isinstance(value, ExternalBlob):
         return value.uri
     return MANAGED_BLOB + base64.b64encode(value).decode()
 
 
 def same_image(t: PropType, a: Any, b: Any) -> bool:
-    """Whether two stored values of one type are the same: the rule behind every "changed?".
+    """Tell whether two stored values of one type are the same, that is, whether nothing changed.
 
     Null, ``""`` and ``[]`` differ from one another; NaN equals NaN and ``-0.0`` equals ``0.0``.
     """

@@ -10,6 +10,7 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.types import stored_items
 from omnigraph.validate.change_set import ChangeSet
 
 if TYPE_CHECKING:
@@ -57,9 +58,8 @@ class Committed:
             return self._scan(entity, names)
         if not wanted:
             return self._nothing(schema, names)
-        where = filter_expression(
-            schema, [Condition(column, "in", _stored(wanted, schema, column))]
-        )
+        among = stored_items(wanted, schema.field(column).type)
+        where = filter_expression(schema, [Condition(column, "in", among)])
         return self.runner.scan(self.locate(pin), names, where)
 
     def between(self, edge: EdgeType, columns: Sequence[str], keys: Frame) -> Frame:
@@ -101,15 +101,3 @@ def among_ends(runner: Runner, edge: EdgeType, keys: Frame) -> Pushdown | None:
     ends = [(side, distinct(runner, keys, side, KEY_LIMIT)) for side in ("src", "dst")]
     few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
     return filter_expression(edge.arrow_schema(), few) if few else None
-
-
-def _stored(values: list[object], schema: pa.Schema, column: str) -> list[object]:
-    """The stored values of keys: dates and instants came as Python objects."""
-    import pyarrow as pa
-
-    kind = schema.field(column).type
-    if pa.types.is_date32(kind):
-        return list(pa.array(values, kind).cast(pa.int32()).to_pylist())
-    if pa.types.is_timestamp(kind):
-        return list(pa.array(values, kind).cast(pa.int64()).to_pylist())
-    return values

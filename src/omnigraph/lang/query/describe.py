@@ -7,21 +7,7 @@ from typing import Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.types import PropType, Scalar
-
-KINDS = {
-    Scalar.STRING: "string",
-    Scalar.BOOL: "bool",
-    Scalar.I32: "int",
-    Scalar.U32: "int",
-    Scalar.I64: "bigint",
-    Scalar.U64: "bigint",
-    Scalar.F32: "float",
-    Scalar.F64: "float",
-    Scalar.DATE: "date",
-    Scalar.DATETIME: "datetime",
-    Scalar.BLOB: "blob",
-}
+from omnigraph.types import PropType
 
 Access = tuple[str, str]
 
@@ -30,13 +16,13 @@ def describe_value(name: str, kind: PropType) -> dict[str, Any]:
     """`{name, kind, nullable, item_kind?, vector_dim?}` of a column or a parameter."""
     described: dict[str, Any] = {
         "name": name,
-        "kind": KINDS[kind.scalar],
+        "kind": kind.scalar.traits.kind,
         "nullable": kind.nullable,
     }
     if kind.dim is not None:
         described |= {"kind": "vector", "vector_dim": kind.dim}
     elif kind.is_list:
-        described |= {"kind": "list", "item_kind": KINDS[kind.scalar]}
+        described |= {"kind": "list", "item_kind": kind.scalar.traits.kind}
     return described
 
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator
 
 from omnigraph.lang.schema.catalog import EntityType, NodeType
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 
 class IndexKind(enum.StrEnum):
@@ -23,7 +23,7 @@ def index_kind(type_: PropType) -> IndexKind | None:
         return None
     if type_.is_vector:
         return IndexKind.VECTOR
-    is_text = type_.scalar is Scalar.STRING and not type_.is_enum
+    is_text = type_.is_text and not type_.is_enum
     return IndexKind.FTS if is_text else IndexKind.BTREE
 
 

@@ -20,8 +20,17 @@ from numpy.typing import NDArray
 
 from omnigraph.pipeline.formats.json_columns import Doubt, stored_form
 from omnigraph.pipeline.formats.typed_batch import blob_column, column_type, stored_column
-from omnigraph.types import PropType, Scalar, Unfit, from_json, shown
-from omnigraph.types.temporal import MAX_DAYS, MAX_MS, MIN_DAYS, MIN_MS, MS_PER_DAY
+from omnigraph.types import (
+    Family,
+    PropType,
+    Scalar,
+    Unfit,
+    as_integers,
+    from_integers,
+    from_json,
+    shown,
+)
+from omnigraph.types.temporal import MS_PER_DAY
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _INTEGER = r"^[+-]?[0-9]+$"
@@ -100,28 +109,28 @@ def _refuse(t: PropType, kind: pa.DataType) -> Unfit:
 
 def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
     types, kind = pa.types, array.type
-    match t.scalar:
-        case Scalar.STRING if types.is_string(kind):
+    match t.scalar.traits.family:
+        case Family.TEXT if types.is_string(kind):
             return Cast(array, {})
-        case Scalar.BOOL if types.is_boolean(kind):
+        case Family.BOOLEAN if types.is_boolean(kind):
             return Cast(array, {})
-        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 if types.is_integer(kind):
+        case Family.INTEGER if types.is_integer(kind):
             return _whole_or_each(t, array, lambda: array.cast(t.arrow_type()))
-        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 if _is_whole_decimal(kind):
+        case Family.INTEGER if _is_whole_decimal(kind):
             # What engines without unsigned integers use instead.
             try:
                 return Cast(array.cast(t.arrow_type()), {})
             except pa.ArrowException:
                 return _each(t, array.to_pylist(), lambda value: from_json(t, int(value)))
-        case Scalar.F32 | Scalar.F64 if _is_number(kind):
+        case Family.FLOAT if _is_number(kind):
             return _whole_or_each(t, array.cast(pa.float64(), safe=False), None)
-        case Scalar.DATE | Scalar.DATETIME if types.is_string(kind):
+        case Family.TEMPORAL if types.is_string(kind):
             return _whole_or_each(t, array, None)
-        case Scalar.DATE | Scalar.DATETIME if types.is_integer(kind) or types.is_temporal(kind):
+        case Family.TEMPORAL if types.is_integer(kind) or types.is_temporal(kind):
             return _cast_times(t, array)
-        case Scalar.BLOB if types.is_string(kind):
+        case Family.BLOB if types.is_string(kind):
             return _whole_or_each(t, array, None)
-        case Scalar.BLOB if _is_binary(kind):
+        case Family.BLOB if _is_binary(kind):
             data = array.cast(pa.large_binary())
             return Cast(blob_column(data, pa.nulls(len(data), pa.utf8())), {})
     raise _refuse(t, kind)
@@ -171,12 +180,10 @@ def _cast_times(t: PropType, array: pa.Array) -> Cast:
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     unfit: dict[int, str] = {}
     ms, odd = _milliseconds(t, array)
-    if t.scalar is Scalar.DATE:
+    if t.scalar.counts_days:
         for row in np.flatnonzero(odd & valid).tolist():
             unfit[row] = f"expected a date, got the time of day of {shown(str(array[row]))}"
-        numbers, low, high = ms // MS_PER_DAY, MIN_DAYS, MAX_DAYS
-    else:
-        numbers, low, high = ms, MIN_MS, MAX_MS
+    numbers, (low, high) = ms // t.scalar.time.unit_ms, _years(t)
     outside = ((numbers < low) | (numbers > high)) & valid
     for row in np.flatnonzero(outside).tolist():
         unfit.setdefault(row, "the value leaves the years 0001 to 9999")
@@ -184,33 +191,36 @@ def _cast_times(t: PropType, array: pa.Array) -> Cast:
         valid = valid.copy()
         valid[list(unfit)] = False
     stored = pa.array(numbers, pa.int64(), mask=~valid)
-    narrow = stored.cast(pa.int32()) if t.scalar is Scalar.DATE else stored
-    return Cast(narrow.cast(t.arrow_type()), unfit)
+    return Cast(from_integers(stored, t.arrow_type()), unfit)
+
+
+def _years(t: PropType) -> tuple[int, int]:
+    """The stored integers at the ends of the years 0001 to 9999."""
+    assert t.scalar.traits.range is not None
+    return t.scalar.traits.range
 
 
 def _all_in_years(t: PropType, array: pa.Array) -> bool:
     """Whether dates or instants in their stored type all lie in the years 0001 to 9999."""
-    is_date = t.scalar is Scalar.DATE
-    low, high = (MIN_DAYS, MAX_DAYS) if is_date else (MIN_MS, MAX_MS)
-    extremes = pc.min_max(array.cast(pa.int32() if is_date else pa.int64())).as_py()
+    low, high = _years(t)
+    extremes = pc.min_max(as_integers(array)).as_py()
     return extremes["min"] is None or (extremes["min"] >= low and extremes["max"] <= high)
 
 
 def _checked(t: PropType, numbers: pa.Array) -> pa.Array:
     """Integers as days or milliseconds, if all lie in the years 0001 to 9999."""
-    low, high = (MIN_DAYS, MAX_DAYS) if t.scalar is Scalar.DATE else (MIN_MS, MAX_MS)
+    low, high = _years(t)
     inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
     if not pc.all(inside, min_count=0).as_py():
         raise Doubt
-    narrow = numbers.cast(pa.int32()) if t.scalar is Scalar.DATE else numbers
-    return narrow.cast(t.arrow_type())
+    return from_integers(numbers, t.arrow_type())
 
 
 def _milliseconds(t: PropType, array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Milliseconds since the epoch, 0 for null, and which rows are not midnight sharp."""
     kind = array.type
     if pa.types.is_date(kind):
-        days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.int64())
+        days = as_integers(array.cast(pa.date32(), safe=False)).cast(pa.int64())
         return days.fill_null(0).to_numpy() * MS_PER_DAY, np.zeros(len(array), np.bool_)
     if not pa.types.is_timestamp(kind):
         raise _refuse(t, kind)
@@ -227,6 +237,7 @@ def _cast_lists(t: PropType, array: pa.Array) -> Cast:
     types, kind = pa.types, array.type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         raise _refuse(t, kind)
+    # Components are rounded once, from float64, as in JSON.
     element = t.element if t.is_list else PropType(Scalar.F64)
     if t.is_vector and not _is_number(kind.value_type):
         raise _refuse(t, kind)
@@ -266,7 +277,7 @@ def _read_texts(t: PropType, array: pa.Array) -> Cast:
                 pass
             else:
                 return _cast_scalars(t, numbers)
-    elif not (t.is_list or t.is_vector or t.scalar is Scalar.BOOL):
+    elif not (t.is_list or t.is_vector or t.scalar.is_boolean):
         return _cast_scalars(t, array)
     return _each(t, array.to_pylist(), lambda text: from_json(t, _json_of(t, text)))
 
@@ -278,7 +289,7 @@ def _json_of(t: PropType, text: str) -> object:
             return json.loads(text)
         except (ValueError, RecursionError):
             raise Unfit(f"expected a JSON array, got {shown(text)}") from None
-    if t.scalar is Scalar.BOOL:
+    if t.scalar.is_boolean:
         return {"true": True, "false": False}.get(text.lower(), text)
     if t.is_integer and re.fullmatch(_INTEGER, text) and len(text) <= 40:
         return int(text)

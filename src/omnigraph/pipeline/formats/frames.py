@@ -36,8 +36,6 @@ from omnigraph.types import PropType, Scalar, Unfit
 BATCH_ROWS = 1 << 16
 
 _STRING = PropType(Scalar.STRING)
-# The types that integers fit.
-_WHOLE = {Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE, Scalar.DATETIME}
 
 
 def typed_batches(
@@ -179,7 +177,7 @@ def _read_batch(
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
         read = partial(cast_column, prop.type, from_text=layout.from_text)
-        whole = prop.type.scalar in _WHOLE and not prop.type.is_list
+        whole = prop.type.scalar.is_counted and not prop.type.is_list
         try:
             cast = _cast(batch, prop.name, prop.type, read, integers=whole)
         except Unfit as unfit:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +21,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     required_names,
     stored_column,
 )
-from omnigraph.types import (
-    PropType,
-    Scalar,
-    Unfit,
-    blob_from_text,
-    format_date,
-    format_datetime,
-    parse_date,
-    parse_datetime,
-)
+from omnigraph.types import Family, PropType, Unfit, as_integers, blob_from_text
 
 _MAX_BYTES = 1 << 30
 _HEAD_BYTES = 4096
@@ -115,7 +105,7 @@ def _json_type(t: PropType) -> pa.DataType:
         return pa.list_(pa.float64())
     if t.is_list:
         return pa.list_(_json_type(t.element))
-    if t.scalar in _TEXTS:
+    if t.scalar.traits.family in _TEXTS:
         return pa.utf8()
     # Rounded to float64 and then to float32, as Python rounds.
     return pa.float64() if t.scalar.is_float else t.arrow_type()
@@ -130,19 +120,19 @@ def stored_form(t: PropType, array: pa.Array) -> pa.Array:
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(array.offsets, items, type=t.arrow_type(), mask=mask)
     if t.scalar.is_float:
-        return _floats(t.scalar, array)
-    convert = _TEXTS.get(t.scalar)
-    return array if convert is None else convert(array)
+        return _floats(t.arrow_type(), array)
+    convert = _TEXTS.get(t.scalar.traits.family)
+    return array if convert is None else convert(t, array)
 
 
-def _floats(scalar: Scalar, array: pa.Array) -> pa.Array:
+def _floats(kind: pa.DataType, array: pa.Array) -> pa.Array:
     values = array.drop_null().to_numpy(zero_copy_only=False)
     # Arrow's reader takes NaN and Infinity. `-0` is the integer 0 to Python, but -0.0 here.
     if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
         raise Doubt
-    if scalar is Scalar.F64:
+    if array.type == kind:
         return array
-    narrow = array.cast(pa.float32(), safe=False)
+    narrow = array.cast(kind, safe=False)
     if not pc.all(pc.is_finite(narrow), min_count=0).as_py():
         raise Doubt
     return narrow
@@ -154,7 +144,7 @@ def _vectors(t: PropType, array: pa.Array) -> pa.Array:
     items = array.flatten()
     if items.null_count or (lengths != t.dim).any():
         raise Doubt
-    narrow = _floats(Scalar.F32, items)
+    narrow = _floats(t.arrow_type().value_type, items)
     if array.null_count == 0:
         return pa.FixedSizeListArray.from_arrays(narrow, type=t.arrow_type())
     room = np.zeros((len(array), t.dim), np.float32)
@@ -166,70 +156,51 @@ def _vectors(t: PropType, array: pa.Array) -> pa.Array:
     )
 
 
-def _dates(array: pa.Array) -> pa.Array:
+def _temporal(t: PropType, array: pa.Array) -> pa.Array:
     try:
-        days = array.cast(pa.date32())
+        column = array.cast(t.arrow_type())
     except pa.ArrowException:
-        return _each(array, parse_date, PropType(Scalar.DATE))
-    if _is_canonical(array, days.cast(pa.utf8()), days.cast(pa.int32()), format_date):
-        return days
-    return _each(array, parse_date, PropType(Scalar.DATE))
+        return _each(array, t)
+    if any(_is_canonical(t, array, text, column) for text in t.scalar.time.texts(column)):
+        return column
+    return _each(array, t)
 
 
-def _datetimes(array: pa.Array) -> pa.Array:
-    stored = PropType(Scalar.DATETIME)
-    try:
-        instants = array.cast(stored.arrow_type())
-    except pa.ArrowException:
-        return _each(array, parse_datetime, stored)
-    for unit in ("ms", "s"):
-        # Casting without the zone gives UTC text and needs no time zone database.
-        text = instants.cast(pa.timestamp(unit), safe=False).cast(pa.utf8())
-        text = pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
-        if _is_canonical(array, text, instants.cast(pa.int64()), format_datetime):
-            return instants
-    return _each(array, parse_datetime, stored)
-
-
-def _is_canonical(
-    given: pa.Array, written: pa.Array, numbers: pa.Array, show: Callable[[int], str]
-) -> bool:
+def _is_canonical(t: PropType, given: pa.Array, written: pa.Array, column: pa.Array) -> bool:
     """Whether the text is as it would be written: then nothing depends on how Arrow reads it."""
     if not pc.all(pc.equal(given, written), min_count=0).as_py():
         return False
     try:
-        for extreme in pc.min_max(numbers).as_py().values():
+        for extreme in pc.min_max(as_integers(column)).as_py().values():
             if extreme is not None:
-                show(extreme)
+                t.scalar.time.check(extreme)
     except Unfit:
         return False
     return True
 
 
-def _each(array: pa.Array, parse: Callable[[str], int], t: PropType) -> pa.Array:
+def _each(array: pa.Array, t: PropType) -> pa.Array:
     known: dict[str | None, int | None] = {None: None}
     try:
         for text in array.unique().to_pylist():
             if text is not None:
-                known[text] = parse(text)
+                known[text] = t.scalar.time.parse(text)
     except Unfit:
         raise Doubt from None
     return stored_column(t, [known[text] for text in array.to_pylist()])
 
 
-def _blobs(array: pa.Array) -> pa.Array:
-    blob = PropType(Scalar.BLOB)
+def _blobs(t: PropType, array: pa.Array) -> pa.Array:
     try:
         values = [None if text is None else blob_from_text(text) for text in array.to_pylist()]
     except Unfit:
         raise Doubt from None
-    return stored_column(blob, values)
+    return stored_column(t, values)
 
 
-_TEXTS: dict[Scalar, Callable[[Any], Any]] = {
-    Scalar.DATE: _dates,
-    Scalar.DATETIME: _datetimes,
-    Scalar.BLOB: _blobs,
+_TEXTS: dict[Family, Callable[[PropType, pa.Array], pa.Array]] = {
+    Family.TEMPORAL: _temporal,
+    Family.BLOB: _blobs,
 }
 
 

@@ -11,7 +11,6 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +20,9 @@ from numpy.typing import NDArray
 from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.pipeline.formats.typed_batch import ID, OFFSET, SOURCE, BadRecord, bad_batch
 from omnigraph.types import (
-    PropType,
-    Scalar,
-    Unfit,
     derive_id_column,
-    key_text,
-    parse_date,
-    parse_datetime,
-    round_f32,
     shown,
+    spells_key,
 )
 
 _CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -125,40 +118,7 @@ def _other_spellings(
     single = node.properties[node.key[0]].type if len(node.key) == 1 else None
     for row in pc.indices_nonzero(pc.not_equal(given, ids).fill_null(False)).to_pylist():
         text = given[row].as_py()
-        yield row, text, single is not None and _means(single, text, ids[row].as_py())
-
-
-def _means(t: PropType, text: str, derived: str) -> bool:
-    """Whether a text, read as a value of the key's type, is the key whose id this is."""
-    read = _READERS.get(t.scalar)
-    if read is None:
-        return False
-    try:
-        return key_text(t, read(text)) == derived
-    except (Unfit, ValueError, OverflowError):
-        return False
-
-
-def _plain_int(text: str) -> int:
-    # int() alone would also take "1_000", white space and digits of other scripts.
-    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 40:
-        raise ValueError(text)
-    return int(text)
-
-
-def _plain_float(text: str) -> float:
-    if not text.isascii() or "_" in text or text != text.strip():
-        raise ValueError(text)
-    return float(text)
-
-
-_READERS: dict[Scalar, Any] = {
-    **dict.fromkeys((Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64), _plain_int),
-    Scalar.F32: lambda text: round_f32(_plain_float(text)),
-    Scalar.F64: _plain_float,
-    Scalar.DATE: parse_date,
-    Scalar.DATETIME: parse_datetime,
-}
+        yield row, text, single is not None and spells_key(single, text, ids[row].as_py())
 
 
 def make_ids(

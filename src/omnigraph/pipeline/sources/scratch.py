@@ -18,7 +18,7 @@ from typing import Any, Final
 from omnigraph.errors import InputError, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EntityType
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.types import ExternalBlob, Scalar, blob_to_text
+from omnigraph.types import ExternalBlob, Family, blob_to_text
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -111,11 +111,7 @@ class _Lines:
 
 _DATES: Final = (date,)
 _BYTES: Final = (bytes, bytearray, memoryview, ExternalBlob)
-_TAKEN: Final[dict[Scalar, tuple[type, ...]]] = {
-    Scalar.DATE: _DATES,
-    Scalar.DATETIME: _DATES,
-    Scalar.BLOB: _BYTES,
-}
+_TAKEN: Final[dict[Family, tuple[type, ...]]] = {Family.TEMPORAL: _DATES, Family.BLOB: _BYTES}
 
 
 def _refuse_misplaced(catalog: Catalog, record: Mapping[str, Any], number: int) -> None:
@@ -131,7 +127,7 @@ def _refuse_misplaced(catalog: Catalog, record: Mapping[str, Any], number: int) 
     given.append(("id", "a string", (), data.get("id")))
     for name, prop in entity.properties.items():
         scalar = prop.type.scalar
-        taken = _TAKEN.get(scalar, ())
+        taken = _TAKEN.get(scalar.traits.family, ())
         given.append((f"{name} ({prop.type})", f"a value of {scalar}", taken, data.get(name)))
     for place, wanted, taken, value in given:
         for item in _worded(value):

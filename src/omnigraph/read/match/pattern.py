@@ -15,14 +15,13 @@ from typing import Any
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.types import Scalar, key_text
+from omnigraph.types import key_text
 
 FLIPPED = {
     ir.Direction.OUT: ir.Direction.IN,
     ir.Direction.IN: ir.Direction.OUT,
     ir.Direction.BOTH: ir.Direction.BOTH,
 }
-_KEYS = (Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.DATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +243,6 @@ def key_of(node: NodeType, test: ir.Predicate, params: Mapping[str, Any]) -> str
     if equality is None or (equality[0].property,) != node.key:
         return None
     kind, value = equality[0].type, ir.value_of(equality[1], params)
-    if kind.scalar not in _KEYS or value is None or isinstance(value, float | bool):
+    if not kind.scalar.is_found_by_id or value is None or isinstance(value, float | bool):
         return None
     return key_text(kind, value)

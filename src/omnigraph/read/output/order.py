@@ -27,7 +27,6 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import sortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
-from omnigraph.types import Scalar
 
 MAX_ROWS = 2**32
 # Rows beyond twice the limit that are kept before the worst are dropped.
@@ -173,7 +172,7 @@ class Collector:
             case ir.PropertyOf():
                 space = self._spaces[expr.var]
                 yield _PropertyKey(space, expr, sort.descending)
-                if expr.type.scalar in {Scalar.I64, Scalar.U64}:
+                if expr.type.scalar.fills_64_bits:
                     yield _PropertyKey(space, expr, sort.descending, second=True)
             case ir.NodeId():
                 yield _IdKey(self._spaces[expr.var], expr.var, sort.descending)
@@ -224,7 +223,7 @@ class _PropertyKey(_RowKey):
 
     @property
     def is_lasting(self) -> bool:  # type: ignore[override]
-        return self.expr.type.scalar is not Scalar.STRING or self.by_code is not None
+        return not self.expr.type.scalar.is_text or self.by_code is not None
 
     def of(self, codes: Codes) -> Integers:
         from omnigraph.read.values.column import Column
@@ -236,7 +235,7 @@ class _PropertyKey(_RowKey):
         return self._keys(Column(self.expr.type, self.space.values(self.expr.property, codes)))
 
     def _keys(self, column: Column) -> Integers:
-        if self.expr.type.scalar is Scalar.STRING:
+        if self.expr.type.scalar.is_text:
             return column.codes
         first, second = nulls_first(sortable(column.numbers), column.valid)
         return second if self.second else first

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.read.kernels.arrays import Codes, Mask
-from omnigraph.types import PropType
+from omnigraph.types import PropType, as_integers, from_integers
 
 _MAX_TEXT_BYTES = 2**31 - 1
 # The fixed cost of a comparison, in rows.
@@ -170,10 +170,7 @@ def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _numbers(array: pa.Array) -> npt.NDArray[Any]:
-    if pa.types.is_date32(array.type):
-        array = array.view(pa.int32())
-    elif pa.types.is_timestamp(array.type):
-        array = array.view(pa.int64())
+    array = as_integers(array)
     if array.null_count:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
     numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
@@ -191,7 +188,7 @@ def _ranked(column: Column) -> tuple[Codes, pa.Array]:
     present = numbers if valid is None else numbers[valid]
     distinct, ranks = _distinct(present)
     codes = _spread(ranks.astype(np.int32, copy=False), valid, len(numbers))
-    return codes, _typed(distinct, kind)
+    return codes, from_integers(distinct, kind)
 
 
 def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -207,14 +204,6 @@ def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[
     rank_of = np.cumsum(seen, dtype=np.int32) - 1
     distinct = np.flatnonzero(seen).astype(numbers.dtype) + numbers.dtype.type(low)
     return distinct, rank_of[offsets]
-
-
-def _typed(distinct: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_date32(kind):
-        return pa.array(distinct, pa.int32()).view(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(distinct, pa.int64()).view(kind)
-    return pa.array(distinct, kind)
 
 
 def _spread(ranks: Codes, valid: Mask | None, size: int) -> Codes:

@@ -37,7 +37,7 @@ from omnigraph.read.values.comparison import (
 from omnigraph.read.values.numbers import MIRRORED, OPERATORS, compare_numbers
 from omnigraph.read.values.space import Space
 from omnigraph.storage.filters.pushdown import ComparisonOp
-from omnigraph.types import PropType, Scalar, round_f32
+from omnigraph.types import PropType, Scalar
 
 Numbers = npt.NDArray[Any]
 
@@ -109,11 +109,12 @@ class _Given:
 
     def beside(self, column: Column) -> Any:
         """The value as it is compared with a column: a float against F32 is rounded to it first."""
-        if not (self.type.scalar.is_float and column.type.scalar is Scalar.F32):
+        rounded = column.type.scalar.traits.round
+        if rounded is None or not self.type.scalar.is_float:
             return self.value
         if isinstance(self.value, list):
-            return [round_f32(item) for item in self.value if item is not None]
-        return round_f32(self.value)
+            return [rounded(item) for item in self.value if item is not None]
+        return rounded(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,7 @@ def _pairwise(left: _Read, op: ir.CompareOp, right: _Read) -> Mask:
 
 
 def _rows_compared(left: _Read, op: ComparisonOp, right: _Read) -> Mask:
-    if left.column.type.scalar is Scalar.STRING:
+    if left.column.type.scalar.is_text:
         return _text_rows_compared(left, op, right)
     held = compare_numbers(left.numbers, op, right.numbers)
     for valid in (left.valid, right.valid):

@@ -10,7 +10,10 @@ Arrow type. An exactly typed literal also keeps the scalar index in use.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from omnigraph.types import Family, scalar_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,25 +26,25 @@ def quoted_name(name: str) -> str:
 
 def sql_literal(value: Any, type: pa.DataType) -> str:
     """Write a stored value as a typed SQL literal; a date is days, a date-time milliseconds."""
-    import pyarrow as pa
-
-    if pa.types.is_string(type) or pa.types.is_large_string(type):
-        return _text(value)
-    if pa.types.is_boolean(type):
-        return "true" if value else "false"
-    if pa.types.is_integer(type):
-        return f"arrow_cast('{int(value)}', '{_INTEGERS[str(type)]}')"
-    if pa.types.is_floating(type):
-        return f"arrow_cast('{_float_text(float(value))}', '{_FLOATS[str(type)]}')"
-    if pa.types.is_date32(type):
-        return f"arrow_cast({int(value)}, 'Date32')"
-    if pa.types.is_timestamp(type) and type.unit == "ms" and type.tz == "UTC":
-        return f"arrow_cast({int(value)}, 'Timestamp(Millisecond, Some(\"UTC\"))')"
-    raise TypeError(f"a value of type {type} has no literal")
+    return literal_writer(type)(value)
 
 
-_INTEGERS = {"int32": "Int32", "int64": "Int64", "uint32": "UInt32", "uint64": "UInt64"}
-_FLOATS = {"float": "Float32", "double": "Float64"}
+def literal_writer(type: pa.DataType) -> Callable[[Any], str]:
+    """What writes the stored values of a column of this type as SQL literals."""
+    scalar = scalar_of(type)
+    if scalar is None or scalar.is_blob:
+        raise TypeError(f"a value of type {type} has no literal")
+    sql = scalar.traits.sql
+    match scalar.traits.family:
+        case Family.TEXT:
+            return _text
+        case Family.BOOLEAN:
+            return lambda value: "true" if value else "false"
+        case Family.FLOAT:
+            return lambda value: f"arrow_cast('{_float_text(float(value))}', '{sql}')"
+        case Family.TEMPORAL:
+            return lambda value: f"arrow_cast({int(value)}, '{sql}')"
+    return lambda value: f"arrow_cast('{int(value)}', '{sql}')"
 
 
 def _text(value: str) -> str:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.storage.filters.literals import quoted_name, sql_literal
+from omnigraph.storage.filters.literals import literal_writer, quoted_name, sql_literal
+from omnigraph.types import scalar_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,10 +99,13 @@ def _column_type(schema: pa.Schema, column: str) -> pa.DataType:
 def _schema_defeats_expressions(schema: pa.Schema) -> bool:
     import pyarrow as pa
 
-    return any(
-        pa.types.is_list(field.type) and pa.types.is_unsigned_integer(field.type.value_type)
-        for field in schema
-    )
+    lists = (field.type for field in schema if pa.types.is_list(field.type))
+    return not all(_is_in_substrait(kind.value_type) for kind in lists)
+
+
+def _is_in_substrait(type: pa.DataType) -> bool:
+    scalar = scalar_of(type)
+    return scalar is None or scalar.traits.in_substrait
 
 
 def _settle(type: pa.DataType, condition: Condition) -> _Test | None:
@@ -138,7 +142,7 @@ def _membership(type: pa.DataType, column: str, values: Sequence[Any]) -> _Test 
     if not exact:
         return None
     return _Test(
-        f"{quoted_name(column)} IN ({', '.join(sql_literal(item, type) for item in exact)})",
+        f"{quoted_name(column)} IN ({', '.join(map(literal_writer(type), exact))})",
         _expressible(type, lambda: pc.field(column).isin(pa.array(exact, type))),
     )
 
@@ -193,8 +197,8 @@ _OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
 def _expressible(type: pa.DataType, build: Callable[[], Any]) -> Callable[[], Any] | None:
     import pyarrow as pa
 
-    unsayable = pa.types.is_unsigned_integer(type) or pa.types.is_fixed_size_list(type)
-    return None if unsayable else build
+    sayable = _is_in_substrait(type) and not pa.types.is_fixed_size_list(type)
+    return build if sayable else None
 
 
 Settled = bool | tuple[ComparisonOp, Any]
@@ -268,12 +272,9 @@ def _settle_float(type: pa.DataType, op: ComparisonOp, value: float) -> Settled:
 
 def _rounded(type: pa.DataType, value: float) -> float:
     import numpy as np
-    import pyarrow as pa
 
-    if not pa.types.is_float32(type):
-        return float(value)
     with np.errstate(over="ignore"):
-        return float(np.float32(value))
+        return float(type.to_pandas_dtype()(value))
 
 
 def _is_unicode(value: str) -> bool:

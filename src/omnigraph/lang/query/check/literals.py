@@ -6,7 +6,7 @@ from omnigraph.errors import ConstraintError
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.scope import Context
 from omnigraph.lang.query.syntax import ast
-from omnigraph.types import PropType, Scalar, Unfit, from_json, parse_date, parse_datetime
+from omnigraph.types import PropType, Scalar, Unfit, from_json
 
 SCALARS = {
     "string": Scalar.STRING,
@@ -31,15 +31,14 @@ def constant(context: Context, literal: ast.Literal) -> ir.Const:
     """A literal in its natural type: I64, F64, or for a list the type of its first element."""
     if literal.kind == "list":
         return _list_constant(context, literal)
-    if literal.kind in ("date", "datetime"):
+    if SCALARS[literal.kind].is_temporal:
         return ir.Const(_instant(context, literal), PropType(SCALARS[literal.kind]))
     return ir.Const(literal.value, PropType(SCALARS[literal.kind]))
 
 
 def _instant(context: Context, literal: ast.Literal) -> int:
-    read = parse_date if literal.kind == "date" else parse_datetime
     try:
-        return read(str(literal.value))
+        return SCALARS[literal.kind].time.parse(str(literal.value))
     except Unfit as unfit:
         context.fail("T3", f"{literal.kind}({literal.value!r}): {unfit}", literal.span)
 
@@ -70,7 +69,7 @@ def vector_constant(
     context: Context, literal: ast.Literal, dim: int, rule: str, what: str
 ) -> ir.Const:
     """A list literal of exactly `dim` numbers as a vector; anything else breaks the rule."""
-    kind = PropType(Scalar.F32, dim=dim)
+    kind = PropType.vector(dim)
     # A date or a list is not a number either, although its text may look like one.
     written = [item.value for item in elements(literal)]
     try:
@@ -125,9 +124,9 @@ def _assignable(natural: ir.Const, kind: PropType) -> bool:
         return True
     if source.scalar == kind.scalar:
         return True
-    if source.scalar == Scalar.I64:
+    if source.element.is_integer:
         return kind.element.is_numeric
-    return source.scalar == Scalar.F64 and kind.element.is_float
+    return source.element.is_float and kind.element.is_float
 
 
 def _converted(natural: ir.Const, target: PropType) -> object:
@@ -151,8 +150,6 @@ def describe_one(literal: ast.Literal) -> str:
 
 def date_hint(literal: ast.Literal, kind: PropType) -> str | None:
     """A hint how to write the date that a text literal was meant to be."""
-    if literal.kind == "string" and kind.scalar == Scalar.DATE:
-        return 'write date("YYYY-MM-DD")'
-    if literal.kind == "string" and kind.scalar == Scalar.DATETIME:
-        return 'write datetime("YYYY-MM-DDTHH:MM:SSZ")'
+    if literal.kind == "string" and kind.scalar.is_temporal:
+        return f"write {kind.scalar.time.literal}"
     return None

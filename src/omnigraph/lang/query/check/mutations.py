@@ -9,7 +9,7 @@ from omnigraph.lang.query.check.operands import NOW, TEXT
 from omnigraph.lang.query.check.scope import Context, leading
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 ENDPOINTS = ("from", "to")
 
@@ -191,7 +191,7 @@ def _assigned(context: Context, entry: ast.Entry, kind: PropType) -> ir.Const | 
 
 def _assignable(source: PropType, target: PropType) -> bool:
     if target.is_blob:
-        return not source.is_list and source.scalar in (Scalar.BLOB, Scalar.STRING)
+        return not source.is_list and (source.is_blob or source.is_text)
     if source.is_list != target.is_list or source.dim != target.dim:
         return False
     if source.scalar == target.scalar:

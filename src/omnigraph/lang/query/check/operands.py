@@ -98,7 +98,7 @@ def text_field(context: Context, scope: Scope, call: ast.Call, rule: str) -> ir.
             f"{call.function}() cannot search the edge property `${field.var}.{field.name}`",
             field.span,
         )
-    if prop.type.as_nullable(False).scalar != Scalar.STRING or prop.type.is_list:
+    if not prop.type.is_text:
         context.fail(
             rule,
             f"{call.function}() needs a String property; `${field.var}.{field.name}` is "

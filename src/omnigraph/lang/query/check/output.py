@@ -144,8 +144,7 @@ def _aggregate(context: Context, scope: Scope, call: ast.Call) -> ir.Aggregate:
         if call.function == "avg":
             return ir.Aggregate("avg", value, F64.as_nullable())
         return ir.Aggregate("sum", value, (I64 if kind.is_integer else F64).as_nullable())
-    is_text = kind.scalar == Scalar.STRING and not kind.is_list
-    if is_node or not (kind.is_numeric or is_text):
+    if is_node or not (kind.is_numeric or kind.is_text):
         _refuse_argument(context, call, "a number or a String", kind, is_node)
     return ir.Aggregate("min" if call.function == "min" else "max", value, kind.as_nullable())
 

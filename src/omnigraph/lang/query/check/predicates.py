@@ -22,7 +22,7 @@ from omnigraph.lang.query.check.operands import (
 from omnigraph.lang.query.check.scope import Context, Scope, leading
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 
 def comparison(context: Context, scope: Scope, clause: ast.Comparison) -> ir.Predicate:
@@ -83,8 +83,8 @@ def _contains(
                 clause.span,
             )
         return "member"
-    if left.scalar == Scalar.STRING and not left.is_vector:
-        if right.is_list or right.is_vector or right.scalar != Scalar.STRING:
+    if left.is_text:
+        if not right.is_text:
             context.fail(
                 "T7", f"`contains` on text needs a String, got {right.display}", clause.right.span
             )
@@ -100,7 +100,7 @@ def _require_text(
     context: Context, clause: ast.Comparison, left: PropType, right: PropType
 ) -> None:
     for kind, expr in ((left, clause.left), (right, clause.right)):
-        if kind.scalar != Scalar.STRING or kind.is_list or kind.is_vector:
+        if not kind.is_text:
             context.fail(
                 "T7", f"`starts_with` needs a String on both sides, got {kind.display}", expr.span
             )

@@ -63,7 +63,7 @@ def _vector_query(context: Context, scope: Scope, arg: ast.Expr, dim: int) -> ir
     if isinstance(arg, ast.Var) and scope.get(arg.name) is None:
         param = context.parameter(arg, "the query of nearest()")
         kind = param.type.as_nullable(False)
-        if kind in (TEXT, PropType(Scalar.F32, dim=dim)):
+        if kind in (TEXT, PropType.vector(dim)):
             return param
         if kind.dim is not None:
             context.fail(

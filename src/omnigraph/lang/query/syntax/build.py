@@ -128,7 +128,7 @@ class Builder:
         """`Vector(n)`."""
         if name != "Vector":
             fail(f"only `Vector` takes a size, not `{name}`", cover(name, close))
-        return _Type(PropType(Scalar.F32, dim=size), close)
+        return _Type(PropType.vector(size), close)
 
     def annotations(self, *annotations: _Annotation) -> dict[str, str]:
         """The annotations of a declaration, each at most once."""

@@ -11,7 +11,7 @@ from omnigraph.lang.schema.declared import ENDPOINT_ROLES, Check, Kind, Range
 from omnigraph.lang.schema.shape import Constraint, Group, constraint_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
 _MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1
 
@@ -110,7 +110,7 @@ class Owner:
 
     def _check(self, constraint: ast.Check) -> Check:
         type_ = self._node_property("@check", constraint.property, constraint.span)
-        if type_.is_list or type_.scalar is not Scalar.STRING:
+        if not type_.is_text:
             reason = f"{_kind_of(type_)}, and a pattern needs a String or an enum"
             self._refuse("@check", constraint.property, reason)
         fault = _pattern_fault(constraint.pattern)

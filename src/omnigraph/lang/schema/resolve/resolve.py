@@ -13,7 +13,6 @@ from omnigraph.lang.schema.resolve.names import check_names, check_reserved
 from omnigraph.lang.schema.shape import PropertyShape, Shape, TypeShape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
-from omnigraph.types import Scalar
 
 
 def resolve(source: Source, tree: ast.Schema) -> Shape:
@@ -197,7 +196,7 @@ def _check_embed_source(
             did_you_mean(embed.source, properties),
         )
     type_ = text.written.type
-    if type_.scalar is not Scalar.STRING or type_.is_list or type_.is_enum:
+    if not type_.is_text or type_.is_enum:
         source.fail(
             f"`@embed` on {target} needs a String as its source, and "
             f"`{type_name}.{embed.source}` is {type_.display}",

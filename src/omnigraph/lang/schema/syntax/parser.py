@@ -229,7 +229,7 @@ class _Builder(Transformer[Token, ast.Schema]):
         return PropType(Scalar(word)), _span(word)
 
     def list(self, word: Token) -> tuple[PropType, Span]:
-        if Scalar(word) is Scalar.BLOB:
+        if Scalar(word).is_blob:
             _fail("a list cannot hold Blob", _span(word), "give each Blob its own node")
         return PropType(Scalar(word), is_list=True), _span(word)
 
@@ -246,7 +246,7 @@ class _Builder(Transformer[Token, ast.Schema]):
         value = _number(dimension, 1, MAX_VECTOR_DIM)
         if value is None:
             _fail(f"a Vector dimension lies between 1 and {MAX_VECTOR_DIM}", _span(dimension))
-        return PropType(Scalar.F32, dim=value), _span(dimension)
+        return PropType.vector(value), _span(dimension)
 
     # Constraints
 
