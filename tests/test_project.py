@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph import errors
+from omnigraph import errors, settings
 
 ROOT = Path(__file__).parents[1]
 USER_PAGES = sorted((ROOT / "docs" / "user").glob("*.md"))
@@ -160,3 +160,48 @@ def test_the_readme_shows_the_two_commands():
     text = (ROOT / "README.md").read_text("utf-8")
     assert "./dev demo" in text
     assert "./dev test" in text
+
+
+def test_every_setting_is_documented_with_its_default():
+    rows = dict(
+        re.findall(
+            r"^\| `(OMNIGRAPH_\w+)` \| (.+?) \|",
+            (ROOT / "docs/user/settings.md").read_text("utf-8"),
+            re.MULTILINE,
+        )
+    )
+    known = {
+        each.variable: each
+        for each in vars(settings).values()
+        if isinstance(each, settings.Setting)
+    }
+    assert rows.keys() == known.keys()
+    for variable, shown in rows.items():
+        if variable == "OMNIGRAPH_CACHE_DIR":
+            continue  # a directory of the user, in words
+        default = {None: "none", True: "on", False: "off"}.get(known[variable].default())
+        assert shown.strip("`") == (default or str(known[variable].default())), variable
+
+
+def test_no_setting_is_read_elsewhere():
+    """A variable of ours that is spelled outside settings.py is a setting that nobody documents."""
+    source = Path(omnigraph.__file__).parent
+    known = {
+        each.variable for each in vars(settings).values() if isinstance(each, settings.Setting)
+    }
+    for path in source.rglob("*.py"):
+        unknown = set(re.findall(r"OMNIGRAPH_[A-Z][A-Z_]+", path.read_text("utf-8"))) - known
+        # Failpoints are for fault tests (docs/dev/testing.md), not for users.
+        assert unknown <= {"OMNIGRAPH_FAILPOINTS"}, (path, unknown)
+
+
+PUBLIC_OF_A_GRAPH = {
+    "actor", "branches", "close", "commits", "embedder", "ensure_indices", "explain",
+    "internal_schema_version", "load", "load_edges", "load_nodes", "mode", "mutate", "profile",
+    "query", "refresh", "schema", "snapshot", "status", "uri",
+}  # fmt: skip
+
+
+def test_a_graph_shows_its_api_and_nothing_else(tmp_path):
+    with omnigraph.init(tmp_path / "g", "node Person { name: String @key }") as graph:
+        assert {name for name in dir(graph) if not name.startswith("_")} == PUBLIC_OF_A_GRAPH

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,20 +80,15 @@ def _traversal_mode(text: str) -> TraversalMode:
 
 
 def _user_cache_dir() -> Path:
+    from platformdirs import user_cache_path
+
     try:
-        home = Path.home()
+        return user_cache_path("omnigraph", appauthor=False)
     except RuntimeError:
         raise BadRequest(
             "there is no home directory to keep caches in; set OMNIGRAPH_CACHE_DIR to a directory",
             variable="OMNIGRAPH_CACHE_DIR",
         ) from None
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "omnigraph"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "omnigraph"
-    # The XDG specification says to ignore a relative path here.
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else home / ".cache") / "omnigraph"
 
 
 LOCK_WAIT_MS = _number("OMNIGRAPH_LOCK_WAIT_MS", 10_000)
