@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 from typing import Literal as OneOf
 
 from omnigraph.errors import OmniGraphError, ParseError, SourceError
@@ -17,7 +17,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 
 Severity = OneOf["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 PARSE_FAILURE = "Q000"
 PROPERTY_NEVER_UPDATED = "L201"
@@ -52,11 +52,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryResult:
+class LintedQuery:
     """Lint's result for one query. `failure` keeps the error itself, for its underline."""
 
     name: str
-    kind: OneOf["read", "mutation"]
+    kind: ast.QueryKind
     warnings: tuple[str, ...] = ()
     failure: OmniGraphError | None = None
     operation: dict[str, Any] | None = None
@@ -89,7 +89,7 @@ class LintReport:
 
     schema_source: dict[str, str]
     query_path: str | None
-    results: tuple[QueryResult, ...] = ()
+    results: tuple[LintedQuery, ...] = ()
     findings: tuple[Finding, ...] = ()
     failure: SourceError | None = field(default=None, compare=False)
 
@@ -154,17 +154,17 @@ def lint(
 
 def _check_one(
     query: ast.Query, catalog: Catalog, source: Source
-) -> tuple[QueryResult, ir.Plan | None]:
-    kind: OneOf["read", "mutation"] = "mutation" if query.is_mutation else "read"
+) -> tuple[LintedQuery, ir.Plan | None]:
+    kind: ast.QueryKind = "mutation" if query.is_mutation else "read"
     warnings: tuple[str, ...] = ()
     if query.is_mutation and not query.params:
         warnings = (f"mutation `{query.name}` declares no parameters: it does the same each time",)
     try:
         plan = lower(check(query, catalog, source))
     except OmniGraphError as error:
-        return QueryResult(query.name, kind, warnings, error), None
+        return LintedQuery(query.name, kind, warnings, error), None
     operation = describe_operation(plan, catalog)
-    return QueryResult(query.name, kind, warnings, None, operation), plan
+    return LintedQuery(query.name, kind, warnings, None, operation), plan
 
 
 def _never_updated(catalog: Catalog, plans: list[ir.Plan]) -> list[Finding]:
