@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal as OneOf
-
 from omnigraph.errors import BadRequest, QueryNotFound, did_you_mean
 from omnigraph.lang.query.syntax import ast
 
 
 def choose(
-    file: ast.QueryFile, name: str | None = None, want: OneOf["read", "mutation"] | None = None
+    file: ast.QueryFile, name: str | None = None, want: ast.QueryKind | None = None
 ) -> ast.Query:
     """The query called `name`, or the only one; `want` is the kind the entry point runs."""
     query = _only(file) if name is None else _named(file, name)

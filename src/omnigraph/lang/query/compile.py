@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal as OneOf
-
 from omnigraph.lang.query.check.check import check
 from omnigraph.lang.query.check.lower import lower
 from omnigraph.lang.query.choose_query import choose
 from omnigraph.lang.query.ir import Plan
+from omnigraph.lang.query.syntax.ast import QueryKind
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
@@ -17,7 +16,7 @@ def compile_query(
     catalog: Catalog,
     text: str,
     name: str | None = None,
-    want: OneOf["read", "mutation"] | None = None,
+    want: QueryKind | None = None,
     filename: str | None = None,
 ) -> Plan:
     """Parse, choose, check and lower one query of a source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 from typing import Literal as OneOf
 
 from omnigraph.errors import OmniGraphError, ParseError, SourceError
@@ -17,7 +17,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 
 Severity = OneOf["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 PARSE_FAILURE = "Q000"
 PROPERTY_NEVER_UPDATED = "L201"
@@ -53,10 +53,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LintedQuery:
-    """What lint says of one query. `failure` keeps the error itself, for its underline."""
+    """Lint's result for one query. `failure` keeps the error itself, for its underline."""
 
     name: str
-    kind: OneOf["read", "mutation"]
+    kind: ast.QueryKind
     warnings: tuple[str, ...] = ()
     failure: OmniGraphError | None = None
     operation: dict[str, Any] | None = None
@@ -155,7 +155,7 @@ def lint(
 def _check_one(
     query: ast.Query, catalog: Catalog, source: Source
 ) -> tuple[LintedQuery, ir.Plan | None]:
-    kind: OneOf["read", "mutation"] = "mutation" if query.is_mutation else "read"
+    kind: ast.QueryKind = "mutation" if query.is_mutation else "read"
     warnings: tuple[str, ...] = ()
     if query.is_mutation and not query.params:
         warnings = (f"mutation `{query.name}` declares no parameters: it does the same each time",)

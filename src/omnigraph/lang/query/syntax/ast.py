@@ -8,6 +8,7 @@ from typing import Literal as OneOf
 from omnigraph.errors import Span
 from omnigraph.types import PropType
 
+QueryKind = OneOf["read", "mutation"]
 LiteralKind = OneOf["string", "int", "float", "bool", "date", "datetime", "list"]
 Comparator = OneOf["=", "!=", "<", "<=", ">", ">="]
 Operator = Comparator | OneOf["contains", "starts_with"]
