@@ -19,7 +19,7 @@ from omnigraph.graph import init
 from tests.commit.synthetic import drifted
 from tests.stored import read_back
 from tests.write.model import Model, Refused
-from tests.write.test_model import (
+from tests.write.random_model import (
     Query,
     json_record,
     kind_of,
