@@ -1,9 +1,9 @@
-"""The Spark door: `spark.read.format("omnigraph")` and `df.write.format("omnigraph")`.
+"""The data source of Spark: `spark.read.format("omnigraph")` and `df.write.format("omnigraph")`.
 
-Spark makes these objects in Python processes of its own, pickles them, and calls them in others: for
-the schema, for planning, in every task, and for the commit. Each process opens the graph by its
-address, so only the locks and checks of the commit protocol stand between writers, as everywhere.
-Such a process lives for a second or two: what it does not need is not imported.
+Spark creates these objects in Python processes of its own, pickles them, and calls them in others:
+for the schema, for planning, in every task, and for the commit. Each process opens the graph by its
+address, so writers are kept apart by the locks and checks of the commit protocol, as everywhere. Such
+a process lives for a second or two, so modules are imported only where they are needed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ NAME = "omnigraph"
 
 
 def register(session: SparkSession) -> None:
-    """Make the format `omnigraph` known to a session that does not find it by itself."""
+    """Make the format `omnigraph` known to a session that did not find it by itself."""
     session.dataSource.register(OmniGraphSource)
 
 
 class OmniGraphSource(DataSource):
-    """A node or edge type of a graph as a Spark data source."""
+    """A node or edge type of a graph, as a data source of Spark."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -52,11 +52,11 @@ class OmniGraphSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What to give to `format`."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the type, or those that the option `columns` names."""
+        """Return the columns of the type, or those that the option `columns` names."""
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
@@ -65,7 +65,7 @@ class OmniGraphSource(DataSource):
             return spark_schema(source.columns if names is None else source.select(names))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of these columns of the pinned version."""
+        """Return a reader of these columns at the pinned version."""
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
@@ -76,7 +76,7 @@ class OmniGraphSource(DataSource):
             return _Reader(source, schema, rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of rows with these columns, in place of the others or beside them."""
+        """Return a writer of rows with these columns, which are added or replace all rows."""
         from omnigraph.graph.graph import state_of
         from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
@@ -92,7 +92,7 @@ class OmniGraphSource(DataSource):
             return _Writer(plan)
 
     def _source(self) -> PinnedSource:
-        """What the read sees, fixed the first time: Spark plans one frame more than once."""
+        """Return what the read sees, pinned at the first call: Spark plans a frame more than once."""
         if self._pinned is None:
             from omnigraph.graph.graph import state_of
             from omnigraph.graph.opening import open as open_graph
@@ -109,14 +109,14 @@ class OmniGraphSource(DataSource):
         return self._pinned
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel pinned, also where the caller gave the schema and none was asked for."""
-        with suppress(OmniGraphError):  # `reader` will say it
+        """Pin the version before pickling, also if the caller gave the schema and `schema` did not run."""
+        with suppress(OmniGraphError):  # `reader` will raise it again
             self._source()
         return self.__dict__
 
 
 def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
-    """The columns as Spark sees them."""
+    """Return the columns as Spark sees them."""
     return StructType(
         [StructField(column.name, spark_type(column.type), column.type.nullable)
          for column in columns]
@@ -124,7 +124,7 @@ def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
 
 
 def spark_type(type: PropType) -> DataType:
-    """The Spark type of a property; every value has a place in it."""
+    """Return the Spark type of a property, which holds all its values."""
     name, *arguments = type.scalar.traits.spark
     element = getattr(types, str(name))(*arguments)
     return ArrayType(element) if type.is_list or type.is_vector else element
@@ -161,7 +161,7 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from omnigraph.pipeline.datasource.read import read_fragments
 
-        # Spark makes a partition of its own where there is none.
+        # Spark makes up a partition where there is none.
         if isinstance(partition, _Fragments):
             names, schema = self._schema.fieldNames(), _arrow_schema(self._schema)
             with short_errors():
@@ -170,7 +170,7 @@ class _Reader(DataSourceReader):
 
 @dataclass
 class _Message(WriterCommitMessage):
-    """What a task tells the commit."""
+    """The message of a task to the commit."""
 
     written: Written
 
@@ -206,12 +206,12 @@ class _Writer(DataSourceArrowWriter):
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """What tasks told; of one that failed there is nothing."""
+    """Return the results of the tasks; a task that failed has none."""
     return [message.written for message in messages if isinstance(message, _Message)]
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
-    """The very Arrow types that Spark compares with."""
+    """Return exactly the Arrow types that Spark expects."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")

@@ -1,4 +1,4 @@
-"""Spark looks for data sources in packages named `pyspark_…`; this one leads it to ours."""
+"""Lets Spark find the data source `omnigraph`: it looks for packages named `pyspark_…`."""
 
 from omnigraph.spark import OmniGraphSource as DefaultSource
 

@@ -1,7 +1,5 @@
 """Loads as the person at a terminal sees them: progress, interruption, standard input."""
 
-import os
-import pty
 import re
 import select
 import signal
@@ -14,6 +12,7 @@ import pytest
 
 import omnigraph as og
 from tests.cli.running import environment
+from tests.cli.terminal import at_terminal, start
 from tests.stored import read_back
 
 RECORD = '{"type":"Person","data":{"name":"ada","age":36}}\n'
@@ -23,38 +22,6 @@ LOAD = ("load", "--mode", "merge", "g.omni")
 def names(place):
     with og.open(place / "g.omni", mode="r") as graph:
         return sorted(read_back(graph).nodes["Person"])
-
-
-def start(argv, place, **streams):
-    """The command line in a new interpreter, as a user starts it."""
-    extra = streams.pop("env", {})
-    return subprocess.Popen(
-        [sys.executable, "-m", "omnigraph.cli", *argv],
-        cwd=place,
-        env=environment(place / "home", {"TERM": "xterm", "COLUMNS": "100", **extra}),
-        **streams,
-    )
-
-
-def at_terminal(argv, place, env=None):
-    """Run it with stderr on a terminal; the exit code, stdout, and what the terminal was sent."""
-    ours, theirs = pty.openpty()
-    process = start(
-        argv, place, env=env or {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    out, _ = process.communicate()
-    return process.returncode, out.decode(), shown.decode()
 
 
 @pytest.fixture

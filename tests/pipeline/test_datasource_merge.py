@@ -12,7 +12,7 @@ from omnigraph.pipeline.datasource.write import discard_rows
 from omnigraph.pipeline.rows import images as images_module
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
-from tests.pipeline.test_datasource_write import commits, data_files, plan, run_tasks
+from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks
 from tests.stored import read_back
 
 SCHEMA = """

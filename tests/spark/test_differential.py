@@ -17,7 +17,7 @@ from omnigraph.pipeline.sources.splits import plan_splits
 from tests.commit.synthetic import drifted
 from tests.pipeline.reading import SCHEMA as EVERY_TYPE
 from tests.stored import read_back
-from tests.write.test_model import json_record, make_load, make_model, schema_text
+from tests.write.random_model import json_record, make_load, make_model, schema_text
 
 STARTED = 1_700_000_000_000
 # Another one in each process that collects; all give the test the same name. A failure shows it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -13,74 +14,22 @@ from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.storage.tables.indexes import Coverage, list_indexes
-from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
+from tests.spark.document_helpers import (
+    CITES,
+    DOCS,
+    DOCS_IN_PART,
+    PARTS,
+    SCHEMA,
+    answers,
+    check_whole,
+    doc,
+    fill,
+    fill_branch,
+    row_ids,
+    table_of,
+)
 from tests.stored import read_back
-
-SCHEMA = """
-node Doc {
-  ref: String @key
-  year: I32? @index
-  body: String? @index
-  place: Vector(4)? @index
-}
-edge Cites: Doc -> Doc { since: Date? @index }
-"""
-QUERIES = """
-query by_year($y: I32) {
-  match { $d: Doc  $d.year = $y }
-  return { $d.ref as ref }
-  order { ref }
-}
-query by_words($q: String) {
-  match { $d: Doc  search($d.body, $q) }
-  return { $d.ref as ref }
-  order { ref }
-}
-query near($at: Vector(4)) {
-  match { $d: Doc }
-  return { $d.ref as ref }
-  order { nearest($d.place, $at) }
-  limit 5
-}
-query cited($ref: String) {
-  match { $a: Doc { ref: $ref }  $a cites{1,2} $b }
-  return { $b.ref as ref }
-  order { ref }
-}
-"""
-WORDS = ["solar", "wind", "running", "runs", "towers", "networks", "résumé", "happy"]
-DOCS = {"id": "btree", "year": "btree", "body": "fts", "place": "vector"}
-CITES = {"id": "btree", "src": "btree", "dst": "btree", "since": "btree"}
-PARTS = 3
-DOCS_IN_PART = 120
-
-
-def doc(rng, number, *, placed=True):
-    place = [round(rng.uniform(-1, 1), 3) for _ in range(4)]
-    return {
-        "type": "Doc",
-        "data": {
-            "ref": f"d{number:04d}",
-            "year": 1990 + rng.randrange(30),
-            "body": " ".join(rng.choices(WORDS, k=4)),
-            "place": place if placed else None,
-        },
-    }
-
-
-def cite(rng, known):
-    ends = {"from": f"d{rng.randrange(known):04d}", "to": f"d{rng.randrange(known):04d}"}
-    return {"edge": "Cites", **ends, "data": {"since": "2024-05-01"}}
-
-
-def fill(graph, rng, parts=PARTS, **options):
-    """Every load adds a fragment to each table."""
-    for part in range(parts):
-        first = part * DOCS_IN_PART
-        records = [doc(rng, first + number) for number in range(DOCS_IN_PART)]
-        records += [cite(rng, first + DOCS_IN_PART) for _ in range(200)]
-        graph.load(records, mode="append", **options)
 
 
 @pytest.fixture(autouse=True)
@@ -93,35 +42,6 @@ def graph(tmp_path):
     with og.init(tmp_path / "g", SCHEMA) as graph:
         fill(graph, random.Random(6))
         yield graph
-
-
-def table_of(graph, table_key="node:Doc", branch="main"):
-    return open_table(workspace_of(graph).pinned(graph.snapshot(branch=branch).tables[table_key]))
-
-
-def answers(graph, branch="main"):
-    """What a few questions are answered, through each kind of index."""
-    asked = [("by_year", {"y": year}) for year in (1990, 2003, 2019, 1950)]
-    asked += [("by_words", {"q": words}) for words in ("run", "tower resume", "nothing")]
-    asked += [("near", {"at": [0.5, x, -x, 0.0]}) for x in (0.0, 0.3, 0.9)]
-    asked += [("cited", {"ref": ref}) for ref in ("d0000", "d0200")]
-    return [graph.query(QUERIES, name, given, branch=branch).rows for name, given in asked]
-
-
-def row_ids(table):
-    rows = table.read(["id"], with_row_id=True)
-    return dict(zip(rows["id"].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
-
-
-def check_whole(table, wanted):
-    """Lance's own statistics say that each index answers for every row."""
-    kinds = {state.column: state for state in list_indexes(table)}
-    assert {column: state.kind for column, state in kinds.items()} == wanted
-    for state in kinds.values():
-        facts = table.dataset.stats.index_stats(state.name)
-        assert (facts["num_unindexed_fragments"], facts["num_unindexed_rows"]) == (0, 0), state
-        assert facts["num_indexed_rows"] == table.count_rows(), state
-    return {column: state.segments for column, state in kinds.items()}
 
 
 # ------------------------------------------------------------------ indexes
@@ -295,14 +215,12 @@ def test_an_unknown_engine_is_refused(graph):
 # ------------------------------------------------------------------ compaction
 
 
-def fill_branch(graph, rng, parts=PARTS):
-    """The branch `dev` with documents and citations of its own, in fragments of its own."""
-    graph.branches.create("dev")
-    for part in range(parts):
-        first = 1000 + part * DOCS_IN_PART
-        records = [doc(rng, first + number) for number in range(DOCS_IN_PART)]
-        records += [cite(rng, DOCS_IN_PART) for _ in range(200)]
-        graph.load(records, mode="append", branch="dev")
+def rows_of(graph, branch):
+    """All rows; edges by id, because a compaction moves rows within their table."""
+    plain = read_back(graph, branch)
+    return plain.nodes, {
+        name: sorted(edges, key=itemgetter(0)) for name, edges in plain.edges.items()
+    }
 
 
 # Of the three fragments of main, the two that the same part of every index covers; of a branch that
@@ -319,7 +237,7 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     gone = "d0130" if branch == "main" else "d1130"
     graph.mutate("query q($r: String) { delete Doc where ref = $r }", params={"r": gone},
                  branch=branch)  # fmt: skip
-    before, content = answers(graph, branch), read_back(graph, branch)
+    before, content = answers(graph, branch), rows_of(graph, branch)
     ids = row_ids(table_of(graph, branch=branch))
     untouched = graph.snapshot(branch=other).tables
     report = maintenance_jobs.compact_on(
@@ -336,7 +254,7 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     assert (parts["id"], parts["year"]) == ((1, 1) if branch == "dev" else (2, 2))
     check_whole(table_of(graph, "edge:Cites", branch), CITES)
     assert answers(graph, branch) == before
-    assert read_back(graph, branch) == content
+    assert rows_of(graph, branch) == content
     assert graph.snapshot(branch=other).tables == untouched
     assert maintenance_jobs.compact_on(engine, workspace_of(graph), branch).commit is None
 

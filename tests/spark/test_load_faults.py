@@ -20,8 +20,8 @@ from omnigraph.runner.spark_errors import spark_errors
 from tests.commit.synthetic import Died, drifted
 from tests.opened import workspace_of
 from tests.stored import read_back
-from tests.write.test_crashes import LOAD_POINTS, content, expected, whole
-from tests.write.test_crashes import SCHEMA as CRASH_SCHEMA
+from tests.write.crash_helpers import LOAD_POINTS, content, expected, whole
+from tests.write.crash_helpers import SCHEMA as CRASH_SCHEMA
 
 SCHEMA = """
 node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }

@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.spark.tally import Tally, count
-from tests.cli.test_load_terminal import at_terminal
+from tests.cli.terminal import at_terminal
 
 SCHEMA = """
 node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }

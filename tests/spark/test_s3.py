@@ -19,8 +19,16 @@ from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
 from tests.opened import workspace_of
 from tests.s3_server import BUCKET, S3Server
-from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, fill_branch, table_of
-from tests.spark.test_jobs import SCHEMA as DOCUMENTS
+from tests.spark.document_helpers import (
+    CITES,
+    DOCS,
+    answers,
+    check_whole,
+    fill,
+    fill_branch,
+    table_of,
+)
+from tests.spark.document_helpers import SCHEMA as DOCUMENTS
 from tests.stored import read_back
 
 SCHEMA = """

@@ -12,14 +12,10 @@ from tests.commit.synthetic import Died, drifted
 from tests.opened import workspace_of
 from tests.storage.processes import context
 from tests.stored import read_back
+from tests.write.crash_helpers import LOAD_POINTS, SCHEMA, content, expected, whole
 from tests.write.race_workers import die_at, die_loading_at
 from tests.write.writing import counts, run
 
-SCHEMA = """
-node Person { name: String @key  age: I64? }
-node Team { code: String @key }
-edge In: Person -> Team @card(0..1)
-"""
 BUILD = (
     "query q($a: String) { insert Person { name: $a, age: 9 } insert Team { code: $a } "
     "insert In { from: $a, to: $a } }"
@@ -98,21 +94,6 @@ def test_a_mutation_that_stops_has_happened_or_has_not(tmp_path, point, way, que
         assert drifted(graph, branch) == []
 
 
-# Whether the load stands after its writer died there and the graph was opened again.
-LOAD_POINTS = {
-    "load.before_locks": False,
-    "load.before_phase_a": False,
-    "load.before_phase_b": False,
-    "load.before_fork": False,
-    "load.after_fork": False,
-    "load.before_table_commit": False,
-    "load.after_table_commit": False,
-    "load.after_phase_b_before_phase_c": True,
-    "publish.before_write": True,
-    "publish.after_write": True,
-    "publish.before_compact": True,
-    "load.after_phase_c_before_phase_d": True,
-}
 # Points at which the way the tables are written matters: all modes stop there.
 EVERY_MODE = {
     "load.before_table_commit",
@@ -131,23 +112,6 @@ LOADS = [
 def test_every_point_of_a_load_is_among_them():
     known = {n for n in failpoints.registered() if n.split(".")[0] in {"load", "publish"}}
     assert known == set(LOAD_POINTS)
-
-
-def whole(name, age):
-    """One record for each table, all of the same name."""
-    return [
-        {"type": "Person", "data": {"name": name, "age": age}},
-        {"type": "Team", "data": {"code": name}},
-        {"edge": "In", "from": name, "to": name, "data": {"id": f"in-{name}"}},
-    ]
-
-
-def content(graph, branch):
-    """Ages of the people, codes of the teams, ends of the edges."""
-    plain = read_back(graph, branch)
-    ages = {name: row["age"] for name, row in plain.nodes["Person"].items()}
-    ends = {row_id: (src, dst) for row_id, src, dst, _ in plain.edges["In"]}
-    return ages, set(plain.nodes["Team"]), ends
 
 
 @pytest.mark.parametrize(("point", "mode"), LOADS)
@@ -186,8 +150,3 @@ def test_a_load_that_dies_has_happened_or_has_not(tmp_path, point, mode):
         ages = {"next": 3} if mode == "overwrite" else ages | {"next": 3}
         assert content(graph, branch) == expected(ages)
         assert drifted(graph, branch) == []
-
-
-def expected(ages):
-    """The content of a graph into which every name was loaded whole."""
-    return ages, set(ages), {f"in-{name}": (name, name) for name in ages}

@@ -20,7 +20,7 @@ from tests.commit.synthetic import drifted
 from tests.opened import workspace_of
 from tests.stored import read_back
 from tests.write.model import Model, Refused
-from tests.write.test_model import (
+from tests.write.random_model import (
     Query,
     json_record,
     kind_of,

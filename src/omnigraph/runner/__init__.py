@@ -1,1 +1,7 @@
-"""Runners: where frames are read, mapped, joined and written. One pipeline runs on any of them."""
+"""Runners: the engines that frames are read, mapped and joined on. One pipeline runs on any of them.
+
+`protocol` says what a pipeline may ask; `local_runner` answers with DuckDB in this process,
+`spark_runner` with the executors of a Spark session. `session` starts and ends that session
+(`masters`, `java`, `gateway`, `archive`), `spark_tasks` runs functions on its executors, and
+`spark_errors` brings their errors home.
+"""

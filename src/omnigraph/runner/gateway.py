@@ -1,8 +1,8 @@
-"""The Java process beside this one: started silently, found by PySpark, ended for good.
+"""Start the Java process of Spark without output on the terminal, connect PySpark to it, end it.
 
-PySpark can start it too, but then everything Java prints lands on the terminal, every setting is
-readable in the process list, a Java that ends at once without an error is waited for forever, and
-Python's fork hooks run in a process full of threads.
+PySpark can start Java too. But then everything that Java prints appears on the terminal, every
+setting is readable in the process list, PySpark waits forever for a Java that ends at once without an
+error, and Python's fork hooks run in a process full of threads.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SHOWN_LINES = 15
 
 
 class GatewayFailure(Exception):
-    """Java did not come up; the text is what it printed last."""
+    """Java did not start; the text is what it printed last."""
 
 
 @dataclass(slots=True)
 class Gateway:
-    """A Java process of ours, PySpark's connection to it, and the directory that both may fill."""
+    """A Java process that we started, PySpark's connection to it, and their scratch directory."""
 
     process: subprocess.Popen[bytes]
     connection: Any
@@ -44,11 +44,11 @@ class Gateway:
         return self.process.poll() is None
 
     def printed(self) -> str:
-        """The last lines Java printed."""
+        """Return the last lines that Java printed."""
         return last_lines(self.scratch / "log")
 
     def end(self, seconds: float = END_SECONDS) -> None:
-        """End the process and remove what it left; it may take `seconds` to go by itself."""
+        """End the process, by force after `seconds`, and remove the scratch directory."""
         if self.alive:
             with contextlib.suppress(Exception):
                 self.connection.shutdown()
@@ -56,11 +56,11 @@ class Gateway:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def forget(self) -> None:
-        """In a forked child: let go of the parent's process without disturbing it."""
+        """Let go of the parent's process, in a forked child, without disturbing it."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
-        self.process.returncode = 0  # not ours to wait for
+        self.process.returncode = 0  # the parent waits for it, not this process
 
 
 def start_gateway(
@@ -95,7 +95,7 @@ def start_gateway(
 
 
 def last_lines(log: Path) -> str:
-    """The end of a log, without the stack traces in it."""
+    """Return the end of a log, without the stack traces in it."""
     try:
         lines = log.read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -112,7 +112,7 @@ def _submit() -> list[str]:
 
 
 def _properties(conf: Mapping[str, str], scratch: Path) -> list[str]:
-    # In a file that only we can read: settings hold credentials, and a command line is public.
+    # A file that only this user can read: settings hold credentials, and a command line is public.
     path = scratch / "settings.properties"
     path.touch(mode=0o600)
     path.write_text("".join(f"{_escaped(k)}={_escaped(v)}\n" for k, v in conf.items()), "ascii")
@@ -142,7 +142,7 @@ def _output(log: Path) -> Iterator[Any]:
 
 def _connection_info(process: subprocess.Popen[bytes], info: Path, log: Path) -> tuple[int, str]:
     deadline = time.monotonic() + START_SECONDS
-    # Java writes beside it and renames, so a file that is there is whole.
+    # Java writes another file and renames it, so a file that exists is complete.
     while not info.exists():
         code = process.poll()
         if code is not None:

@@ -1,6 +1,6 @@
-"""The Java that Spark would run on, and what is wrong with it.
+"""Find the Java that Spark would run on, and say what is wrong with it.
 
-Asked before any work: Spark itself finds out late, and says it in a shell script's words.
+This is checked before any work. Spark itself notices late and prints the messages of a shell script.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 
 OLDEST = 17
-# Spark's launcher asks for it by name, and a Java without it does not start at all.
+# Spark's launcher names this module, and a Java without it does not start at all.
 NEEDED_MODULE = "jdk.incubator.vector"
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """One installed Java: its program, and what it says of itself."""
+    """One installed Java: its program, its version and its modules (empty: unknown)."""
 
     program: Path
     version: str
@@ -29,15 +29,15 @@ class Java:
 
     @property
     def feature(self) -> int:
-        """17 of "17.0.15", 8 of "1.8.0_392"; 0 where it is not a version."""
+        """The feature release: 17 for "17.0.15", 8 for "1.8.0_392", 0 for anything else."""
         found = re.match(r"(?:1\.)?([0-9]+)", self.version)
         return int(found[1]) if found else 0
 
 
 def java_problem() -> str | None:
-    """Why Spark cannot run on the Java of this machine and what to do; None when it can.
+    """Return why Spark cannot run on this machine's Java and what to do; None when it can.
 
-    Cheap: it reads the description beside the program, and starts Java only where there is none.
+    This is cheap: it reads the `release` file beside Java, and starts Java only where that is missing.
     """
     home = os.environ.get("JAVA_HOME", "").strip()
     program = _program(home)
@@ -65,7 +65,7 @@ def java_problem() -> str | None:
 
 
 def find_java() -> Java | None:
-    """The Java that Spark's scripts would start, or None where none runs."""
+    """Return the Java that Spark's scripts would start; None when there is none that runs."""
     program = _program(os.environ.get("JAVA_HOME", "").strip())
     if program is None:
         return None
@@ -77,7 +77,7 @@ def find_java() -> Java | None:
 
 
 def install_hint() -> str:
-    """How to get a Java on this kind of machine."""
+    """Return how to install Java on this kind of machine."""
     if sys.platform == "darwin":
         return "install it with `brew install openjdk@17`"
     if sys.platform == "win32":

@@ -1,8 +1,8 @@
 """The local runner: DuckDB over Arrow, in this process.
 
-A frame is either an Arrow table, which queries read where it lies (in memory, or in a file that is
-mapped into it), or a table of DuckDB's, which spills to disk beyond the memory limit. So memory stays
-bounded however large the input.
+A frame is either an Arrow table, which queries read where it is (in memory, or in a file mapped into
+memory), or a table of DuckDB, which spills to disk beyond the memory limit. So memory stays bounded
+however large the input is.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 MEMORY_LIMIT = "1GB"
 BATCH_ROWS = 65_536
 FEW_ROWS = 100_000
-"""Up to so many rows a look in this process is quicker than a query."""
+"""Up to this number of rows, looking at Arrow data here is quicker than a query."""
 HASHED_ROWS = 1 << 25
-"""Up to so many rows all hashes of a column are held in memory at once."""
+"""Up to this number of rows, all hashes of a column are held in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LocalFrame:
 
 
 class LocalRunner:
-    """Frames in one DuckDB database of their own, which is made when the first text is run."""
+    """Frames in a DuckDB database of their own, which is created for the first query."""
 
     name = "local"
 
@@ -68,19 +68,19 @@ class LocalRunner:
                     "memory_limit": self._memory_limit,
                     "temp_directory": str(Path(self._spill.name) / "spill"),
                     "preserve_insertion_order": "false",
-                    # A name that is no frame is a mistake, not a Python variable of the caller.
+                    # A name that is not a frame is a mistake; DuckDB would look for a Python variable.
                     "python_enable_replacements": "false",
                     "autoinstall_known_extensions": "false",
                 },
             )
-            # A bar on stdout would mix with results.
+            # A progress bar on stdout would mix with results.
             self._connection.execute("SET enable_progress_bar = false")
-            # Row versions and instants must not depend on the machine's time zone.
+            # Results must not depend on the machine's time zone.
             self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
 
     def frame(self, data: pa.Table | pa.RecordBatchReader) -> LocalFrame:
-        """An Arrow table as it is; a stream is put into a table of DuckDB's."""
+        """Take an Arrow table as it is, and put a stream into a table of DuckDB."""
         import pyarrow as pa
 
         if isinstance(data, pa.Table):
@@ -90,14 +90,14 @@ class LocalRunner:
     def scan(
         self, ref: TableRef, columns: Sequence[str], where: Pushdown | None = None
     ) -> LocalFrame:
-        """Columns of a table: small filtered reads stay in Arrow, whole columns go to DuckDB."""
+        """Read columns of a table: filtered rows stay in Arrow, whole columns go to DuckDB."""
         table = open_table(ref)
         if where is not None:
             return self.frame(table.read(columns, where))
         return self.frame(table.scan(columns))
 
     def map(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> LocalFrame:
-        """Every batch through the function, streaming."""
+        """Stream every batch through the function."""
         import pyarrow as pa
 
         with self._batches(_local(frame)) as batches:
@@ -105,17 +105,17 @@ class LocalRunner:
             return self.frame(pa.RecordBatchReader.from_batches(schema, mapped))
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> LocalFrame:
-        """The rows of a query, kept in a table of DuckDB's."""
+        """Return the rows of a query as a frame, kept in a table of DuckDB."""
         return self._kept(text, {name: _local(frame) for name, frame in frames.items()})
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
-        """The rows of a query, at once."""
+        """Return the rows of a query at once."""
         sources = {name: _local(frame) for name, frame in frames.items()}
         with self._sources(sources):
             return renamed(self._duck.sql(encoded_text(text)).to_arrow_table(), decoded)
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
-        """The rows as an Arrow table."""
+        """Return the rows as an Arrow table."""
         local = _local(frame)
         if local.table is not None:
             return local.table if limit is None else local.table.slice(0, limit)
@@ -123,12 +123,12 @@ class LocalRunner:
         return self.ask(f"SELECT * FROM {local.name}{cut}", {})
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
-        """The rows, when they are in Arrow already and few."""
+        """Return the rows if they are few and in Arrow already."""
         table = _local(frame).table
         return table if table is not None and table.num_rows <= FEW_ROWS else None
 
     def may_repeat(self, frame: Frame, column: str) -> bool:
-        """Values whose hashes all differ do so themselves; sorting numbers is cheap."""
+        """Compare hashes: where all of them differ, so do the values, and sorting numbers is cheap."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -142,7 +142,7 @@ class LocalRunner:
         return bool((ordered[1:] == ordered[:-1]).any())
 
     def count(self, frame: Frame) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         local = _local(frame)
         if local.table is not None:
             return int(local.table.num_rows)
@@ -150,7 +150,7 @@ class LocalRunner:
         return int(counted.column("n")[0].as_py())
 
     def close(self) -> None:
-        """Drop all frames and what they spilled."""
+        """Drop all frames and the files that they spilled to."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -160,7 +160,7 @@ class LocalRunner:
 
     @contextmanager
     def ordered(self, frame: Frame, column: str) -> Iterator[Iterable[pa.RecordBatch]]:
-        """The rows by a column, streamed: they may be more than memory holds."""
+        """Stream the rows in the order of a column; there may be more than memory holds."""
         local = _local(frame)
         if local.table is not None:
             yield local.table.sort_by(column).to_batches(max_chunksize=BATCH_ROWS)
@@ -173,7 +173,7 @@ class LocalRunner:
         if frame.table is not None:
             yield frame.table.to_batches(max_chunksize=BATCH_ROWS)
             return
-        # The rows are read while others are written: DuckDB wants a second connection for that.
+        # The rows are read while others are written, for which DuckDB needs a second connection.
         cursor = self._duck.cursor()
         try:
             reader = cursor.sql(f"SELECT * FROM {frame.name}{order}").to_arrow_reader(BATCH_ROWS)
@@ -190,7 +190,7 @@ class LocalRunner:
 
     @contextmanager
     def _sources(self, sources: Mapping[str, Any]) -> Iterator[None]:
-        """The sources under their names, and every failure as an error of ours."""
+        """Register the sources under their names, and raise every failure as an OmniGraph error."""
         import duckdb
 
         undo: list[Callable[[], object]] = []
@@ -209,7 +209,7 @@ class LocalRunner:
                 step()
 
     def _name(self, name: str, source: Any) -> Callable[[], object]:
-        """Make the rows known under a name; the answer takes the name away again."""
+        """Register rows under a name; return a function that removes the name again."""
         duck = self._duck
         if isinstance(source, LocalFrame) and source.table is None:
             duck.execute(f"CREATE TEMP VIEW {name} AS FROM {source.name}")
@@ -219,7 +219,7 @@ class LocalRunner:
         return lambda: duck.unregister(name)
 
     def _registered(self, data: Any) -> Any:
-        """The rows under the names DuckDB shall see."""
+        """Return the rows with encoded column names."""
         import pyarrow as pa
 
         if isinstance(data, pa.Table):
@@ -228,7 +228,7 @@ class LocalRunner:
         return pa.RecordBatchReader.from_batches(schema, self._streamed(data))
 
     def _streamed(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        """The batches; what fails among them is remembered, DuckDB would only quote it."""
+        """Yield the batches; remember an exception among them, of which DuckDB would keep only the text."""
         try:
             for batch in reader:
                 yield renamed(batch, encoded)

@@ -1,4 +1,4 @@
-"""Where Spark runs: what a master means, whether it answers, and the settings that suit it."""
+"""Spark masters: which are accepted, whether one answers, and the settings that suit it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ACCEPTED = "`local[*]`, `local[4]`, `spark://host:7077`, `k8s://https://host:44
 
 
 def check(master: str) -> None:
-    """Refuse what is not a master, before Java starts."""
+    """Raise `BadRequest` for anything that is not a master, before Java starts."""
     if _LOCAL.fullmatch(master) or _OTHER.fullmatch(master):
         return
     if master.startswith("sc://"):
@@ -35,7 +35,7 @@ def check(master: str) -> None:
 
 
 def check_reachable(master: str) -> None:
-    """Refuse a master that nobody answers for: Spark itself would try for minutes."""
+    """Raise `BadRequest` for a master that does not answer: Spark itself would try for minutes."""
     addresses = list(_addresses(master))
     failures: list[str] = []
     for host, port in addresses:
@@ -54,17 +54,17 @@ def check_reachable(master: str) -> None:
 
 
 def defaults(master: str, scratch: Path) -> dict[str, str]:
-    """The settings of a session of ours on that master, where the caller says nothing."""
+    """Return the settings of a new session on that master, which the caller's settings override."""
     common = {
         "spark.app.name": "omnigraph",
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Names of a schema that differ in case only are different names.
+        # Names in a schema that differ only in case are different names.
         "spark.sql.caseSensitive": "true",
         "spark.sql.session.timeZone": "UTC",
-        # Otherwise the first SQL text makes a directory where the user happens to be.
+        # Otherwise the first SQL text creates a directory in the current directory.
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
     }
     if _on_this_machine(master):
@@ -77,7 +77,7 @@ def defaults(master: str, scratch: Path) -> dict[str, str]:
 
 
 def environment(master: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the Java process."""
+    """Return the environment variables of the Java process."""
     variables = {
         "PYSPARK_PYTHON": worker_python(master, conf),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -88,14 +88,14 @@ def environment(master: str, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_python(master: str, conf: Mapping[str, str]) -> str:
-    """The Python of the workers: ours, except on a cluster where the user names another one."""
+    """Return the Python of the workers: this one, unless the user names another for a cluster."""
     if local_cores(master) is not None:
         return sys.executable
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def local_cores(master: str) -> int | None:
-    """How many cores a `local[n]` master uses; None for a cluster."""
+    """Return the number of cores that a `local[n]` master uses; None for a cluster."""
     found = _LOCAL.fullmatch(master)
     if found is None:
         return None
@@ -112,7 +112,7 @@ def _on_this_machine(master: str) -> bool:
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """The hosts and ports behind a master: several of a standby group, none of `local` or `yarn`."""
+    """Yield the hosts and ports of a master: several for a standby group, none for `local` or `yarn`."""
     if master.startswith("spark://"):
         for part in master.removeprefix("spark://").split(","):
             yield _address(master, f"//{part}", 7077)

@@ -1,8 +1,8 @@
-"""Column names inside an engine that does not tell `userName` from `username`.
+"""Column names for engines that do not tell `userName` from `username`.
 
-Property names are case-sensitive; DuckDB's columns are not, nor are Spark's unless its session says
-so. Inside an engine a capital letter is therefore written as `^` and its small form: in the columns
-of every frame and in every name that stands in backticks.
+Property names are case-sensitive. DuckDB's columns are not, nor are Spark's unless its session is set
+so. Inside an engine a capital letter is therefore written as `^` and its lower-case form, in the
+columns of every frame and in every name in backticks: `userName` is `user^name` there.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 
 def encoded(name: str) -> str:
-    """A name as the engine sees it."""
+    """Return a name as the engine sees it."""
     if name.islower():
         return name
     return re.sub("[A-Z]", lambda found: "^" + found[0].lower(), name)
 
 
 def decoded(name: str) -> str:
-    """A name as the caller wrote it."""
+    """Return a name as the caller wrote it."""
     return re.sub(r"\^([a-z])", lambda found: found[1].upper(), name) if "^" in name else name
 
 
 def encoded_text(text: str) -> str:
-    """A query with the names in backticks as the engine sees them."""
+    """Return a query with the names in backticks as the engine sees them."""
     return re.sub("`([^`]*)`", lambda found: f"`{encoded(found[1])}`", text)
 
 
 def renamed(data: Any, change: Callable[[str], str]) -> Any:
-    """A table or batch with changed column names."""
+    """Return a table or batch with every column name passed through ``change``."""
     names = data.schema.names
     changed = [change(name) for name in names]
     return data if changed == names else data.rename_columns(changed)

@@ -1,4 +1,7 @@
-"""What a pipeline may ask of the engine under it. The same texts and functions run on each."""
+"""The protocol between a pipeline and the engine that it runs on.
+
+The same SQL texts and the same functions run on every engine.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ BatchFunction = Callable[["pa.RecordBatch"], "pa.RecordBatch"]
 
 
 class Frame(Protocol):
-    """Rows somewhere: in memory, on disk, on a cluster. Only its runner knows."""
+    """Rows in memory, on disk or on a cluster; only the runner that made the frame knows where."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -24,60 +27,60 @@ class Frame(Protocol):
 
 
 class Runner(Protocol):
-    """An engine for frames. SQL texts keep to what DuckDB and Spark SQL read alike.
+    """An engine for frames. SQL texts keep to what DuckDB and Spark SQL understand alike.
 
-    In a text every property name stands in backticks, where its case counts; the other names are in
-    small letters.
+    In a text, property names stand in backticks, where their case counts. All other names are
+    lower-case.
     """
 
     @property
     def name(self) -> str:
-        """`local` or `spark`; results say which ran."""
+        """`local` or `spark`, as results name the engine that ran."""
         ...
 
     def frame(self, data: pa.Table | pa.RecordBatchReader) -> Frame:
-        """Rows of this process as a frame."""
+        """Return rows of this process as a frame."""
         ...
 
     def scan(self, ref: TableRef, columns: Sequence[str], where: Pushdown | None = None) -> Frame:
-        """Columns of a table at a version."""
+        """Return columns of a table at a version, of the rows that satisfy the filter."""
         ...
 
     def map(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> Frame:
-        """Every batch through a function that gives batches of that schema."""
+        """Pass every batch through a function that returns batches of the given schema."""
         ...
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> Frame:
-        """The rows of a query over named frames."""
+        """Return the rows of a query over named frames, as a frame."""
         ...
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
-        """The few rows of a query over named frames, here: `collect` of `sql` in one go."""
+        """Return the rows of a query over named frames, when they are few: `sql` and `collect` in one."""
         ...
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
-        """The few rows of a frame that is in this process already; None of all others."""
+        """Return the rows of a small frame that is in this process already; None for all others."""
         ...
 
     def may_repeat(self, frame: Frame, column: str) -> bool:
-        """Whether a value may come twice; no is certain, yes only that a look did not settle it."""
+        """False: the column has no duplicates. True: it may have; nothing cheap could rule it out."""
         ...
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
-        """A small result, here."""
+        """Return the rows of a small frame, at most ``limit`` of them."""
         ...
 
     def count(self, frame: Frame) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         ...
 
     def close(self) -> None:
-        """Free what the frames hold."""
+        """Free the memory, the files and the executors' storage that frames hold."""
         ...
 
 
 def distinct(runner: Runner, frame: Frame, column: str, limit: int) -> list[Any] | None:
-    """The distinct non-null values of a column, or None when there are more than `limit`."""
+    """Return the distinct non-null values of a column, or None when there are more than `limit`."""
     import pyarrow.compute as pc
 
     here = runner.in_memory(frame)

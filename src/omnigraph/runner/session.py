@@ -1,8 +1,8 @@
-"""The Spark session of this process: started on first need, used by every job, ended at exit.
+"""The Spark session of this process: started when first needed, used by every job, ended at exit.
 
 Spark allows one context for each process. A session that the caller started is used as it is and
-never ended here. Ours runs on the Java process of `gateway`, so nothing of its start-up or of its
-log reaches the terminal (set OMNIGRAPH_DEBUG to see it on the error stream).
+never ended here. A session that we start runs on the Java process of `gateway`, so neither its
+start-up messages nor its log reach the terminal (OMNIGRAPH_DEBUG sends them to the error stream).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EXECUTOR_SECONDS = 60.0
 
 @dataclass(slots=True)
 class _Own:
-    """The session we started, and what was asked for when we did."""
+    """The session that we started, and the master and settings that it was started for."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     session: SparkSession | None = None
@@ -55,24 +55,24 @@ class _Own:
 
 
 _own = _Own()
-# Of the parent process, kept from being collected.
+# Objects of the parent process that a forked child must not collect.
 _inherited: list[Any] = []
 
 
 def spark_problem() -> str | None:
-    """Why Spark cannot be started here and what to do about it; None when it can. Cheap."""
+    """Return why Spark cannot be started here and what to do; None when it can. This is cheap."""
     if importlib.util.find_spec("pyspark") is None:
         return "Spark is not installed; install it with `pip install 'omnigraph[spark]'`"
     return java_problem()
 
 
 def is_running() -> bool:
-    """Whether this process has a live Spark session, ours or the caller's. Starts nothing."""
+    """Say whether this process has a live Spark session, ours or the caller's. Starts nothing."""
     return running_session() is not None
 
 
 def running_session() -> SparkSession | None:
-    """The live session of this process, ours or the caller's; starts nothing."""
+    """Return the live session of this process, ours or the caller's. Starts nothing."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def running_session() -> SparkSession | None:
 
 
 def usable_session(given: Any) -> SparkSession:
-    """A session of the caller's, once it is clear that jobs of ours can run on it."""
+    """Return the caller's session, after checking that our jobs can run on it."""
     module = type(given).__module__
     if module.startswith("pyspark.sql.connect"):
         raise BadRequest(
@@ -101,10 +101,10 @@ def usable_session(given: Any) -> SparkSession:
 
 
 def spark_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session of this process; started on first need.
+    """Return the session of this process; start it if there is none.
 
-    Without `master`, a session that is running is used as it is, and a new one goes to
-    OMNIGRAPH_SPARK_MASTER or to all cores of this machine. `conf` is Spark's own settings.
+    Without `master`, a running session is used as it is, and a new one runs on OMNIGRAPH_SPARK_MASTER
+    or on all cores of this machine. `conf` holds settings of Spark.
     """
     wanted = _checked_conf(conf)
     with _own.lock:
@@ -122,9 +122,9 @@ def spark_session(master: str | None = None, conf: Mapping[str, str] | None = No
 
 
 def stop_session(seconds: float = gateway.END_SECONDS) -> None:
-    """End our session and its Java, if there is one; a caller's own session is left alone.
+    """End the session that we started and its Java, if any; a caller's session is left alone.
 
-    Java has `seconds` to end by itself before it is ended.
+    Java is ended by force after `seconds`.
     """
     with _own.lock:
         session, java = _own.session, _own.gateway
@@ -142,9 +142,9 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    # Spark repeats errors of SQL texts here as JSON; they reach the caller as exceptions.
+    # Spark logs errors of SQL texts here as JSON; they reach the caller as exceptions anyway.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    # py4j does so on the root logger, even when garbage collection releases what a dead Java held.
+    # py4j logs on the root logger, even when garbage collection releases objects of a dead Java.
     logging.getLogger().addFilter(_not_of_py4j)
     java = _java_for(master, conf)
     previous = os.environ.get("PYSPARK_PYTHON")
@@ -172,7 +172,7 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
 
 
 def _wait_for_executor(session: SparkSession) -> None:
-    """Refuse a cluster that gives us nothing: jobs would wait for it without a word, forever."""
+    """Refuse a cluster that gives us no executor: jobs would wait for one silently and forever."""
     context = session.sparkContext
     on_demand = str(session.conf.get("spark.dynamicAllocation.enabled", "false")) == "true"
     if on_demand or not str(context.master).startswith("spark://"):
@@ -190,7 +190,7 @@ def _wait_for_executor(session: SparkSession) -> None:
 
 
 def _java_for(master: str, conf: dict[str, str]) -> Gateway:
-    """The Java of a session that was stopped, when it was started for the same; or a new one."""
+    """Return the Java of a stopped session that had the same master and settings, or a new one."""
     from pyspark import SparkContext
 
     asked = (master, tuple(sorted(conf.items())))
@@ -245,7 +245,7 @@ def _checked_conf(conf: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _check_fits(session: SparkSession, master: str | None, conf: dict[str, str]) -> None:
-    """A process has one Spark: asking for another one than the running one is an error."""
+    """Refuse another master or other settings: a process can have only one Spark."""
     running = session.sparkContext.master
     if master is not None and master.strip() != running:
         raise BadRequest(
@@ -266,11 +266,11 @@ def _check_fits(session: SparkSession, master: str | None, conf: dict[str, str])
 
 
 def _answers(session: SparkSession) -> bool:
-    """Whether a session can still be used: not stopped, and its Java lives."""
+    """Say whether a session can still be used: it is not stopped, and its Java runs."""
     context = session.sparkContext
     process = getattr(context._gateway, "proc", None)  # noqa: SLF001
     if process is not None and process.poll() is not None:
-        return False  # without asking: py4j would complain on the terminal
+        return False  # not asked through py4j, which would complain on the terminal
     try:
         java = context._jsc  # noqa: SLF001 - the only sign of a stopped session
         return java is not None and not java.sc().isStopped()
@@ -279,7 +279,7 @@ def _answers(session: SparkSession) -> bool:
 
 
 def _forget_connection(connection: Any) -> None:
-    """Make PySpark start anew: it keeps its connection for good, even to a Java that is gone."""
+    """Make PySpark connect anew: it keeps its connection forever, even to a Java that is gone."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -293,13 +293,13 @@ def _forget_connection(connection: Any) -> None:
 
 
 def _after_fork() -> None:
-    """A forked child shares the parent's connection: one word on it would garble the parent's."""
+    """Drop the parent's connection in a forked child: one message on it would garble the parent's."""
     _own.lock = threading.RLock()
     if "pyspark" in sys.modules:
         from py4j.finalizer import ThreadSafeFinalizer
         from pyspark import SparkContext
 
-        # What the parent holds in Java is not for the child's garbage collection to release.
+        # The child's garbage collection must not release objects that the parent holds in Java.
         ThreadSafeFinalizer.finalizers = {}
         connection = SparkContext._gateway  # noqa: SLF001
         _inherited.extend((connection, SparkContext._active_spark_context, _own.session))  # noqa: SLF001

@@ -1,8 +1,8 @@
-"""The Spark runner: frames are Spark's DataFrames, SQL runs on its executors.
+"""The Spark runner: frames are DataFrames, and SQL runs on Spark's executors.
 
-A frame is either an Arrow table of this process (small) or a DataFrame. A query over tables alone is
-answered here, by the local runner: it reads the same texts. Every runner works in a session of its
-own beside the caller's, on the same executors: its settings and views are nobody else's business.
+A frame is either a small Arrow table of this process or a DataFrame. A query over Arrow tables only
+is answered here, by the local runner, which understands the same texts. Every runner works in a
+session of its own on the caller's context, so its settings and views disturb nobody.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FETCHED_ROWS = 100_000
-"""Filtered reads of up to so many rows are made here, through the table's indexes."""
+"""Filtered reads of up to this number of rows are made here, through the table's indexes."""
 GROUP_ROWS = 500_000
-"""About how many rows of a table one task scans."""
+"""The rows of a table that one task scans at most, unless a single fragment has more."""
 BATCH_BYTES = 16 << 20
 
 _SETTINGS = {
@@ -46,16 +46,16 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # Some rows are megabytes: without a bound on bytes a batch of them could be gigabytes.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
-    # What is kept is read a few times: packing it tightly costs more than it saves.
+    # Kept frames are read only a few times, so compressing them costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # Ids in hash tables of this size are met sooner than ids in order.
+    # Up to this size, joining ids by hash tables is faster than sorting them.
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
     "spark.sql.autoBroadcastJoinThreshold": "64MB",
 }
 
 
 def working_session(session: SparkSession) -> SparkSession:
-    """A session of our own on the context of another, with the settings that our jobs need."""
+    """Return a new session on the context of another, with the settings that our jobs need."""
     own = session.newSession()
     for name, value in _SETTINGS.items():
         own.conf.set(name, value)
@@ -87,24 +87,24 @@ class SparkRunner:
 
     @classmethod
     def on(cls, session: SparkSession) -> SparkRunner:
-        """A runner beside whatever else the session does."""
+        """Return a runner that does not disturb what else the session does."""
         return cls(working_session(session))
 
     def frame(self, data: pa.Table | pa.RecordBatchReader) -> SparkFrame:
-        """Rows of this process; they travel when a query needs them."""
+        """Take rows of this process; they are sent to executors when a query needs them there."""
         import pyarrow as pa
 
         table = data if isinstance(data, pa.Table) else data.read_all()
         return SparkFrame(tuple(table.column_names), table=table)
 
     def of(self, data: DataFrame) -> SparkFrame:
-        """A DataFrame of this runner's session, whose names are encoded, as a frame."""
+        """Return a DataFrame of this runner's session, with encoded column names, as a frame."""
         return SparkFrame(tuple(decoded(name) for name in data.columns), data=data)
 
     def scan(
         self, ref: TableRef, columns: Sequence[str], where: Pushdown | None = None
     ) -> SparkFrame:
-        """Columns of a table: few filtered rows come here, all others are read by executors."""
+        """Read columns of a table: few filtered rows here, everything else on executors."""
         table = open_table(ref)
         if where is not None:
             found = table.read(columns, where, limit=FETCHED_ROWS + 1)
@@ -119,7 +119,7 @@ class SparkRunner:
         where: Pushdown | None = None,
         **options: Any,
     ) -> SparkFrame:
-        """Rows of a table, read by executors; ``options`` go to Lance's scanner."""
+        """Have executors read rows of a table; ``options`` are those of Lance's scanner."""
         schema = signed_places(table.scan(columns, limit=1, **options).schema.empty_table()).schema
         groups = group_fragments(fragment_sizes(table), GROUP_ROWS)
         if not groups:
@@ -133,21 +133,21 @@ class SparkRunner:
             return self.of(task_frame(self.session, scan, ids, shown))
 
     def map(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> SparkFrame:
-        """Every batch through the function, on the executors."""
+        """Pass every batch through the function, on the executors."""
         shown = spark_schema(portable_schema(schema))
         with spark_errors():
             mapped = self.data(_spark(frame)).mapInArrow(partial(_mapped, function=function), shown)
             return self._keep(mapped)
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> SparkFrame:
-        """The rows of a query; kept, because most are read more than once."""
+        """Return the rows of a query, cached, because most are read more than once."""
         if self._all_here(frames):
             return self.frame(self.ask(text, frames))
         with spark_errors():
             return self._keep(self.query(text, frames))
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
-        """The rows of a query, at once."""
+        """Return the rows of a query at once."""
         if self._all_here(frames):
             local = {name: self._here.frame(_spark(frame).table) for name, frame in frames.items()}
             return self._here.ask(text, local)
@@ -155,7 +155,7 @@ class SparkRunner:
             return _fetched(self.query(text, frames))
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
-        """The rows as an Arrow table."""
+        """Return the rows as an Arrow table."""
         spark = _spark(frame)
         if spark.table is not None:
             return spark.table if limit is None else spark.table.slice(0, limit)
@@ -163,16 +163,16 @@ class SparkRunner:
             return _fetched(spark.data if limit is None else spark.data.limit(limit))
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
-        """The rows, when they are in Arrow already."""
+        """Return the rows if they are in Arrow already."""
         return _spark(frame).table
 
     def may_repeat(self, frame: Frame, column: str) -> bool:
-        """Only rows that are here are looked at."""
+        """Look only at rows that are in this process; others may repeat."""
         here = self.in_memory(frame)
         return here is None or self._here.may_repeat(self._here.frame(here), column)
 
     def count(self, frame: Frame) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         spark = _spark(frame)
         if spark.table is not None:
             return int(spark.table.num_rows)
@@ -183,7 +183,7 @@ class SparkRunner:
         return bool(frames) and all(self.in_memory(frame) is not None for frame in frames.values())
 
     def close(self) -> None:
-        """Free what the frames keep on the executors."""
+        """Drop the views, and free what executors keep of the frames."""
         self._here.close()
         with spark_errors():
             for _, view in self._views.values():
@@ -198,9 +198,10 @@ class SparkRunner:
         return self.of(data)
 
     def query(self, text: str, frames: Mapping[str, Frame]) -> DataFrame:
-        """A query that is not run and not kept: what it is for may outlive this runner.
+        """Return a query as a DataFrame, not run and not cached; it may be used after this runner.
 
-        Names of frames are names of the query's own, so no two queries disturb each other.
+        The frames' names are defined inside the query (``WITH``), so queries cannot disturb each
+        other.
         """
         named = [
             f"{name} AS (SELECT * FROM {self._view(_spark(frame))})"
@@ -216,13 +217,13 @@ class SparkRunner:
         known = self._views.get(id(frame))
         if known is None:
             known = (frame, f"og_{next(_numbers)}")
-            # Dropping a view frees the rows it stands for; a selection of them is not they.
+            # Dropping the view of a cached frame frees its rows; the view of a selection does not.
             self.data(frame).select("*").createTempView(known[1])
             self._views[id(frame)] = known
         return known[1]
 
     def data(self, frame: SparkFrame) -> DataFrame:
-        """The rows of a frame on the executors, under encoded names."""
+        """Return the rows of a frame as a DataFrame with encoded names."""
         import pyarrow as pa
 
         if frame.data is not None:

@@ -1,4 +1,4 @@
-"""The commit of a write from Spark: a load whose rows are files that tasks wrote."""
+"""Commit a write from Spark: a load whose rows are in files that tasks wrote."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from omnigraph.write.ensure_indices import Builds, build_here
 
 
 def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
-    """Judge the rows of all tasks together, and publish them as one commit."""
+    """Check the rows of all tasks together, and publish them as one commit."""
     ordered = sorted(written, key=lambda one: one.partition)
     with scratch() as directory:
         inputs = LoadInput(directory)
@@ -64,14 +64,14 @@ def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written
             branch_id=plan.branch_identifier,
         )
         result = load(workspace, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
-    # Images that had to be read again as rows are of no use any more.
+    # Images that had to be read again as rows are not needed any more.
     used = plan.form == "fragments"
     discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
     return result
 
 
 class _WrittenEngine:
-    """An engine whose records were read, judged and written by tasks of Spark."""
+    """An engine whose records were already read, checked and written by tasks of Spark."""
 
     name = "spark"
 
@@ -105,11 +105,11 @@ class _WrittenEngine:
         return build_here
 
     def close(self) -> None:
-        """The files are kept or removed by the caller."""
+        """Do nothing: the caller keeps or removes the files."""
 
 
 class _WrittenRows:
-    """The rows that tasks wrote, as the incoming rows of a load."""
+    """The rows that tasks wrote, in the form of the incoming rows of a load."""
 
     def __init__(self, plan: WritePlan, written: Sequence[Written], directory: Path) -> None:
         self.plan = plan
@@ -125,7 +125,7 @@ class _WrittenRows:
         self._losers: pa.Array | None = None
 
     def stopper(self) -> None:
-        """One table only."""
+        """Do nothing: there is only one table to stage."""
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         schema = self.entity.arrow_schema()
@@ -150,7 +150,7 @@ class _WrittenRows:
         return self._taken != before
 
     def _taken_by_tasks(self, runner: Runner) -> Frame:
-        """The ids in the images that rows took when they were written."""
+        """Return the ids that rows took when tasks wrote the images."""
         schema = pa.schema({ORDER: pa.int64(), "id": pa.utf8()})
         batches = (
             pa.RecordBatch.from_arrays(batch.select([ORDER, TAKEN]).columns, schema=schema)
@@ -193,7 +193,7 @@ class _WrittenRows:
         return stage_merge_insert(table, rows)
 
     def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged | None:
-        """The images as they are, unless the table has other rows under their ids by now."""
+        """Stage the images as they are; return None if the table has other rows for their ids by now."""
         if table.ref == self.plan.ref:
             places = np.concatenate([one.replaced for one in self.written])
         else:
@@ -208,7 +208,7 @@ class _WrittenRows:
     def _batches(
         self, columns: Sequence[str] | None, *, as_read: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in their order, or images in theirs; None gives all columns."""
+        """Yield the rows in input order, or images in theirs; None stands for all columns."""
         for batch in self._files(columns):
             yield batch if as_read or self._taken is None else self._taken.apply_to(batch)
 
@@ -233,6 +233,6 @@ class _WrittenRows:
 
 
 def _add_order(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
-    """The batch with the order column, which fragments do not keep."""
+    """Return the batch with the order column, which fragments do not store."""
     order = np.arange(row, row + batch.num_rows, dtype=np.int64) | (partition << SOURCE_SHIFT)
     return batch.append_column(ORDER, pa.array(order))

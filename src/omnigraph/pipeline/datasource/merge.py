@@ -1,9 +1,9 @@
-"""The images that tasks of a merge from Spark write, and how the commit reads them again.
+"""The images that tasks of a merge from Spark write, and how the commit can read them again.
 
-A task looks up which of its rows replace one of the pinned version, and writes them as fragments
-that keep those rows' ids. Edges without an id take one there (``edge_ids``). The commit takes the
-fragments as they are, when the same rows are still there, no id came twice, and the edges of all
-tasks together take the same ids; otherwise it reads them again as rows.
+A task looks up which rows of the pinned version its rows replace, and writes them as fragments
+(images) that keep those rows' ids. Edges without an id take one there (``edge_ids``). The commit uses
+the fragments as they are, if the table still has the same rows, no id came twice, and the edges of
+all tasks together take the same ids. Otherwise it reads them again as rows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.committed import among_ends
 
 TAKEN = "0taken"
-"""The column of noted rows with the id that an edge took; beside it is the one that was made."""
+"""The column with the id that an edge took; `id` beside it is the one that was made for it."""
 OWN = "0own"
 
 
 class TaskImages(Images):
-    """The images of one task. ``noted`` gets some of the columns, in the order of the fragments."""
+    """The images of one task. Some columns are also written to ``noted``, in the fragments' order."""
 
     def __init__(
         self, ref: TableRef, entity: Entity, noted: LooseFile, columns: Sequence[str]
@@ -41,7 +41,7 @@ class TaskImages(Images):
         self.columns = list(columns)
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Edges take the id of the one that they describe."""
+        """Give edges without an id that of the stored edge with the same identity."""
         taken = _taken_ids(table, self.entity, rows)
         if taken is None:
             return rows
@@ -50,7 +50,7 @@ class TaskImages(Images):
         return with_ids(rows, pc.coalesce(taken, own))
 
     def note(self, rows: pa.RecordBatch) -> None:
-        """Put down what rules look at, with the ids as they were read."""
+        """Write the columns that set rules look at, with the ids as they were read."""
         columns = self.columns
         if TAKEN in rows.schema.names:
             rows, columns = with_ids(rows, rows.column(OWN)), [*columns, TAKEN]
@@ -58,13 +58,13 @@ class TaskImages(Images):
 
 
 def with_ids(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
-    """The rows with other ids."""
+    """Return the rows with other ids."""
     at = rows.schema.get_field_index("id")
     return rows.set_column(at, rows.schema.field(at), ids)
 
 
 def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array | None:
-    """By row, the id it takes from an edge of the table; None for types of which none ever does."""
+    """Return for each row the id that it takes from a stored edge; None for types without identity."""
     if not isinstance(entity, EdgeType) or entity.identity is None:
         return None
     if not pc.any(rows.column(MADE)).as_py():
@@ -85,7 +85,7 @@ def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array |
 def image_rows(
     ref: TableRef, entity: Entity, fragments: Sequence[Any], noted: str
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of images as they were read: with the order column, and the ids that they had."""
+    """Yield the rows of images as they were read: with the order column and their original ids."""
     takes = isinstance(entity, EdgeType) and entity.identity is not None
     columns = ["id", ORDER] if takes else [ORDER]
     read = pa.Table.from_batches(read_data_file(ref, noted, columns))

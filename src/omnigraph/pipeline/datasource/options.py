@@ -1,8 +1,4 @@
-"""The Spark data source without Spark: its options, its columns and the types Spark sees.
-
-`omnigraph.spark` dresses this as a data source; `datasource_read`, `datasource_write` and
-`datasource_commit` do the work.
-"""
+"""The options of the Spark data source, checked, and the names of its columns."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.formats.frame_layout import check_ends
 
 PARTITION_ROWS = 250_000
-"""Fragments are put together until a partition has so many rows; a fragment is never divided."""
+"""The rows of a partition, at most: fragments are put together up to it, and never divided."""
 
 _COMMON = ("graph", "path", "type", "branch", "from_col", "to_col")
 READ = (*_COMMON, "snapshot", "version", "columns", "filter", "partition_rows")
@@ -29,7 +25,7 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the columns are called that hold the ids of an edge's ends."""
+    """The names of the columns with the ids of an edge's two ends."""
 
     source: str = "from"
     target: str = "to"
@@ -37,7 +33,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A read as it is asked for."""
+    """The checked options of a read."""
 
     graph: str
     type: str
@@ -50,7 +46,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A write as it is asked for; ``merge`` replaces rows of the same id."""
+    """The checked options of a write; ``merge`` replaces rows with the same id."""
 
     graph: str
     type: str
@@ -61,7 +57,7 @@ class WriteOptions:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of `spark.read`, checked as far as they can be without the graph."""
+    """Check the options of `spark.read`, as far as that is possible without the graph."""
     given = _check_known(options, READ, "read")
     version = given.get("version")
     return ReadOptions(
@@ -80,7 +76,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of `df.write`, checked as far as they can be without the graph."""
+    """Check the options of `df.write`, as far as that is possible without the graph."""
     given = _check_known(options, WRITE, "write")
     merge = _TRUTH.get(given.get("merge", "false").strip().lower())
     if merge is None:
@@ -96,7 +92,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _check_known(options: Mapping[str, str], known: Collection[str], what: str) -> dict[str, str]:
-    """The options in small letters, as Spark compares them."""
+    """Return the options with lower-case names, as Spark compares them; refuse unknown ones."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name not in known:
@@ -113,7 +109,7 @@ def _require(given: Mapping[str, str], name: str) -> str:
 
 
 def _graph(given: Mapping[str, str]) -> str:
-    """The address: the option `graph`, or what `load` and `save` were given."""
+    """Return the graph's address: the option `graph`, or the argument of `load` or `save`."""
     return given["path"] if "path" in given and "graph" not in given else _require(given, "graph")
 
 
@@ -137,7 +133,7 @@ def _ends(given: Mapping[str, str]) -> Ends:
 
 
 def find_type(catalog: Catalog, name: str) -> Entity:
-    """The node or edge type of that name; `node:T` and `edge:T` tell two of one name apart."""
+    """Return the node or edge type of that name; `node:T` or `edge:T` where both have it."""
     kind, colon, bare = name.partition(":")
     if colon and kind in {"node", "edge"}:
         entity = catalog.nodes.get(bare) if kind == "node" else catalog.edge(bare)
@@ -156,7 +152,7 @@ def find_type(catalog: Catalog, name: str) -> Entity:
 
 
 def end_columns(entity: Entity, ends: Ends) -> dict[str, str]:
-    """The columns before the properties: the name each has in Spark, and in the table."""
+    """Return the columns before the properties: their names in Spark and in the table."""
     columns = {"id": "id"}
     if isinstance(entity, EdgeType):
         for shown, stored in ((ends.source, "src"), (ends.target, "dst")):

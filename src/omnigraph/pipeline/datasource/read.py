@@ -1,6 +1,6 @@
-"""Reading a type for Spark: pinned and planned once, then read a group of fragments at a time.
+"""Read a type for Spark: it is pinned and planned once, and tasks read groups of fragments.
 
-Everything here travels to worker processes, which open nothing but the table.
+A `PinnedSource` is pickled to worker processes, which open nothing but the table.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from omnigraph.types import PropType, Scalar
 
 _TEXT = PropType(Scalar.STRING)
 _BLOB_BATCH_ROWS = 32
-"""Blobs are read whole, so few of them are in memory at a time."""
+"""Blobs are read whole, so a batch holds only a few of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
     """A column of the source. ``stored`` is its name in the table at the pinned version.
 
-    None: the table has no such column yet, and every value is null.
+    ``stored`` is None when the table has no such column yet; every value is null then.
     """
 
     name: str
@@ -54,7 +54,7 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """What rows must satisfy: conditions for Lance, and comparisons to look at afterwards."""
+    """The filter of a read: conditions for Lance, and comparisons to make on its batches."""
 
     pushed: tuple[Condition, ...] = ()
     checked: tuple[ir.Compare, ...] = ()
@@ -62,7 +62,7 @@ class RowFilter:
     never: bool = False
 
     def names(self) -> list[str]:
-        """The columns that the later look needs."""
+        """Return the columns that the comparisons need."""
         sides = (side for compare in self.checked for side in (compare.left, compare.right))
         return [side.property for side in sides if isinstance(side, ir.PropertyOf)]
 
@@ -78,7 +78,7 @@ class PinnedSource:
     where: RowFilter
 
     def select(self, names: Sequence[str]) -> list[SourceColumn]:
-        """The columns of these names; one that is not there is refused."""
+        """Return the columns of these names; refuse a name that does not exist."""
         known = {column.name: column for column in self.columns}
         for name in names:
             if name not in known:
@@ -90,7 +90,7 @@ class PinnedSource:
 def pin_source(
     workspace: Workspace, snapshot: Snapshot, catalog: Catalog, entity: Entity, options: ReadOptions
 ) -> PinnedSource:
-    """Fix what a read will see: the version of the table, and what its columns are called there."""
+    """Fix what a read will see: the version of the table, and the stored names of its columns."""
     from omnigraph.read.view.view import Reader
 
     pinned = Reader(workspace).view(snapshot, catalog).table(entity)
@@ -152,7 +152,7 @@ def _row_filter(entity: Entity, columns: Sequence[SourceColumn], text: str) -> R
 
 
 def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition | None:
-    """The comparison as one that Lance can make; None where it is not a property with a value."""
+    """Return the comparison as a condition for Lance; None if it is not property against value."""
     left, op, right = compare.left, compare.op, compare.right
     if not isinstance(left, ir.PropertyOf) and op in MIRRORED:
         left, op, right = right, MIRRORED[op], left
@@ -204,14 +204,14 @@ def plan_partitions(source: PinnedSource, max_rows: int) -> list[tuple[int, ...]
 def read_fragments(
     source: PinnedSource, names: Sequence[str], schema: pa.Schema, fragments: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some fragments that satisfy the filter, as batches of exactly that schema."""
+    """Yield the rows of some fragments that satisfy the filter, in batches of exactly that schema."""
     with _while_it_lives(source):
         yield from _read_fragments(source, names, schema, fragments)
 
 
 @contextmanager
 def _while_it_lives(source: PinnedSource) -> Iterator[None]:
-    """What was pinned on a branch goes with that branch, whatever has its name by then."""
+    """Report reads that fail because the pinned branch was deleted, even if its name is used again."""
     try:
         yield
     except StorageError:

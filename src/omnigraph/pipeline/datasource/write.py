@@ -1,8 +1,8 @@
-"""Writing a type from Spark: tasks judge rows and put down files, one commit makes them visible.
+"""Write a type from Spark: tasks check rows and write files, one commit makes them visible.
 
-A task does with its rows what a load does with a frame's, in whatever process it runs and however
-often: ids come from the operation, the partition and the row. What it wrote is told in a message. The
-commit is a load whose rows are those files.
+A task treats its rows as a load treats those of a frame. It may run in any process and more than
+once: ids are made from the operation, the partition and the row. It reports its files in a `Written`.
+The commit is a load whose rows are in those files (`datasource/commit.py`).
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Form = Literal["fragments", "images", "rows"]
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """A write, fixed before its tasks run; it travels to them and back to the commit.
+    """A write, planned before its tasks run; it is sent to them and to the commit.
 
-    ``named``: rows have ids that others may have too, and not only such as are made for them, or
-    may take one.
-    ``form``: what tasks write. ``fragments`` are part of the table as it will be, so are the
-    ``images`` of a merge as long as the table stays where it is. ``rows`` are files that the commit
-    reads again: on a branch that has no fork of the table yet there is no place for its fragments.
+    ``named``: rows may have the ids of other rows, because ids are given, made from a key, or taken
+    from stored edges.
+    ``form``: what tasks write. ``fragments`` become part of the table, and so do the ``images`` of a
+    merge if the table does not change meanwhile. ``rows`` are files that the commit reads again: a
+    branch without a fork of the table has no place for fragments yet.
     """
 
     options: WriteOptions
@@ -79,10 +79,10 @@ class WritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task did: its files, or what is wrong with its rows.
+    """The result of one task: its files, or what is wrong with its rows.
 
-    ``loose`` names the file that the commit reads: of all columns, or only of those that rules look
-    at, where they cannot be read from the fragments.
+    ``loose`` names the file that the commit reads. It has all columns, or only those that set rules
+    look at, where they cannot be read from the fragments.
     """
 
     partition: int
@@ -106,9 +106,9 @@ def plan_write(
     *,
     overwrite: bool,
 ) -> WritePlan:
-    """Check what can be checked before a task runs, and fix what all tasks share.
+    """Check what can be checked before a task runs, and plan the write.
 
-    ``accepted`` is the accepted schema and the hash that names it; ``schema`` is that of the frame.
+    ``accepted`` is the hash of the accepted schema and its catalog; ``schema`` is the frame's.
     """
     ir_hash, catalog = accepted
     entity = find_type(catalog, options.type)
@@ -141,12 +141,12 @@ def _form(entity: Entity, mode: LoadMode, named: bool, *, forked: bool) -> Form:
         return "rows"
     if mode != "merge" or not named:
         return "fragments"
-    # Images may have to be read again, which Lance's files of blobs do not allow.
+    # Images may have to be read again, which is not possible for files with blobs.
     return "rows" if entity.blob_properties else "images"
 
 
 def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> None:
-    """Refuse columns that no row can fit: names and types show without any rows."""
+    """Refuse wrong column names and types: an empty frame already shows them."""
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
     for _ in typed_batches(entity, reader, options.ends.source, options.ends.target):
@@ -157,7 +157,7 @@ def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> 
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
-    """Judge the rows of a partition and write them; with a bad one among them nothing stays."""
+    """Check the rows of a partition and write them; a bad row among them means no file stays."""
     if partition >= MAX_PARTITIONS:
         raise BadRequest(f"the frame has more than {MAX_PARTITIONS} partitions; coalesce it")
     with _on_its_branch(plan):
@@ -166,7 +166,7 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
 
 @contextmanager
 def _on_its_branch(plan: WritePlan) -> Iterator[None]:
-    """Files that are missing may have gone with the branch that the write was planned for: say so."""
+    """Report failures because the branch that the write was planned for was deleted or replaced."""
     try:
         yield
     except StorageError:
@@ -236,7 +236,7 @@ def _write_fragments(
 def _note_narrow(
     entity: Entity, batches: Iterable[pa.RecordBatch], loose: LooseFile
 ) -> Iterator[pa.RecordBatch]:
-    """The batches as they are; what rules look at is also written to a file of its own."""
+    """Yield the batches unchanged, and write the columns of set rules to a file of their own."""
     for batch in batches:
         loose.add(batch.select(narrow_columns(entity)))
         yield batch
@@ -248,7 +248,7 @@ def _remove(plan: WritePlan, fragments: Iterable[Any], loose: str | None) -> Non
 
 
 class _Judging:
-    """The rows of one partition on their way to a file, and what is wrong with them."""
+    """Checks the rows of one partition, and collects what is wrong with them."""
 
     def __init__(self, plan: WritePlan, partition: int) -> None:
         self.plan = plan
@@ -260,7 +260,7 @@ class _Judging:
         self.failure: BaseException | None = None
 
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows as a load has them; after the first bad one they are only judged."""
+        """Yield the checked rows; after the first bad one rows are only checked."""
         try:
             yield from self._judge(batches)
         except Exception as error:  # noqa: BLE001 - raised again once Lance is out of the way
@@ -290,7 +290,7 @@ class _Judging:
 
 
 def discard_rows(plan: WritePlan, written: Sequence[Written]) -> None:
-    """Remove what tasks wrote, except files that became part of the table."""
+    """Remove the files that tasks wrote, except those that became part of the table."""
     fragments = [fragment for one in written for fragment in one.fragments]
     loose = [one.loose for one in written if one.loose is not None]
     remove_loose_files(plan.ref, [*data_files(fragments), *loose])

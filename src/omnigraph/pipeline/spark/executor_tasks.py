@@ -1,4 +1,9 @@
-"""What a load does on Spark's executors: generators from batches to batches."""
+"""The functions that a load runs on Spark's executors.
+
+`read_task` and `read_spark_frame` turn input into payload rows, `narrow_rows` unpacks what set rules
+look at, `write_payloads` and `merge_payloads` write fragments, `drop_matched` deletes replaced rows.
+Every one of them gives the same result however often Spark runs it.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +52,15 @@ if TYPE_CHECKING:
 TASK = "0task"
 
 MATCH, DATA = 0, 1
-"""The two kinds of rows that ``merge_payloads`` gets: what becomes of records, and records."""
+"""The two kinds of rows that ``merge_payloads`` gets: what to do with records, and the records."""
 
 
 Counter: TypeAlias = "Accumulator[int] | None"
-"""What a task adds the records to that it has dealt with."""
+"""The counter that a task adds its processed records to; None when nobody watches."""
 
 
 def counted_records(payloads: Batches, counter: Counter) -> Batches:
-    """The payload rows as they are; the records of each are counted."""
+    """Yield the payload rows unchanged, and count their records."""
     for row in payloads:
         if counter is not None and row.column("kind")[0].as_py() in {ROWS, BAD}:
             count(counter, row.column("records")[0].as_py())
@@ -91,7 +96,10 @@ def read_spark_frame(
     rules: RowRules,
     counter: Counter = None,
 ) -> Batches:
-    """Judge a partition of a DataFrame: its rows are numbered by partition and place in it."""
+    """Check the rows of a partition of a DataFrame and yield them as payload rows.
+
+    Rows are numbered by partition and by place in it.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -113,7 +121,7 @@ def read_spark_frame(
 
 @executor_task
 def narrow_rows(batches: Batches, *, spellings: Spellings) -> Batches:
-    """The columns of set rules, and the task of each row, from payload rows of one table."""
+    """Yield the columns that set rules look at, and the task of each row, from payload rows."""
     for batch in batches:
         tasks = batch.column("task").to_pylist()
         for task, data in zip(tasks, values_of(batch.column("narrow")), strict=True):
@@ -132,7 +140,7 @@ def write_payloads(
     spellings: Spellings,
     counter: Counter = None,
 ) -> Batches:
-    """Write payload rows of one table as fragments; the fragments come out, not the rows."""
+    """Write payload rows of one table as fragments, and yield descriptions of the fragments."""
     rows = (respell(batch, spellings) for batch in whole_batches(batches))
     first = next(rows, None)
     if first is None:
@@ -145,7 +153,7 @@ def write_payloads(
         yield from stored_rows(entity, table.schema, rows)
 
     reader = pa.RecordBatchReader.from_batches(table.schema, stored())
-    yield from _told(write_fragments(table, reader, mode=mode), counter)
+    yield from _describe(write_fragments(table, reader, mode=mode), counter)
 
 
 @executor_task
@@ -157,10 +165,10 @@ def merge_payloads(
     spellings: Spellings,
     counter: Counter = None,
 ) -> Batches:
-    """Write payload rows of one table, keeping row ids of the rows they replace.
+    """Write payload rows of one table so that they keep the row ids of the rows they replace.
 
-    Rows come sorted: of a task first the records that replace a row (``rid``), take an id
-    (``taken``) or lose to a later record (neither), then its payloads.
+    The input is sorted by task. Of each task come first the records that replace a row (``rid``),
+    take an id (``taken``) or lose to a later record (neither), then its payloads.
     """
     merge = _Merge(ref, entity, spellings)
     for batch in batches:
@@ -176,13 +184,13 @@ def merge_payloads(
                 narrow, wide = (batch.column(name)[at] for name in ("narrow", "wide"))
                 merge.add(tasks[at], joined(narrow.as_buffer(), wide.as_buffer()))
                 if merge.is_full:
-                    yield from _told(merge.written(), counter)
+                    yield from _describe(merge.written(), counter)
             at = end
-    yield from _told(merge.written(), counter)
+    yield from _describe(merge.written(), counter)
 
 
 class _Merge:
-    """Rows of one partition on their way into fragments: replaced ones sorted, then new ones."""
+    """Collects the rows of a partition and writes them: replacements sorted by row id, then new rows."""
 
     def __init__(self, ref: TableRef, entity: Entity, spellings: Spellings) -> None:
         self.table = open_table(ref)
@@ -245,7 +253,7 @@ class _Merge:
         self._bytes += batch.nbytes
 
     def written(self) -> list[Any]:
-        """Write what has come together as fragments, and begin anew."""
+        """Write the collected rows as fragments, and start to collect anew."""
         if not self._rows:
             return []
         schema = self.table.schema
@@ -266,9 +274,9 @@ class _Merge:
 
 @executor_task
 def drop_matched(batches: Batches, *, ref: TableRef) -> Batches:
-    """Fragments without the rows at the addresses that come in, sorted.
+    """Delete the rows at the addresses that come in, sorted; yield what is left of each fragment.
 
-    A fragment none of whose rows are left has no text.
+    A fragment without rows left is yielded without a description.
     """
     table = open_table(ref)
     number: int | None = None
@@ -292,7 +300,8 @@ def _left(table: Table, number: int, offsets: list[int]) -> pa.RecordBatch:
     )
 
 
-def _told(fragments: Sequence[Any], counter: Counter) -> Iterator[pa.RecordBatch]:
+def _describe(fragments: Sequence[Any], counter: Counter) -> Iterator[pa.RecordBatch]:
+    """Yield a row for each written fragment, and count its rows."""
     for fragment in fragments:
         count(counter, fragment.physical_rows)
         yield pa.RecordBatch.from_pydict({"fragment": pa.array([fragment_text(fragment)])})

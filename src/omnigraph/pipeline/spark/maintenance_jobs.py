@@ -1,9 +1,9 @@
-"""Index builds and compactions as Spark jobs: executors put files down, the driver commits them.
+"""Index builds and compactions as Spark jobs: executors write files, the driver commits them.
 
-A task gets the address of a table at one version and hands back what the commit needs (an index
-part, a compaction result): a kilobyte or so. Whatever a lost or repeated task wrote is referenced
-by nobody. What is committed, and how, is the business of `write/ensure_indices.py` and
-`write/compaction.py`, whoever did the work.
+A task gets the address of a table at one version and returns what the commit needs (an index part, a
+compaction result): a kilobyte or so. Files of a lost or repeated task are referenced by nothing. What
+is committed, and how, is decided in `write/ensure_indices.py` and `write/compaction.py`, for both
+engines.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from omnigraph.write.ensure_indices import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A smaller table has one fragment, and is done here before executors have begun.
+# A smaller table has one fragment, and is finished here before executors would have begun.
 LARGE_TABLE_ROWS = 1_000_000
-# Every search asks every part of an index, so there is no part for less.
+# Every search asks every part of an index, so a part has at least this number of rows.
 ROWS_PER_PART = 50_000
 
 
@@ -55,7 +55,7 @@ def ensure_indices_on(
     branch: str,
     actor_id: str | None = None,
 ) -> IndexReport:
-    """Build every missing index in one commit, on that engine."""
+    """Build every missing index on that engine, in one commit."""
     executors = _Executors(engine)
     used = set()
 
@@ -73,7 +73,7 @@ def ensure_indices_on(
 def compact_on(
     engine: EngineName, workspace: Workspace, branch: str, actor_id: str | None = None
 ) -> CompactionReport:
-    """Compact every table that has fragments to merge in one commit, on that engine."""
+    """Compact every table that has fragments to merge on that engine, in one commit."""
     executors = _Executors(engine)
 
     def rewrite_for(pin: TableState) -> Rewrite:
@@ -86,10 +86,10 @@ def compact_on(
 
 
 class _Executors:
-    """The session that works on tables, or none.
+    """Chooses, for each table, between a Spark session and this process.
 
-    ``auto`` starts none that nobody asked for, and none for small tables; where it does not start,
-    this process does the work, and ``note`` says why.
+    ``auto`` starts no session unless one was configured, and none for small tables. Where Spark does
+    not start, this process does the work, and ``note`` says why.
     """
 
     def __init__(self, engine: EngineName) -> None:
@@ -97,12 +97,12 @@ class _Executors:
             raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
         self.note: str | None = None
         self._auto = engine == "auto"
-        # Now, so that what is wrong with it is said before any work.
+        # Started now, so that a problem is reported before any work.
         self._session = spark_session() if engine == "spark" else None
         self._wanted = self._auto and (is_running() or settings.SPARK_MASTER.get() is not None)
 
     def for_table(self, pin: TableState) -> SparkSession | None:
-        """The session to work on a table with; None to do it here."""
+        """Return the session to work on a table with; None to do the work in this process."""
         if self._wanted and pin.row_count >= LARGE_TABLE_ROWS:
             self._wanted = False
             try:
@@ -118,7 +118,7 @@ class _Executors:
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """A part of an index to be built by one task."""
+    """A part of an index that one task builds."""
 
     ref: TableRef
     column: str
@@ -127,14 +127,14 @@ class IndexPart:
     rows: int
 
     def build(self) -> Any:
-        """The built part (``lance.Index``)."""
+        """Build the part and return it (``lance.Index``)."""
         return build_segment(open_table(self.ref), self.column, self.kind, self.fragment_ids)
 
 
 def build_on_spark(session: SparkSession, wanted: Sequence[Wanted]) -> Build:
-    """Build all indexes of a table by one job, when the first of them is asked for.
+    """Return a function that builds all indexes of a table in one job, at its first call.
 
-    Later ones find the table some index commits further on, with the same fragments.
+    Later calls see the table some index commits later, with the same fragments.
     """
     built: dict[Wanted, list[tuple[IndexPart, Outcome[Any]]]] = {}
 
@@ -157,7 +157,7 @@ def build_on_spark(session: SparkSession, wanted: Sequence[Wanted]) -> Build:
 
 
 def plan_parts(table: Table, wanted: Sequence[Wanted], cores: int) -> Iterator[IndexPart]:
-    """Divide the indexes of a table into parts: one for each core, if they are worth while."""
+    """Divide the indexes of a table into parts: one for each core, if that is worth while."""
     sizes = fragment_sizes(table)
     worthwhile = sum(rows for _, rows in sizes) // ROWS_PER_PART
     groups = balanced_groups(sizes, max(1, min(cores, worthwhile)))
@@ -167,7 +167,7 @@ def plan_parts(table: Table, wanted: Sequence[Wanted], cores: int) -> Iterator[I
 
 
 def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> Parts:
-    """The parts of one index; fragments without a value are named beside them."""
+    """Return the parts of one index, and the fragments that have no value to index."""
     segments = []
     without_values: list[int] = []
     nothing: OmniGraphError | None = None
@@ -186,7 +186,7 @@ def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> Parts:
 
 
 def rewrite_on_spark(session: SparkSession, table: Table, tasks: Sequence[Any]) -> list[Any]:
-    """Run the tasks of a planned compaction on executors."""
+    """Run the tasks of a planned compaction on executors and return their results."""
     rewrite = partial(_rewritten, table.ref)
     at_once = settings.MAINTENANCE_CONCURRENCY.get()
     return [outcome.get() for outcome in run_tasks(session, rewrite, tasks, at_once=at_once)]

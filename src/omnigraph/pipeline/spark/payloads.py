@@ -1,8 +1,9 @@
-"""Typed rows inside rows of Spark, packed on its executors.
+"""Payload rows: typed batches packed as bytes into rows of Spark.
 
-Spark has no type for some of our columns, and would take apart what is written as it is. So a block
-of input becomes a few rows of Spark's: for every table one with its typed batch as bytes, in two
-parts, the columns that set rules look at and all others; and rows that say what is wrong.
+Spark has no type for some of our columns, and would convert rows that are only written again. So a
+block of input becomes a few rows of Spark: one for every table, with its typed batch as bytes in two
+parts (the columns that set rules look at, and all others), and rows for bad records, for spellings of
+ids and for an error that ends the load.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ COLUMNS = (
     "task bigint, seq bigint, kind string, key string, records bigint, named bigint, "
     "pending bigint, narrow binary, wide binary"
 )
-"""One row of Spark's: ``records`` of the table ``key`` (or bad ones), by task and block."""
+"""The columns of a payload row: ``records`` of the table ``key`` (or bad ones), by task and block."""
 
 
 class Payload(NamedTuple):
-    """One such row."""
+    """One payload row."""
 
     task: int
     seq: int
@@ -45,7 +46,7 @@ class Payload(NamedTuple):
 
 
 def narrow_columns(entity: Entity) -> list[str]:
-    """The columns that set rules look at, and what decides who takes an id."""
+    """Return the columns that set rules look at, and those that decide which edge takes an id."""
     made = [MADE] if isinstance(entity, EdgeType) and entity.identity is not None else []
     return ["id", *needed_columns(entity), ORDER, *made]
 
@@ -53,9 +54,10 @@ def narrow_columns(entity: Entity) -> list[str]:
 def packed(
     task: int, blocks: Iterable[Parsed], rules: RowRules, first: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """The blocks of a task, judged and packed. An error that ends the load is a row too.
+    """Check the blocks of a task and yield them as payload rows.
 
-    It would be tried again otherwise, and the errors of all tasks must be there to choose the first.
+    An error that ends the load is a row too: if it were raised, Spark would run the task again, and
+    the driver must see the errors of all tasks to report the first one in the input.
     """
     seq = first
     try:
@@ -69,7 +71,7 @@ def packed(
 
 def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[Payload]:
     if judged.bad:
-        # Nothing of this load will be written: the rows beside them are of no use.
+        # Nothing of this load will be written, so good rows of the block are not needed.
         yield Payload(task, seq, BAD, None, len(judged.bad), wide=ipc_bytes(_bad_rows(judged.bad)))
         return
     if judged.aliases:
@@ -103,18 +105,18 @@ def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:
 
 
 def bad_of(data: bytes) -> list[Bad]:
-    """The bad records of a payload."""
+    """Return the bad records of a payload."""
     return [Bad(**row) for row in batch_of(data).to_pylist()]
 
 
 def aliases_of(data: bytes) -> Mapping[str, Mapping[str, str]]:
-    """The spellings of a payload."""
+    """Return the spellings of ids in a payload."""
     found: Mapping[str, Mapping[str, str]] = json.loads(data)
     return found
 
 
 def arrow_row(payload: Payload) -> pa.RecordBatch:
-    """A payload as a batch of one row; its bytes are not copied."""
+    """Return a payload as a batch of one row, without copying its bytes."""
     numbers = [pa.array([value], pa.int64()) for value in (payload.task, payload.seq)]
     texts = [pa.array([value], pa.utf8()) for value in (payload.kind, payload.key)]
     counts = [pa.array([value], pa.int64()) for value in payload[4:7]]
@@ -133,7 +135,7 @@ def _binary(data: Any) -> pa.Array:
 
 
 def ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
-    """A batch as bytes."""
+    """Return a batch as bytes (an Arrow stream)."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -141,18 +143,18 @@ def ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def batch_of(data: Any) -> pa.RecordBatch:
-    """The batch behind such bytes, which are not copied."""
+    """Return the batch in such bytes, without copying them."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
 
 
 def values_of(column: pa.Array) -> Iterator[pa.Buffer]:
-    """The values of a binary column, which are not copied."""
+    """Yield the values of a binary column, without copying them."""
     for value in column:
         yield value.as_buffer()
 
 
 def whole_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The typed batches of payload rows with ``narrow`` and ``wide``."""
+    """Yield the typed batches of payload rows with ``narrow`` and ``wide``."""
     for batch in batches:
         pairs = zip(values_of(batch.column("narrow")), values_of(batch.column("wide")), strict=True)
         for narrow, wide in pairs:
@@ -160,7 +162,7 @@ def whole_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def joined(narrow: Any, wide: Any) -> pa.RecordBatch:
-    """A typed batch of its two parts."""
+    """Return the typed batch of two parts."""
     first, second = batch_of(narrow), batch_of(wide)
     return pa.RecordBatch.from_arrays(
         [*first.columns, *second.columns], names=[*first.schema.names, *second.schema.names]

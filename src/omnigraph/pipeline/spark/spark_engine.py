@@ -1,8 +1,8 @@
-"""The Spark engine: executors read, judge, keep and write the records; this process leads them.
+"""The Spark engine of a load: executors read, check, keep and write the records.
 
-Reading is planned here as tasks, and every task has the same outcome each time it runs, so Spark
-may run it again, twice at once, or elsewhere. What does not reach the executors, because it is in
-this process, is judged here and sent to them.
+This process plans the tasks. Every task gives the same result each time it runs, so Spark may run it
+again, twice at once, or elsewhere. Input that exists only in this process is checked here and sent
+to the executors.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_PARTS = 1 << 15
-"""More partitions than any DataFrame may have when it is read."""
+"""More than the number of partitions of any DataFrame; numbers of its tasks are kept apart by it."""
 SENT_BYTES = 32 << 20
 
 
@@ -78,13 +78,13 @@ class SparkEngine:
         self._rows: list[SparkRows] = []
 
     def runner(self) -> SparkRunner:
-        """A runner in the session of the incoming rows."""
+        """Return a runner in the session that holds the incoming rows."""
         return SparkRunner(self.session)
 
     def read(
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
-        """Have executors read everything; any bad record ends the load."""
+        """Have executors read everything; raise if any record is bad."""
         report.tell("reading")
         rules = replace(rules, embedder=_travelling_embedder(rules))
         tally = Tally(self.session, report.read if report.wanted else None)
@@ -121,7 +121,7 @@ class SparkEngine:
         return {rows.entity.table_key: rows for rows in self._rows}
 
     def builds(self, rows: int) -> Builds:
-        """By executors, when the table is large."""
+        """Have executors build the indexes of a large table, and this process those of a small one."""
         return build_here if rows < LARGE_TABLE_ROWS else partial(build_on_spark, self.session)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class SparkEngine:
 
 
 def _travelling_embedder(rules: RowRules) -> Embedder | None:
-    """The embedder for the executors; one that cannot get there is refused before any work."""
+    """Return the embedder to send to executors; refuse one that cannot be pickled before any work."""
     from pyspark import cloudpickle
 
     embedder = resolve_embedder(rules.embedder)
@@ -154,7 +154,7 @@ def _travelling_embedder(rules: RowRules) -> Embedder | None:
 
 
 class _Plan:
-    """Which tasks read the input, where they run, and the frame of all they give."""
+    """Decides which tasks read the input and where they run, and makes the frame of their results."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Plan:
         self.directory = directory
 
     def frame(self) -> DataFrame:
-        """All payloads, kept on the disks of the executors."""
+        """Return all payload rows as a frame, kept on the disks of the executors."""
         from pyspark import StorageLevel
 
         away: list[tuple[int, ReadTask]] = []
@@ -203,13 +203,13 @@ class _Plan:
                 number += MAX_PARTS if is_spark else 1
 
     def _travels(self, task: ReadTask) -> bool:
-        """Whether executors can read it. In one process with them they read all but frames."""
+        """Say whether executors can read the input. On this machine they can read all but frames."""
         if isinstance(task, FrameTask):
             return False
         return self.engine.is_local or not self.inputs.is_private(task.source)
 
     def _visible(self, task: ReadTask) -> ReadTask:
-        """The task with its bytes in a file: each of its kind would take all of them along."""
+        """Return the task with its bytes in a file; otherwise every task would be sent all bytes."""
         source = task.source
         if not isinstance(source.location, InMemory) or not isinstance(task, LinesTask):
             return task
@@ -232,14 +232,14 @@ class _Plan:
             counter=self.counter,
         )
         name = f"omnigraph_{self.rules.operation_id}_{number}"
-        # The frame is of another session; this is how sessions of one context share.
+        # The frame belongs to another session; global views are how sessions of one context share.
         task.frame.mapInArrow(run, COLUMNS).createGlobalTempView(name)
         data = self.session.table(f"global_temp.{name}").select("*")
         self.session.catalog.dropGlobalTempView(name)
         return data
 
     def _sent(self, tasks: list[tuple[int, ReadTask]]) -> list[DataFrame]:
-        """What is judged here, in parts of a bounded size: Spark's driver could not hold the whole."""
+        """Send what is checked here in parts of bounded size: Spark's driver could not hold it all."""
         parts = self._judged_here(tasks)
         if not self.engine.is_local:
             return [self._stored(rows) for rows in parts]
@@ -260,7 +260,7 @@ class _Plan:
             yield waiting
 
     def _written(self, number: int, rows: list[pa.RecordBatch]) -> str:
-        """The rows in a file: executors of this machine read it."""
+        """Write the rows to a file, which executors of this machine read."""
         path = self.directory / f"judged-{number}.arrow"
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows[0].schema) as writer:
             for row in rows:
@@ -268,7 +268,7 @@ class _Plan:
         return str(path)
 
     def _stored(self, rows: list[pa.RecordBatch]) -> DataFrame:
-        """The rows on the disks of the executors; without the checkpoint the driver kept them too."""
+        """Send the rows to the disks of executors; the checkpoint frees the driver's copy."""
         from pyspark import StorageLevel
 
         sent = self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)
@@ -277,7 +277,7 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Found:
-    """What reading gave, in numbers: small, however many records there are."""
+    """The numbers of what was read: small, however many records there are."""
 
     payloads: DataFrame
     rows: dict[str, int]
@@ -287,7 +287,7 @@ class _Found:
 
     @classmethod
     def of(cls, payloads: DataFrame) -> _Found:
-        """Read everything and count it."""
+        """Run the tasks that read, and count what they found."""
         from pyspark.sql import functions as f
 
         counted = payloads.groupBy("kind", "key").agg(
@@ -306,14 +306,14 @@ class _Found:
 
     @property
     def records(self) -> int:
-        """How many records were read, bad ones included."""
+        """The number of records that were read, bad ones included."""
         return self.kinds.get(ROWS, 0) + self.kinds.get(BAD, 0)
 
     def _of_kind(self, kind: str) -> DataFrame:
         return self.payloads.where(f"kind = '{kind}'").orderBy("task", "seq")
 
     def refuse(self, request: LoadRequest, directory: Path) -> None:
-        """Raise what ends the load: the first failure, or the bad records."""
+        """Raise whatever ends the load: the first failure, or the bad records."""
         if FAILURE in self.kinds:
             raise error_of(self._of_kind(FAILURE).collect()[0]["wide"])
         if COUNT in self.kinds:
@@ -329,7 +329,7 @@ class _Found:
         bad.end(sources, rejects)
 
     def _number_parts(self, request: LoadRequest) -> None:
-        """Note how many rows the partitions of DataFrames have, so that rows have numbers."""
+        """Note the sizes of the partitions of DataFrames, from which row numbers are computed."""
         counted = self.payloads.where(f"kind = '{COUNT}'").select("key", "pending", "records")
         parts: dict[int, dict[int, int]] = {}
         for row in counted.toArrow().to_pylist():
@@ -340,7 +340,7 @@ class _Found:
             sources[index] = replace(sources[index], parts=sizes)
 
     def aliases(self) -> Aliases:
-        """All spellings of ids that are not the ids themselves."""
+        """Return all spellings of ids that differ from the ids themselves."""
         aliases: Aliases = {}
         if ALIASES in self.kinds:
             for row in self._of_kind(ALIASES).select("wide").toLocalIterator():

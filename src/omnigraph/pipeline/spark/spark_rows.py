@@ -1,4 +1,4 @@
-"""The Spark engine's incoming rows: payloads that its executors keep, decode and write."""
+"""The incoming rows of one table on Spark: executors keep their payloads, unpack and write them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SparkRows:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether an id may be that of another row."""
+        """Whether two rows may have the same id."""
         return self.named > 0 or self._taken is not None
 
     @property
@@ -105,10 +105,10 @@ class SparkRows:
         return self.named < self.rows
 
     def stopper(self) -> None:
-        """Spark runs one job after another: each takes all executors."""
+        """Do nothing: tables are staged one after another, because each job takes all executors."""
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
-        """Some of the columns that set rules look at."""
+        """Return some of the columns that set rules look at."""
         assert isinstance(runner, SparkRunner), "rows on executors are asked there"
         whole = self._asked(runner) if as_read else self._with_taken_ids(runner)
         if whole.table is not None:
@@ -117,7 +117,7 @@ class SparkRows:
             return runner.of(whole.data.select([f"`{encoded(name)}`" for name in columns]))
 
     def _asked(self, runner: SparkRunner) -> SparkFrame:
-        """What queries look at, with the task of each row; here, when it is little."""
+        """Return the columns of set rules and the task of each row; in this process if they are few."""
         with spark_errors():
             frame = runner.of(self._narrow_rows())
         if self.rows > FETCHED:
@@ -127,7 +127,7 @@ class SparkRows:
         return self._here
 
     def _with_taken_ids(self, runner: SparkRunner) -> SparkFrame:
-        """The same with the ids that records took; kept as long as these are."""
+        """Return the same with the ids that records took, cached until other ids are taken."""
         whole = self._asked(runner)
         if self._taken is None:
             return whole
@@ -142,7 +142,7 @@ class SparkRows:
         return self._changed
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
-        """Keep the ids that records take where the query for them left them."""
+        """Remember the ids that records take, and say whether they differ from the ones before."""
         assert isinstance(runner, SparkRunner)
         assert isinstance(taken, SparkFrame)
         self._losers = None
@@ -168,7 +168,7 @@ class SparkRows:
         self._taken = self._changed = None
 
     def _narrow_rows(self) -> DataFrame:
-        """Decoded once: every rule asks for them."""
+        """Unpack the columns of set rules once, because every rule asks for them."""
         if self._narrow is None:
             schema = typed_schema(self.entity)
             fields = [schema.field(name) for name in narrow_columns(self.entity)]
@@ -179,21 +179,21 @@ class SparkRows:
         return self._narrow
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
-        """Remember the query for the records that are not written; it may name many."""
+        """Remember the records that are not written, as a query: there may be many. Return their number."""
         count = runner.count(losers)
         assert isinstance(losers, SparkFrame)
         self._losers = losers if count else None
         return count
 
     def free(self) -> None:
-        """Free what the rules made of the rows."""
+        """Free the frames that were cached for set rules."""
         self._free_taken()
         if self._narrow is not None:
             self._narrow.unpersist()
             self._narrow = None
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
-        """Have executors write the rows; only what describes the files comes here."""
+        """Have executors write the rows; only descriptions of the files come here."""
         tally = Tally(self.runner.session, on_rows)
         if mode == "merge" and self.may_repeat:
             return self._merged_again(table) or self._merged(table, tally)
@@ -223,7 +223,7 @@ class SparkRows:
             return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
 
     def _writers(self) -> int:
-        """How many tasks write: enough for the cores and the files, no more than is allowed."""
+        """Return the number of tasks that write: enough for cores and files, at most the setting."""
         files = -(-self.rows // MAX_ROWS_PER_FILE)
         worthwhile = min(self.cores, -(-self.rows // ROWS_PER_TASK))
         return max(1, min(settings.LOAD_CONCURRENCY.get(), max(files, worthwhile)))
@@ -231,7 +231,7 @@ class SparkRows:
     # -- merge
 
     def _merged_again(self, table: Table) -> Staged | None:
-        """What executors wrote for an earlier version, when it serves; only places are looked up."""
+        """Reuse the files of an earlier attempt if they still fit; look up only what they replace."""
         written = self._kept.of(table, "images")
         places = None if written is None else match_again(table, written)
         if written is None or places is None:
@@ -241,7 +241,7 @@ class SparkRows:
         return stage_replace_rows(table, places, written)
 
     def _merged(self, table: Table, tally: Tally) -> Staged:
-        """New images and the deletion of the old ones in one transaction; row ids are kept."""
+        """Write new images and delete the old ones in one transaction; row ids are kept."""
         runner = SparkRunner(self.runner.session)
         try:
             changes = self._changes(runner, table)
@@ -265,7 +265,7 @@ class SparkRows:
             runner.close()
 
     def _changes(self, runner: SparkRunner, table: Table) -> SparkFrame:
-        """By task: the records that replace a row, take an id, or are not written at all."""
+        """Return, by task, the records that replace a row, take an id, or are not written at all."""
         pend = self._with_taken_ids(runner)
         frames: dict[str, Frame] = {"pend": pend, "com": self._committed(runner, table)}
         text = MATCHES
@@ -281,7 +281,7 @@ class SparkRows:
         return runner.sql(text, frames)
 
     def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
-        """The ids of the table's rows with where they are; of few rows, only theirs."""
+        """Return the ids and places of the table's rows; only those of the incoming ids if they are few."""
         places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
         if self.rows > LOOKED_UP:
             return runner.scan_fragments(table, ["id"], **places)
@@ -325,7 +325,7 @@ class SparkRows:
 
 
 def typed_schema(entity: Entity) -> pa.Schema:
-    """The columns of incoming rows: a typed batch with real ids, their order, and `MADE`."""
+    """Return the schema of incoming rows: a typed batch with final ids, their order, and `MADE`."""
     typed = batch_schema(entity)
     names = [*entity.implicit_columns[1:], *entity.properties]
     fields = [pa.field("id", pa.utf8()), *(typed.field(name) for name in names)]

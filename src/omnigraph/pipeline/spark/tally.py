@@ -1,8 +1,7 @@
-"""Counting on executors: what tasks have done so far, seen here while their job runs.
+"""Progress of a Spark job: a counter that tasks add to, watched by the driver while the job runs.
 
-Spark hands over what a task counted when the task ends, with its result, so counting costs no
-messages of its own. A task that ran twice may be counted twice until the job is over and the true
-number is known.
+Spark delivers a task's count together with its result, so counting costs no extra messages. A task
+that ran twice may be counted twice until the job is over and the true number is known.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ POLL_SECONDS = 0.2
 
 
 class Tally:
-    """A count that tasks add to. ``counter`` travels to them; None where nobody listens."""
+    """A count that tasks add to. ``counter`` is sent to them; None when nobody watches."""
 
     def __init__(self, session: SparkSession, on_rows: OnRows | None) -> None:
         self.counter: Accumulator[int] | None = None
@@ -33,7 +32,7 @@ class Tally:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Tell what was added, now and then, while the block waits for a job."""
+        """Report the count several times a second while the block waits for a job."""
         if self.counter is None:
             yield
             return
@@ -47,7 +46,7 @@ class Tally:
             watcher.join()
 
     def settle(self, total: int) -> None:
-        """The job is over; tell what is missing to the true number."""
+        """Report the difference between ``total`` and what was reported so far."""
         if self._on_rows is not None and total != self._seen:
             more, self._seen = total - self._seen, total
             self._on_rows(more)
@@ -59,6 +58,6 @@ class Tally:
 
 
 def count(counter: Accumulator[int] | None, rows: int) -> None:
-    """Add to a tally, in a task."""
+    """Add rows to a tally, in a task."""
     if counter is not None:
         counter.add(rows)
