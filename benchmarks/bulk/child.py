@@ -40,12 +40,9 @@ def load(
         place = Path(directory, f"graph-{os.getpid()}-{run}")
         with peaks() as memory, og.init(place, SCHEMA) as graph:
             start, busy = time.perf_counter(), time.process_time()
-            result = graph.load_inputs(
-                lambda inputs: gather(inputs, lines, columns),
-                mode="append",
-                engine=engine,
-                **on_spark,
-            )
+            with graph.load_input() as inputs:
+                gather(inputs, lines, columns)
+                result = graph.load_inputs(inputs, mode="append", engine=engine, **on_spark)
             seconds = time.perf_counter() - start
             found |= {"seconds": seconds, "timings": result.timings, "rows": result.total_rows}
             found |= {"cpu": time.process_time() - busy, "engine": result.engine}

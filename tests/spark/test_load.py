@@ -11,6 +11,7 @@ from pyarrow import csv, feather, parquet
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
 from omnigraph.storage.tables.table import open_table
+from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
 SCHEMA = """
@@ -33,8 +34,8 @@ def graph(tmp_path):
 
 @pytest.fixture
 def load(graph, spark):
-    return lambda gather, **options: graph.load_inputs(
-        gather, engine="spark", spark=spark, **options
+    return lambda gather, **options: load_gathered(
+        graph, gather, engine="spark", spark=spark, **options
     )
 
 

@@ -17,6 +17,7 @@ from omnigraph.errors import BadRequest, ConstraintError
 from omnigraph.pipeline.sources.locations import s3_store
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
+from tests.pipeline.load_helpers import load_gathered
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.test_jobs import CITES, DOCS, answers, check_whole, fill, fill_branch, table_of
 from tests.spark.test_jobs import SCHEMA as DOCUMENTS
@@ -81,7 +82,7 @@ def test_files_in_s3_are_loaded_into_a_graph_in_s3(spark, elsewhere):
         inputs.nodes("Person", f"{elsewhere}/people.parquet")
 
     with og.init(f"{elsewhere}/g", SCHEMA) as graph:
-        result = graph.load_inputs(gather, mode="append", spark=spark)
+        result = load_gathered(graph, gather, mode="append", spark=spark)
         assert (result.engine, result.total_rows) == ("spark", 112)
         expected = {f"p{n}": n for n in range(100)} | {f"q{n}": n for n in range(9)}
         assert ages(graph) == expected

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph import reads
-from omnigraph.graph.arguments import (
-    check_spark,
-    checked_progress,
-    checked_rejects,
-    checked_retries,
-)
+from omnigraph.graph.arguments import checked_load, checked_retries
 from omnigraph.graph.checks import check_format, check_place, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.plan_cache import Plans
@@ -34,12 +29,10 @@ from omnigraph.storage.uris import Root
 
 # What only writes need is imported by them: a process that asks one question loads none of it.
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from omnigraph.embeddings.provider import Embedder
     from omnigraph.pipeline.load_input import LoadInput
-    from omnigraph.pipeline.progress import ProgressCallback
-    from omnigraph.pipeline.request import EngineName, LoadMode, LoadResult
+    from omnigraph.pipeline.load_options import EngineName, LoadKeywords, LoadOptions
+    from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
@@ -49,31 +42,6 @@ if TYPE_CHECKING:
     from omnigraph.write.mutate import MutationResult
 
 Mode = Literal["rw", "r"]
-
-
-class LoadOptions(TypedDict, total=False):
-    """What every load takes: how records meet what is there, where, and under which condition.
-
-    ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
-    first. ``if_commit`` refuses unless the branch is at that commit. A lost race is run again:
-    ``retries`` None (the default) as long as locks are waited for, a number at most so often.
-    ``rejects`` names a file that gets every bad record. ``progress`` is called with a
-    ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
-    ``spark_master`` and ``spark_conf`` say how to make one.
-    """
-
-    mode: LoadMode
-    branch: str
-    from_branch: str | None
-    engine: EngineName
-    spark: SparkSession | None
-    spark_master: str | None
-    spark_conf: Mapping[str, str] | None
-    actor: str | None
-    if_commit: str | None
-    retries: int | None
-    rejects: str | Path | None
-    progress: ProgressCallback | None
 
 
 class Graph:
@@ -239,18 +207,22 @@ class Graph:
         return reads.profile_query(self, source, name, params, target)
 
     def load(
-        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadOptions]
+        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
     ) -> LoadResult:
         """Load records as one commit, or change nothing.
 
         ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
         lines, or records as dicts. The options are those of ``LoadOptions``.
         """
-        return self.load_inputs(lambda inputs: inputs.json(source), **options)
+        asked = self._load_options(options)
+        with self.load_input() as inputs:
+            return self._load(inputs.json(source), asked)
 
-    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadOptions]) -> LoadResult:
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
-        return self.load_inputs(lambda inputs: inputs.nodes(type, frame), **options)
+        asked = self._load_options(options)
+        with self.load_input() as inputs:
+            return self._load(inputs.nodes(type, frame), asked)
 
     def load_edges(
         self,
@@ -258,54 +230,33 @@ class Graph:
         frame: Any,
         from_col: str = "from",
         to_col: str = "to",
-        **options: Unpack[LoadOptions],
+        **options: Unpack[LoadKeywords],
     ) -> LoadResult:
         """Load a frame of one edge type; the two columns name the ids of its ends."""
-        return self.load_inputs(
-            lambda inputs: inputs.edges(type, frame, from_col, to_col), **options
-        )
+        asked = self._load_options(options)
+        with self.load_input() as inputs:
+            return self._load(inputs.edges(type, frame, from_col, to_col), asked)
 
-    def load_inputs(
-        self, gather: Callable[[LoadInput], object], **options: Unpack[LoadOptions]
-    ) -> LoadResult:
-        """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
-        from omnigraph.commit.heal import heal
-        from omnigraph.pipeline.load import load
+    def load_input(self) -> LoadInput:
+        """An input to be filled inside its ``with`` block, for ``load_inputs``."""
         from omnigraph.pipeline.load_input import LoadInput
-        from omnigraph.pipeline.request import EngineChoice, LoadRequest
-        from omnigraph.pipeline.sources.scratch import scratch
 
+        return LoadInput(self.schema.catalog)
+
+    def load_inputs(self, inputs: LoadInput, **options: Unpack[LoadKeywords]) -> LoadResult:
+        """Load JSON lines and frames together, as one commit."""
+        return self._load(inputs, self._load_options(options))
+
+    def _load_options(self, options: LoadKeywords) -> LoadOptions:
         self.ensure_writable()
-        unknown = sorted(set(options) - set(LoadOptions.__annotations__))
-        if unknown:
-            raise TypeError(f"a load takes no {', '.join(unknown)}")
-        master, conf = options.get("spark_master"), options.get("spark_conf")
-        check_spark(master, conf)
-        engine = EngineChoice(options.get("engine", "auto"), options.get("spark"), master, conf)
-        who, rejects = self._who(options.get("actor")), checked_rejects(options.get("rejects"))
-        progress = checked_progress(options.get("progress"))
-        retries = checked_retries(options.get("retries"))
-        from_branch = options.get("from_branch")
-        with scratch() as spool:
-            heal(self.workspace)
-            ir_hash, catalog = self.schema.pinned()
-            inputs = LoadInput(spool, catalog)
-            gather(inputs)
-            request = LoadRequest(
-                inputs,
-                options.get("mode", "merge"),
-                trimmed(options.get("branch", MAIN)),
-                None if from_branch is None else trimmed(from_branch),
-                who,
-                options.get("if_commit"),
-                retries,
-                rejects,
-                self.embedder,
-                progress,
-                ir_hash,
-                engine,
-            )
-            return load(self.workspace, catalog, request)
+        return checked_load(options, self.actor)
+
+    def _load(self, inputs: LoadInput, options: LoadOptions) -> LoadResult:
+        from omnigraph.pipeline.load import load
+        from omnigraph.pipeline.request import LoadRequest
+
+        request = LoadRequest(inputs, options, self.embedder)
+        return load(self.workspace, self.schema.pinned, request)
 
     def mutate(
         self,
@@ -322,14 +273,12 @@ class Graph:
         ``if_commit`` refuses unless the branch is at that commit. A lost race is run again: ``retries``
         None as long as locks are waited for, a number at most so often, 0 never.
         """
-        from omnigraph.commit.heal import heal
         from omnigraph.write.mutate import Checked, Request, mutate
 
         self.ensure_writable()
         name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trimmed(branch)
-        heal(self.workspace)
 
         def check() -> Checked:
             ir_hash, catalog = self.schema.pinned()

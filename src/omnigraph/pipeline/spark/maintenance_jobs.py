@@ -21,7 +21,7 @@ from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.request import ENGINES, EngineName
+from omnigraph.pipeline.load_options import ENGINES, EngineName
 from omnigraph.runner.job_errors import explained_failures
 from omnigraph.runner.session import is_running, spark_session
 from omnigraph.storage.tables.indexes import IndexKind, build_segment
