@@ -11,7 +11,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows
 from omnigraph.pipeline.rows import images as images_module
 from omnigraph.storage.tables.table import open_table
-from tests.pipeline.test_datasource_write import commits, data_files, plan, run_tasks
+from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks
 from tests.stored import read_back
 
 SCHEMA = """

@@ -1,8 +1,6 @@
 """Writing a type from Spark, without Spark: tasks, the commit, and what a failure leaves behind."""
 
 import decimal
-import pickle
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,9 +16,9 @@ from omnigraph.errors import (
     OmniGraphError,
 )
 from omnigraph.pipeline.datasource.commit import commit_rows
-from omnigraph.pipeline.datasource.options import write_options
-from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
+from omnigraph.pipeline.datasource.write import discard_rows, write_rows
 from omnigraph.storage.tables import loose_files
+from tests.pipeline.datasource_helpers import commits, data_files, pieces, plan, run_tasks
 from tests.stored import read_back
 
 SCHEMA = """
@@ -47,25 +45,6 @@ def people(*names, **columns):
     return pa.record_batch({"name": list(names), "age": pa.array(ages, pa.int32()), **columns})
 
 
-def plan(graph, batches, overwrite=False, **options):
-    asked = write_options({"graph": graph.uri, "type": "Person", **options})
-    accepted = graph.schema.pinned()
-    made = plan_write(graph.workspace, accepted, asked, batches[0].schema, overwrite=overwrite)
-    return pickle.loads(pickle.dumps(made))
-
-
-def run_tasks(made, batches):
-    """One task for each batch, which it gets in pieces."""
-    return [
-        pickle.loads(pickle.dumps(write_rows(made, pieces(batch), number)))
-        for number, batch in enumerate(batches)
-    ]
-
-
-def pieces(batch):
-    return [batch.slice(at, 2) for at in range(0, batch.num_rows, 2)] or [batch]
-
-
 def write(graph, *batches, **options):
     """As Spark does it: tasks, then the commit; an abort when that fails."""
     made = plan(graph, batches, **options)
@@ -82,17 +61,6 @@ def stored(graph, branch="main"):
         "query q() { match { $p: Person } return { $p.name, $p.age, $p.score } }", branch=branch
     )
     return {row["p.name"]: (row["p.age"], row["p.score"]) for row in found}
-
-
-def data_files(graph):
-    """The data files of all tables, on all branches."""
-    root = Path(graph.root.path)
-    found = (path for kind in ("nodes", "edges") for path in root.glob(f"{kind}/**/data/**/*"))
-    return sorted(str(path) for path in found if path.is_file())
-
-
-def commits(graph, branch="main"):
-    return len(graph.commits.list(branch))
 
 
 # ------------------------------------------------------------------ what is written

@@ -16,7 +16,7 @@ from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
 from tests.commit.synthetic import drifted
 from tests.pipeline.load_helpers import load_gathered
-from tests.pipeline.reading import SCHEMA as EVERY_TYPE
+from tests.pipeline.read_helpers import SCHEMA as EVERY_TYPE
 from tests.stored import read_back
 from tests.write.test_model import json_record, make_load, make_model, schema_text
 
