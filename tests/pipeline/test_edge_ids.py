@@ -21,6 +21,7 @@ from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up
 from omnigraph.validate.committed import Committed
 from tests.opened import workspace_of
+from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
 SCHEMA = """
@@ -411,7 +412,7 @@ def test_sources_of_one_load_share_their_edges(graph):
         inputs.edges("CallsAt", frame(visits=[2, 3]), "ship", "port")
         inputs.json([calls("S2", 1, visits=4)])
 
-    result = graph.load_inputs(gather)
+    result = load_gathered(graph, gather)
     assert result.total_rows == 2
     assert sorted(edges(graph).values()) == [
         ("S1", "1", {"visits": 2}),

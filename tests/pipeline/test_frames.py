@@ -17,25 +17,10 @@ from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import _read_batch, typed_batches
 from omnigraph.pipeline.formats.pandas_columns import PandasBatch
 from omnigraph.pipeline.formats.typed_batch import batch_schema
-from tests.pipeline.reading import CATALOG, read
+from tests.pipeline.read_helpers import CATALOG, gathered, node_of, read
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]
 HIDDEN = {"0source", "0offset"}
-
-
-def node_of(type_):
-    return og.parse_schema(f"node T {{ p: {type_} }}").catalog.nodes["T"]
-
-
-def gathered(parsed):
-    """All rows and all bad records of a reading."""
-    rows, bad = [], []
-    for part in parsed:
-        for _, batch in part.batches:
-            batch.validate(full=True)
-            rows += batch.to_pylist()
-        bad += part.bad.to_pylist()
-    return rows, bad
 
 
 def cast(type_, array):

@@ -8,7 +8,7 @@ import omnigraph as og
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, make_ids
-from tests.pipeline.reading import block_of
+from tests.pipeline.read_helpers import block_of
 
 STARTED = 1_700_000_000_123
 

@@ -27,6 +27,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
+from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
 SCHEMA = """
@@ -519,6 +520,6 @@ def test_json_and_frames_are_one_commit(graph):
         inputs.json([knows("a", "b")])
         inputs.nodes("Person", pa.table({"name": ["a", "b"]}))
 
-    graph.load_inputs(gather)
+    load_gathered(graph, gather)
     assert edges(graph) == [("a", "b")]
     assert len(graph.commits.list()) == 2

@@ -23,6 +23,7 @@ from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from tests.opened import workspace_of
+from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
 SCHEMA = """
@@ -71,7 +72,7 @@ class NotRead:
 )
 def test_what_cannot_be_is_refused_before_anything_is_read(graph, options, error):
     with pytest.raises(error):
-        graph.load_inputs(_unreadable, **options)
+        load_gathered(graph, _unreadable, **options)
 
 
 def test_a_missing_branch_says_how_to_get_one(graph):
@@ -90,7 +91,7 @@ def test_a_frame_of_an_unknown_type_is_refused_before_anything_is_read(graph):
         inputs.nodes("Persn", pa.table({"name": ["a"]}))
 
     with pytest.raises(BadRequest, match="Person"):
-        graph.load_inputs(gather)
+        load_gathered(graph, gather)
 
 
 def test_a_type_is_named_by_a_text(graph):
@@ -108,12 +109,13 @@ def test_a_web_server_is_no_source(graph, address):
         graph.load_nodes("Person", address)
 
 
-def test_records_read_by_another_schema_are_not_written(graph, tmp_path):
+def test_records_read_by_another_schema_are_not_written(graph):
     catalog = graph.schema.catalog
-    inputs = LoadInput(tmp_path).json([person("a")])
     before = graph.snapshot()
-    with pytest.raises(SchemaConflict):
-        load(workspace_of(graph), catalog, LoadRequest(inputs, ir_hash="sha256:another"))
+    with LoadInput() as inputs:
+        request = LoadRequest(inputs.json([person("a")]))
+        with pytest.raises(SchemaConflict):
+            load(workspace_of(graph), lambda: ("sha256:another", catalog), request)
     assert graph.snapshot() == before
 
 
@@ -192,7 +194,7 @@ def test_rejects_of_many_sources_keep_the_order_of_the_input(graph, tmp_path):
         inputs.json(files[:2]).nodes("Person", frame).json(files[2])
 
     with pytest.raises(InputError):
-        graph.load_inputs(gather, rejects=rejects)
+        load_gathered(graph, gather, rejects=rejects)
     told = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]
     places = [(entry["source"], entry.get("line", entry.get("row"))) for entry in told]
     expected = [(str(path), line) for path in files[:2] for line in (1, 3)]

@@ -8,6 +8,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import ConstraintError
 from omnigraph.runner import local_runner
+from tests.pipeline.load_helpers import load_gathered
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -41,7 +42,7 @@ def test_edges_between_old_and_new_nodes_are_loaded(graph):
         inputs.edges("Knows", edges(("a", "b"), ("old", "a"), ("b", "old")), "from", "to")
         inputs.edges("Seen", edges(("old", "here")), "from", "to")
 
-    result = graph.load_inputs(both, mode="append")
+    result = load_gathered(graph, both, mode="append")
     assert {table["table_key"]: table["rows_loaded"] for table in result.tables} == {
         "node:Person": 2,
         "node:Place": 1,

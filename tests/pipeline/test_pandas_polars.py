@@ -13,8 +13,7 @@ from omnigraph.errors import BadRequest, InputError, OmniGraphError
 from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
-from tests.pipeline.reading import CATALOG, SCHEMA
-from tests.pipeline.test_frames import gathered, node_of
+from tests.pipeline.read_helpers import CATALOG, SCHEMA, gathered, node_of
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]
 DAY, NEXT = date(2024, 2, 29), date(2024, 3, 1)

@@ -11,7 +11,7 @@ from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.storage.tables.blobs import blob_array
-from tests.pipeline.reading import CATALOG, block_of, read, reasons, rows
+from tests.pipeline.read_helpers import CATALOG, block_of, read, reasons, rows
 
 
 class TestShapes:

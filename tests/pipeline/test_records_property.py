@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.pipeline.reading import read
+from tests.pipeline.read_helpers import read
 
 TEXT = st.text(max_size=8) | st.sampled_from(
     [

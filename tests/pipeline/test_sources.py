@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.sources.locations import InMemory
-from omnigraph.pipeline.sources.sources import json_sources
+from omnigraph.pipeline.sources.sources import json_sources, match_keys
 from omnigraph.pipeline.sources.splits import plan_splits, read_blocks
 
 
@@ -180,3 +180,41 @@ class TestBytesAndRecords:
     def test_a_value_without_json_form_names_the_record(self, resolve):
         with pytest.raises(InputError, match=r"record 2.*object"):
             resolve([{"a": 1}, {"a": object()}])
+
+
+KEYS = [
+    "in/a.jsonl",
+    "in/b.jsonl",
+    "in/.c.jsonl",
+    "in/x/a.jsonl",
+    "in/x/y/b.jsonl",
+    "in/.z/a.jsonl",
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("in/*.jsonl", ["in/a.jsonl", "in/b.jsonl", "in/.c.jsonl"]),
+        ("in/?.jsonl", ["in/a.jsonl", "in/b.jsonl"]),
+        ("in/[!a].jsonl", ["in/b.jsonl"]),
+        ("in/[ab].jsonl", ["in/a.jsonl", "in/b.jsonl"]),
+        ("in/**/a.jsonl", ["in/a.jsonl", "in/x/a.jsonl", "in/.z/a.jsonl"]),
+        ("in/*/*.jsonl", ["in/x/a.jsonl", "in/.z/a.jsonl"]),
+        ("**/y/*", ["in/x/y/b.jsonl"]),
+        ("in/x/**", ["in/x/a.jsonl", "in/x/y/b.jsonl"]),
+        ("in/x**.jsonl", []),
+        ("in?a.jsonl", []),
+        ("in[!b]a.jsonl", []),
+        ("IN/*", []),
+        ("in/{a,b}.*", []),
+        ("in/\\*.jsonl", []),
+    ],
+)
+def test_a_glob_over_keys_of_s3(pattern, found):
+    """Hidden names count there; a wildcard stays in its folder unless it is `**`."""
+    assert match_keys(pattern, KEYS) == found
+
+
+def test_a_backslash_in_a_key_is_a_character():
+    assert match_keys("in\\*", ["in\\a", "in*"]) == ["in\\a"]

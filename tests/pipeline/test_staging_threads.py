@@ -14,6 +14,7 @@ import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from tests.opened import workspace_of
+from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
 SCHEMA = "node Left { name: String @key }\nnode Right { name: String @key }"
@@ -56,7 +57,7 @@ def staging_threads():
 
 def test_both_tables_get_their_rows_in_one_commit(graph):
     before = len(graph.commits.list())
-    graph.load_inputs(gather(3, 2), mode="append")
+    load_gathered(graph, gather(3, 2), mode="append")
     assert stored(graph) == {"Left": {"old", "l0", "l1", "l2"}, "Right": {"r0", "r1"}}
     assert len(graph.commits.list()) == before + 1
 
@@ -66,11 +67,11 @@ def test_a_table_that_cannot_be_written_ends_the_load(graph):
     table = Path(str(workspace_of(graph).root), graph.snapshot().tables["node:Right"].location)
     (table / "data").write_text("in the way")
     with pytest.raises(StorageError, match="writing rows for"):
-        graph.load_inputs(gather(ROWS, 2), mode="append")
+        load_gathered(graph, gather(ROWS, 2), mode="append")
     assert staging_threads() == []
     assert graph.snapshot().graph_commit_id == head
     (table / "data").unlink()
-    graph.load_inputs(gather(1, 1), mode="append")
+    load_gathered(graph, gather(1, 1), mode="append")
     assert stored(graph) == {"Left": {"old", "l0"}, "Right": {"r0"}}
 
 
@@ -102,9 +103,9 @@ def test_ctrl_c_ends_all_writing(graph, monkeypatch):
                 assert all(stopped.acquire(timeout=60) for _ in ("Left", "Right"))
 
     with pytest.raises(KeyboardInterrupt):
-        graph.load_inputs(gather(ROWS, ROWS), mode="append", progress=press)
+        load_gathered(graph, gather(ROWS, ROWS), mode="append", progress=press)
     assert staging_threads() == []
     assert staged[-1] < 2 * ROWS
     assert graph.snapshot().graph_commit_id == head
-    graph.load_inputs(gather(1, 1), mode="append")
+    load_gathered(graph, gather(1, 1), mode="append")
     assert stored(graph) == {"Left": {"old", "l0"}, "Right": {"r0"}}

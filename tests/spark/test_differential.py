@@ -15,7 +15,8 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
 from tests.commit.synthetic import drifted
-from tests.pipeline.reading import SCHEMA as EVERY_TYPE
+from tests.pipeline.load_helpers import load_gathered
+from tests.pipeline.read_helpers import SCHEMA as EVERY_TYPE
 from tests.stored import read_back
 from tests.write.random_model import json_record, make_load, make_model, schema_text
 
@@ -85,7 +86,7 @@ def pair(tmp_path, spark, monkeypatch):
 def outcome(graph, gather, **options):
     head = graph.snapshot().graph_commit_id
     try:
-        result = graph.load_inputs(gather, **options)
+        result = load_gathered(graph, gather, **options)
     except OmniGraphError as error:
         assert graph.snapshot().graph_commit_id == head
         return type(error), str(error), error.details
@@ -261,8 +262,8 @@ def test_every_bad_record_is_told_in_the_same_words(pair, tmp_path):
     for graph, options in ((graphs.local, {}), (graphs.spark, {"spark": graphs.session})):
         rejects.append(tmp_path / f"bad-{len(rejects)}.jsonl")
         with pytest.raises(OmniGraphError):
-            graph.load_inputs(
-                lines(REFUSED_RECORDS["many bad records"][1]), rejects=rejects[-1], **options
+            load_gathered(
+                graph, lines(REFUSED_RECORDS["many bad records"][1]), rejects=rejects[-1], **options
             )
     assert rejects[0].read_text() == rejects[1].read_text()
     assert len(rejects[0].read_text().splitlines()) == 50

@@ -12,6 +12,7 @@ import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
+from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
 SCHEMA = """
@@ -34,8 +35,8 @@ def graph(tmp_path):
 
 @pytest.fixture
 def load(graph, spark):
-    return lambda gather, **options: graph.load_inputs(
-        gather, engine="spark", spark=spark, **options
+    return lambda gather, **options: load_gathered(
+        graph, gather, engine="spark", spark=spark, **options
     )
 
 

@@ -18,6 +18,7 @@ from omnigraph.pipeline.sources.locations import s3_store
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
 from tests.opened import workspace_of
+from tests.pipeline.load_helpers import load_gathered
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.document_helpers import (
     CITES,
@@ -90,7 +91,7 @@ def test_files_in_s3_are_loaded_into_a_graph_in_s3(spark, elsewhere):
         inputs.nodes("Person", f"{elsewhere}/people.parquet")
 
     with og.init(f"{elsewhere}/g", SCHEMA) as graph:
-        result = graph.load_inputs(gather, mode="append", spark=spark)
+        result = load_gathered(graph, gather, mode="append", spark=spark)
         assert (result.engine, result.total_rows) == ("spark", 112)
         expected = {f"p{n}": n for n in range(100)} | {f"q{n}": n for n in range(9)}
         assert ages(graph) == expected

@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
+from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.branch_names import trimmed
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.load_options import LoadOptions
+
+
+def checked_load(options: Mapping[str, Any], actor: str | None) -> LoadOptions:
+    """The options of a load; ``actor`` is who asks where they name nobody."""
+    from omnigraph.pipeline.load_options import LoadOptions
+
+    unknown = sorted(set(options) - {field.name for field in fields(LoadOptions)})
+    if unknown:
+        raise TypeError(f"a load takes no {', '.join(unknown)}")
+    asked = LoadOptions(**options)
+    check_spark(asked.spark_master, asked.spark_conf)
+    return replace(
+        asked,
+        actor=actor if asked.actor is None else checked_actor(asked.actor),
+        rejects=checked_rejects(asked.rejects),
+        progress=checked_progress(asked.progress),
+        retries=checked_retries(asked.retries),
+        branch=trimmed(asked.branch),
+        from_branch=None if asked.from_branch is None else trimmed(asked.from_branch),
+    )
 
 
 def checked_retries(retries: object) -> int | None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import reads
-from omnigraph.graph.arguments import (
-    check_spark,
-    checked_progress,
-    checked_rejects,
-    checked_retries,
-)
+from omnigraph.graph import loads, reads
+from omnigraph.graph.arguments import checked_retries
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
@@ -27,43 +22,15 @@ from omnigraph.storage.uris import Root
 
 # What only writes need is imported by them: a process that asks one question loads none of it.
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from omnigraph.embeddings.provider import Embedder
-    from omnigraph.pipeline.load_input import LoadInput
-    from omnigraph.pipeline.progress import ProgressCallback
-    from omnigraph.pipeline.request import EngineName, LoadMode, LoadResult
+    from omnigraph.pipeline.load_options import EngineName, LoadKeywords
+    from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
     from omnigraph.write.ensure_indices import IndexReport
     from omnigraph.write.mutate import MutationResult
-
-
-class LoadOptions(TypedDict, total=False):
-    """What every load takes: how records meet what is there, where, and under which condition.
-
-    ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
-    first. ``if_commit`` refuses unless the branch is at that commit. A lost race is run again:
-    ``retries`` None (the default) as long as locks are waited for, a number at most so often.
-    ``rejects`` names a file that gets every bad record. ``progress`` is called with a
-    ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
-    ``spark_master`` and ``spark_conf`` say how to make one.
-    """
-
-    mode: LoadMode
-    branch: str
-    from_branch: str | None
-    engine: EngineName
-    spark: SparkSession | None
-    spark_master: str | None
-    spark_conf: Mapping[str, str] | None
-    actor: str | None
-    if_commit: str | None
-    retries: int | None
-    rejects: str | Path | None
-    progress: ProgressCallback | None
 
 
 class Graph:
@@ -195,18 +162,22 @@ class Graph:
         return reads.profile_query(self._state, source, name, params, target)
 
     def load(
-        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadOptions]
+        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
     ) -> LoadResult:
         """Load records as one commit, or change nothing.
 
         ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
         lines, or records as dicts. The options are those of ``LoadOptions``.
         """
-        return self.load_inputs(lambda inputs: inputs.json(source), **options)
+        asked = loads.load_options(self._state, options)
+        with loads.load_input(self._state) as inputs:
+            return loads.run_load(self._state, inputs.json(source), asked)
 
-    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadOptions]) -> LoadResult:
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
-        return self.load_inputs(lambda inputs: inputs.nodes(type, frame), **options)
+        asked = loads.load_options(self._state, options)
+        with loads.load_input(self._state) as inputs:
+            return loads.run_load(self._state, inputs.nodes(type, frame), asked)
 
     def load_edges(
         self,
@@ -214,58 +185,12 @@ class Graph:
         frame: Any,
         from_col: str = "from",
         to_col: str = "to",
-        **options: Unpack[LoadOptions],
+        **options: Unpack[LoadKeywords],
     ) -> LoadResult:
         """Load a frame of one edge type; the two columns name the ids of its ends."""
-        return self.load_inputs(
-            lambda inputs: inputs.edges(type, frame, from_col, to_col), **options
-        )
-
-    def load_inputs(
-        self, gather: Callable[[LoadInput], object], **options: Unpack[LoadOptions]
-    ) -> LoadResult:
-        """Load JSON lines and frames together: ``gather`` adds what there is to a ``LoadInput``."""
-        from omnigraph.commit.heal import heal
-        from omnigraph.pipeline.load import load
-        from omnigraph.pipeline.load_input import LoadInput
-        from omnigraph.pipeline.request import EngineChoice, LoadRequest
-        from omnigraph.pipeline.sources.scratch import scratch
-
-        self._state.ensure_writable()
-        unknown = sorted(set(options) - set(LoadOptions.__annotations__))
-        if unknown:
-            raise TypeError(f"a load takes no {', '.join(unknown)}")
-        master, conf = options.get("spark_master"), options.get("spark_conf")
-        check_spark(master, conf)
-        engine = EngineChoice(options.get("engine", "auto"), options.get("spark"), master, conf)
-        who, rejects = (
-            self._state.actor_of(options.get("actor")),
-            checked_rejects(options.get("rejects")),
-        )
-        progress = checked_progress(options.get("progress"))
-        retries = checked_retries(options.get("retries"))
-        from_branch = options.get("from_branch")
-        with scratch() as spool:
-            heal(self._state.workspace)
-            accepted = self._state.schemas.of(options.get("branch", MAIN))
-            ir_hash, catalog = accepted.ir_hash, accepted.catalog
-            inputs = LoadInput(spool, catalog)
-            gather(inputs)
-            request = LoadRequest(
-                inputs,
-                options.get("mode", "merge"),
-                trimmed(options.get("branch", MAIN)),
-                None if from_branch is None else trimmed(from_branch),
-                who,
-                options.get("if_commit"),
-                retries,
-                rejects,
-                self.embedder,
-                progress,
-                ir_hash,
-                engine,
-            )
-            return load(self._state.workspace, catalog, request)
+        asked = loads.load_options(self._state, options)
+        with loads.load_input(self._state) as inputs:
+            return loads.run_load(self._state, inputs.edges(type, frame, from_col, to_col), asked)
 
     def mutate(
         self,
@@ -282,14 +207,12 @@ class Graph:
         ``if_commit`` refuses unless the branch is at that commit. A lost race is run again: ``retries``
         None as long as locks are waited for, a number at most so often, 0 never.
         """
-        from omnigraph.commit.heal import heal
         from omnigraph.write.mutate import Checked, Request, mutate
 
         self._state.ensure_writable()
         name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trimmed(branch)
-        heal(self._state.workspace)
 
         def check() -> Checked:
             accepted = self._state.schemas.of(target)

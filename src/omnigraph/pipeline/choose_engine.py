@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.engine import Engine
+from omnigraph.pipeline.load_options import ENGINES, LoadOptions
 from omnigraph.pipeline.local.local_engine import LocalEngine
-from omnigraph.pipeline.request import ENGINES, EngineChoice, LoadRequest
+from omnigraph.pipeline.request import LoadRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,10 +26,12 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
     """
     from omnigraph.runner.session import spark_problem
 
-    choice = request.engine
+    choice = request.options
     if choice.engine not in ENGINES:
         raise BadRequest(f"engine is {choice.engine!r}; give one of {', '.join(ENGINES)}")
-    configured = choice.spark is not None or choice.master is not None or bool(choice.conf)
+    configured = (
+        choice.spark is not None or choice.spark_master is not None or bool(choice.spark_conf)
+    )
     if choice.engine == "local":
         if configured:
             raise BadRequest(
@@ -37,7 +40,7 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
             )
         return LocalEngine(), None
     given = choice.spark if choice.spark is not None else request.inputs.spark_session()
-    if given is not None and (choice.master is not None or choice.conf):
+    if given is not None and (choice.spark_master is not None or choice.spark_conf):
         raise BadRequest(
             "a master or settings of Spark were given beside a session, which has its own; leave "
             "them out, or the session"
@@ -74,10 +77,10 @@ def _calls_for_spark(request: LoadRequest) -> str | None:
     )
 
 
-def _spark_engine(choice: EngineChoice, given: SparkSession | None) -> Engine:
+def _spark_engine(choice: LoadOptions, given: SparkSession | None) -> Engine:
     from omnigraph.pipeline.spark.spark_engine import SparkEngine
     from omnigraph.runner.session import spark_session, usable_session
 
     if given is not None:
         return SparkEngine(usable_session(given))
-    return SparkEngine(spark_session(choice.master, choice.conf))
+    return SparkEngine(spark_session(choice.spark_master, choice.spark_conf))

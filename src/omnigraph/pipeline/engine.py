@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, ProgressReport
-from omnigraph.pipeline.request import LoadMode, LoadRequest
+from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +36,9 @@ from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.edge_ids import assign_edge_ids
 from omnigraph.pipeline.engine import Engine, Incoming
 from omnigraph.pipeline.formats.typed_batch import place_of
+from omnigraph.pipeline.load_options import MODES, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import MODES, LoadRequest, LoadResult
+from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import (
     Bad,
     describe_bad,
@@ -68,73 +69,80 @@ LARGE_ROWS = 10_000
 
 
 def load(
-    workspace: Workspace, catalog: Catalog, request: LoadRequest, engine: Engine | None = None
+    workspace: Workspace,
+    pin_schema: Callable[[], tuple[str, Catalog]],
+    request: LoadRequest,
+    engine: Engine | None = None,
 ) -> LoadResult:
     """Run a load; a lost race is tried again as often as the caller allows.
 
-    Records are read once, and rows that were written as files stay as they are: only what depends on
-    the head of the branch is done again. ``engine`` is given for records that were read elsewhere;
-    otherwise the request decides.
+    ``pin_schema`` gives the accepted schema and the hash that names it. It is asked once dead writers'
+    work is finished, which may change the schema. Records are read once, and rows that were written as
+    files stay as they are: only what depends on the head of the branch is done again. ``engine`` is
+    given for records that were read elsewhere; otherwise the request decides.
     """
-    if request.mode not in MODES:
-        raise BadRequest(f"mode is {request.mode!r}; give one of {', '.join(MODES)}")
+    options = request.options
+    if options.mode not in MODES:
+        raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
+    heal(workspace)
+    ir_hash, catalog = pin_schema()
     _refuse_early(workspace, request)
     note = None
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, request, engine, directory)
+        work = _Load(workspace, catalog, ir_hash, request, engine, directory)
         work.read()
-        with _target(workspace, request) as created:
-            heal(workspace)
+        with _target(workspace, options) as created:
             attempts = Attempts(
                 workspace,
-                request.branch,
-                request.retries,
-                request.if_commit,
+                options.branch,
+                options.retries,
+                options.if_commit,
                 request.branch_id,
                 one_schema=True,
             )
             result = attempts.run(work.write)
-    return replace(result, base_branch=request.from_branch, branch_created=created, note=note)
+    return replace(result, base_branch=options.from_branch, branch_created=created, note=note)
 
 
 def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
-    """What can be seen before anything is read, which may take long."""
+    """Refuse what can be seen before the records are read, which may take long."""
+    options = request.options
     live = refs.list_refs(workspace.manifest)
-    there = request.branch in live
-    if request.from_branch is not None and request.from_branch not in live:
+    there = options.branch in live
+    if options.from_branch is not None and options.from_branch not in live:
         raise BranchNotFound(
-            f"there is no branch `{request.from_branch}` to load from; name a live one with "
+            f"there is no branch `{options.from_branch}` to load from; name a live one with "
             "from_branch (--from), or leave it out",
-            branch=request.from_branch,
+            branch=options.from_branch,
         )
-    if not there and request.from_branch is None:
+    if not there and options.from_branch is None:
         raise BranchNotFound(
-            f"there is no branch `{request.branch}`; make it first, or let the load make it with "
+            f"there is no branch `{options.branch}`; make it first, or let the load make it with "
             "from_branch (--from)",
-            branch=request.branch,
+            branch=options.branch,
         )
-    base = request.branch if there or request.from_branch is None else request.from_branch
-    check_precondition(workspace, workspace.manifest.state(base), request.if_commit)
+    base = options.branch if there or options.from_branch is None else options.from_branch
+    check_precondition(workspace, workspace.manifest.state(base), options.if_commit)
     if request.rejects is not None:
         prepare_rejects(request.rejects, request.inputs.sources, workspace.root)
 
 
 @contextmanager
-def _target(workspace: Workspace, request: LoadRequest) -> Iterator[bool]:
-    """Whether the branch was missing and is made; if the load fails it is taken back."""
+def _target(workspace: Workspace, options: LoadOptions) -> Iterator[bool]:
+    """Make a missing branch, and say whether that was done; take it back if the load fails."""
     made = None
-    if request.from_branch is not None and request.branch not in refs.list_refs(workspace.manifest):
+    if options.from_branch is not None and options.branch not in refs.list_refs(workspace.manifest):
         # Another load may make it first, and then it is there.
         with contextlib.suppress(BranchExists):
-            made = create_branch(workspace, request.branch, request.from_branch)
+            made = create_branch(workspace, options.branch, options.from_branch)
     try:
         yield made is not None
     except BaseException:
         if made is not None:
             with contextlib.suppress(OmniGraphError):
-                discard_branch(workspace, request.branch, made)
+                discard_branch(workspace, options.branch, made)
         raise
 
 
@@ -145,19 +153,22 @@ class _Load:
         self,
         workspace: Workspace,
         catalog: Catalog,
+        ir_hash: str,
         request: LoadRequest,
         engine: Engine,
         directory: Path,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
+        self.ir_hash = ir_hash
         self.request = request
+        self.options = request.options
         self.engine = engine
         self.directory = directory
         self.started = stamp_us()
         self.incoming: dict[str, Incoming] = {}
         self.embeddings_pending = 0
-        self.report = ProgressReport(request.progress)
+        self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
     @contextmanager
@@ -176,7 +187,7 @@ class _Load:
     def write(self, attempt: Attempt) -> LoadResult:
         """Stages 3 to 5 on the newest snapshot of the branch."""
         state = attempt.state
-        if self.request.ir_hash not in {None, state.head.ir_hash}:
+        if state.head.ir_hash != self.ir_hash:
             raise SchemaConflict("the schema changed while the records were read; load them again")
         self.report.tell("validating")
         runner = self.engine.runner()
@@ -190,14 +201,14 @@ class _Load:
         with self._timed("write"):
             made = self._commit(attempt, relied_on, report)
         return LoadResult(
-            branch=self.request.branch,
-            mode=self.request.mode,
+            branch=self.options.branch,
+            mode=self.options.mode,
             engine=self.engine.name,
             tables=[
                 {"table_key": key, "rows_loaded": incoming.rows - losers.get(key, 0)}
                 for key, incoming in sorted(self.incoming.items())
             ],
-            actor_id=self.request.actor_id,
+            actor_id=self.options.actor,
             commit=made,
             indexes_built=report.built,
             embeddings_pending=self.embeddings_pending,
@@ -207,17 +218,17 @@ class _Load:
     def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, int], set[str]]:
         """Set rules; how many records lose to a later one of their id, and the tables relied on."""
         committed = Committed(runner, state.head.tables, self.workspace.pinned)
-        if self.request.mode == "merge":
+        if self.options.mode == "merge":
             assign_edge_ids(runner, self.incoming, committed)
         losers: dict[str, int] = {}
         deltas: dict[str, TableDelta] = {}
-        overwrite = self.request.mode == "overwrite"
+        overwrite = self.options.mode == "overwrite"
         for key, incoming in self.incoming.items():
             columns = ["id", *needed_columns(incoming.entity), ORDER]
             pending = incoming.frame(runner, columns)
             if not incoming.may_repeat or not runner.may_repeat(pending, "id"):
                 losers[key] = 0
-            elif self.request.mode == "merge":
+            elif self.options.mode == "merge":
                 lost = runner.sql(rules.losing_records(), {"pend": pending})
                 losers[key] = incoming.leave_out(runner, lost)
                 if losers[key]:
@@ -228,7 +239,7 @@ class _Load:
                 incoming.entity,
                 pending,
                 replaced=overwrite,
-                strict=self.request.mode == "append",
+                strict=self.options.mode == "append",
             )
         broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
         if broken:
@@ -284,7 +295,7 @@ class _Load:
             writer="load",
             pin=state.pin,
             ir_hash=state.head.ir_hash,
-            intent=Intent(new_ulid(), "load", self.started, self.request.actor_id),
+            intent=Intent(new_ulid(), "load", self.started, self.options.actor),
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
             is_large=sum(incoming.rows for incoming in self.incoming.values()) > LARGE_ROWS,
@@ -292,7 +303,7 @@ class _Load:
         return attempt.commit(write)
 
     def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
-        mode = self.request.mode
+        mode = self.options.mode
         on_rows = self.report.staged if self.report.wanted else None
 
         def stage(table: Table) -> Staged:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
@@ -15,6 +17,7 @@ from omnigraph.pipeline.formats.frame_layout import check_ends
 from omnigraph.pipeline.formats.typed_batch import ReadBlock
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
+from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
 
@@ -30,17 +33,36 @@ Find = Callable[[Catalog], Entity]
 class LoadInput:
     """What a load reads. Each call adds; records keep the order in which they were added.
 
+    It owns a directory for what must be put on disk first (streams, records of a program), so it is a
+    context manager: ``with LoadInput(catalog) as inputs``, add to it, load it inside the block.
+
     With a ``catalog``, values of Python that JSON has no word for are refused where their property
     takes none of their kind.
     """
 
-    def __init__(self, spool: Path, catalog: Catalog | None = None) -> None:
+    def __init__(self, catalog: Catalog | None = None) -> None:
         self.sources: list[Source] = []
-        self._spool = spool
+        self._scratch: AbstractContextManager[Path] | None = None
+        self._directory: Path | None = None
         self._catalog = catalog
         self._parts: list[Part] = []
         self._named: list[Find] = []
         self._frames: list[Any] = []
+
+    def __enter__(self) -> Self:
+        self._scratch = scratch()
+        self._directory = self._scratch.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._scratch is not None
+        self._directory = None
+        self._scratch.__exit__(kind, error, trace)
 
     def json(self, given: SourceLike | Iterable[SourceLike]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
@@ -54,8 +76,9 @@ class LoadInput:
         return self._lines([Source(0, name, LocalFile(str(path)), path.stat().st_size)])
 
     def _folder(self) -> Path:
-        """A directory of its own for each part."""
-        folder = self._spool / str(len(self._parts))
+        """Make a directory for the files of the next part."""
+        assert self._directory is not None, "an input is filled inside its `with` block"
+        folder = self._directory / str(len(self._parts))
         folder.mkdir()
         return folder
 
@@ -124,10 +147,12 @@ class LoadInput:
         return found
 
     def is_private(self, source: Source) -> bool:
-        """Whether only this machine can read a source: what the caller handed over."""
+        """Whether only this machine can read a source, because the caller handed over its bytes."""
         location = source.location
         return isinstance(location, InMemory) or (
-            isinstance(location, LocalFile) and Path(location.path).is_relative_to(self._spool)
+            isinstance(location, LocalFile)
+            and self._directory is not None
+            and Path(location.path).is_relative_to(self._directory)
         )
 
     def named_types(self, catalog: Catalog) -> list[Entity]:

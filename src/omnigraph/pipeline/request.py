@@ -1,71 +1,47 @@
-"""One load as it is asked for and as it is answered."""
+"""One load: the request that an engine gets, and the result that its caller gets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from omnigraph.embeddings.provider import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.pipeline.load_input import LoadInput
-from omnigraph.pipeline.progress import ProgressCallback
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-LoadMode = Literal["merge", "append", "overwrite"]
-MODES: tuple[LoadMode, ...] = ("merge", "append", "overwrite")
-EngineName = Literal["auto", "local", "spark"]
-ENGINES: tuple[EngineName, ...] = ("auto", "local", "spark")
-
-
-@dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """Which engine is asked for, and the Spark it would run on: a session, or where to make one."""
-
-    engine: EngineName = "auto"
-    spark: SparkSession | None = None
-    master: str | None = None
-    conf: Mapping[str, str] | None = None
+from omnigraph.pipeline.load_options import LoadOptions
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
     """One load, with everything fixed before any retry.
 
-    ``ir_hash`` names the schema that the records are read by. With ``from_branch`` a missing branch
-    is made from that one. ``branch_id`` is the identifier of the only branch that files were written
-    for already.
+    ``branch_id`` is the identifier of the only branch that files were written for already; None where
+    any branch of that name will do.
     """
 
     inputs: LoadInput
-    mode: LoadMode = "merge"
-    branch: str = "main"
-    from_branch: str | None = None
-    actor_id: str | None = None
-    if_commit: str | None = None
-    retries: int | None = None
-    rejects: Path | None = None
+    options: LoadOptions = field(default_factory=LoadOptions)
     embedder: Embedder | None = None
-    progress: ProgressCallback | None = None
-    ir_hash: str | None = None
-    engine: EngineChoice = EngineChoice()
     branch_id: str | None = None
+
+    @property
+    def rejects(self) -> Path | None:
+        """The file that gets every bad record."""
+        return None if self.options.rejects is None else Path(self.options.rejects)
 
     def types_to_empty(self, catalog: Catalog) -> list[Entity]:
         """The types whose tables this load empties even if there are no rows of them.
 
         A frame names its table: overwritten with no rows, the table is empty.
         """
-        return self.inputs.named_types(catalog) if self.mode == "overwrite" else []
+        return self.inputs.named_types(catalog) if self.options.mode == "overwrite" else []
 
 
 @dataclass
 class LoadResult:
-    """What a load did."""
+    """The outcome of a load."""
 
     branch: str
     mode: str

@@ -10,6 +10,7 @@ from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.heal import heal
 from omnigraph.embeddings.provider import (
     Embedder,
     embed_texts,
@@ -85,11 +86,12 @@ class Request:
 
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
-    """Run a mutation on a graph that was just healed.
+    """Run a mutation, after finishing what dead writers left.
 
-    It is a text: one that lost a race is run again, and means what it would have meant a moment
-    later. The time that ``now()`` gives stays the same.
+    One that lost a race is run again, and means what it would have meant a moment later. The time that
+    ``now()`` gives stays the same.
     """
+    heal(workspace)
     started = stamp_us()
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     return attempts.run(lambda attempt: _Mutation(attempt, request, request.check(), started).run())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import enum
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,26 +16,12 @@ from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.pipeline.load_options import EngineName, LoadMode
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.request import LoadResult
-
-
-class Mode(enum.StrEnum):
-    """How records meet what is there."""
-
-    OVERWRITE = "overwrite"
-    APPEND = "append"
-    MERGE = "merge"
-
-
-class Engine(enum.StrEnum):
-    """Which engine reads and checks."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 DataOption = Annotated[
@@ -68,7 +55,6 @@ ToColumn = Annotated[
 RejectsOption = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
 ]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="The engine that runs the load.")]
 MasterOption = Annotated[
     str | None,
     typer.Option("--spark-master", metavar="MASTER", help="Where Spark runs, as local[*]."),
@@ -82,12 +68,13 @@ ConfOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     add(app, writes_graph("load"), load)
+    ingest.__signature__ = _with_defaults(load, mode="merge", from_=MAIN)  # type: ignore[attr-defined]
     add(app, writes_graph("ingest"), ingest)
 
 
 def load(
     call: Call,
-    mode: Annotated[Mode, typer.Option("--mode", help="How records meet what is there.")],
+    mode: Annotated[LoadMode, typer.Option("--mode", help="How records meet what is there.")],
     uri: UriArgument = None,
     data: DataOption = None,
     node: NodeOption = None,
@@ -100,49 +87,63 @@ def load(
         typer.Option("--from", metavar="NAME", help="Make a missing branch from this one."),
     ] = None,
     rejects: RejectsOption = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: Annotated[
+        EngineName, typer.Option("--engine", help="The engine that runs the load.")
+    ] = "auto",
     spark_master: MasterOption = None,
     spark_conf: ConfOption = None,
 ) -> None:
     """Load records as one commit, or nothing."""
-    given = _Given(data, node, edge, from_col, to_col)
-    spark = _Spark(engine, spark_master, _settings(spark_conf))
-    _load(call, uri, mode, branch, from_, rejects, spark, given)
+    from omnigraph.graph import loads
+    from omnigraph.graph.graph import state_of
+
+    named = _NamedInput(data, node, edge, from_col, to_col)
+    conf = _settings(spark_conf)
+    address = call.address(uri)
+    if mode == "overwrite":
+        call.consent(address, "overwriting tables")
+    with (
+        load_progress(call.flags) as progress,
+        call.open(address) as graph,
+        loads.load_input(state_of(graph)) as inputs,
+    ):
+        named.add_to(inputs)
+        result = loads.load_gathered(
+            state_of(graph),
+            inputs,
+            mode=mode,
+            branch=MAIN if branch is None else branch,
+            from_branch=from_,
+            engine=engine,
+            spark_master=spark_master,
+            spark_conf=conf,
+            actor=call.actor,
+            rejects=rejects,
+            progress=progress,
+        )
+    if result.note is not None:
+        note(result.note)
+    made = f"commit {result.commit.graph_commit_id} is made on branch {result.branch}"
+    call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result), made)
 
 
-def ingest(
-    call: Call,
-    uri: UriArgument = None,
-    data: DataOption = None,
-    node: NodeOption = None,
-    edge: EdgeOption = None,
-    from_col: FromColumn = None,
-    to_col: ToColumn = None,
-    mode: Annotated[
-        Mode, typer.Option("--mode", help="How records meet what is there.")
-    ] = Mode.MERGE,
-    branch: BranchOption = None,
-    from_: Annotated[
-        str, typer.Option("--from", metavar="NAME", help="Make a missing branch from this one.")
-    ] = "main",
-    rejects: RejectsOption = None,
-    engine: EngineOption = Engine.AUTO,
-    spark_master: MasterOption = None,
-    spark_conf: ConfOption = None,
-) -> None:
+def ingest(call: Call, **flags: Any) -> None:
     """Load into a branch, made from main if it is missing; an older name of load."""
     note("omnigraph ingest is deprecated; use omnigraph load --from main --mode merge")
-    given = _Given(data, node, edge, from_col, to_col)
-    spark = _Spark(engine, spark_master, _settings(spark_conf))
-    _load(call, uri, mode, branch, from_, rejects, spark, given)
+    load(call, **flags)
 
 
-class _Spark(NamedTuple):
-    """Which engine, and where Spark is."""
-
-    engine: Engine
-    master: str | None
-    conf: dict[str, str] | None
+def _with_defaults(function: Callable[..., None], **defaults: object) -> inspect.Signature:
+    """The signature of a command with other defaults for some of its options."""
+    signature = inspect.signature(function, eval_str=True)
+    parameters = (
+        parameter.replace(
+            default=defaults.get(parameter.name, parameter.default),
+            kind=inspect.Parameter.KEYWORD_ONLY,
+        )
+        for parameter in signature.parameters.values()
+    )
+    return signature.replace(parameters=list(parameters))
 
 
 def _settings(given: list[str] | None) -> dict[str, str] | None:
@@ -155,8 +156,8 @@ def _settings(given: list[str] | None) -> dict[str, str] | None:
     return settings or None
 
 
-class _Given:
-    """The input the flags name."""
+class _NamedInput:
+    """The input that the flags name."""
 
     def __init__(
         self,
@@ -181,7 +182,7 @@ class _Given:
         self.from_col = "from" if from_col is None else from_col
         self.to_col = "to" if to_col is None else to_col
 
-    def gather(self, inputs: LoadInput) -> None:
+    def add_to(self, inputs: LoadInput) -> None:
         """Add all of it, in the order data, nodes, edges."""
         for name in self.data:
             if name == STDIN:
@@ -200,38 +201,6 @@ def _pair(flag: str, text: str) -> tuple[str, str]:
     if not equals or not type_name or not file:
         raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
     return type_name, file
-
-
-def _load(
-    call: Call,
-    uri: str | None,
-    mode: Mode,
-    branch: str | None,
-    from_: str | None,
-    rejects: Path | None,
-    spark: _Spark,
-    given: _Given,
-) -> None:
-    address = call.address(uri)
-    if mode is Mode.OVERWRITE:
-        call.consent(address, "overwriting tables")
-    with load_progress(call.flags) as progress, call.open(address) as graph:
-        result = graph.load_inputs(
-            given.gather,
-            mode=mode.value,
-            branch="main" if branch is None else branch,
-            from_branch=from_,
-            engine=spark.engine.value,
-            spark_master=spark.master,
-            spark_conf=spark.conf,
-            actor=call.actor,
-            rejects=rejects,
-            progress=progress,
-        )
-    if result.note is not None:
-        note(result.note)
-    made = f"commit {result.commit.graph_commit_id} is made on branch {result.branch}"
-    call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result), made)
 
 
 def _put(result: LoadResult) -> None:

@@ -18,15 +18,15 @@ from omnigraph.pipeline.engine import ReadRecords
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
+from omnigraph.pipeline.load_options import LoadMode, LoadOptions
 from omnigraph.pipeline.progress import OnRows, ProgressReport
-from omnigraph.pipeline.request import LoadMode, LoadRequest, LoadResult
+from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import match_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.sources.locations import InMemory
-from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
@@ -48,23 +48,17 @@ from omnigraph.write.ensure_indices import Builds, build_here
 def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
     """Check the rows of all tasks together, and publish them as one commit."""
     ordered = sorted(written, key=lambda one: one.partition)
-    with scratch() as directory:
-        inputs = LoadInput(directory)
+    with LoadInput() as inputs:
         count = 1 + max((one.partition for one in ordered), default=-1)
         inputs.sources = [
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
             for number in range(count)
         ]
-        request = LoadRequest(
-            inputs,
-            plan.mode,
-            plan.options.branch,
-            actor_id=plan.options.actor,
-            ir_hash=plan.ir_hash,
-            branch_id=plan.branch_identifier,
-        )
-        result = load(workspace, plan.rules.catalog, request, _WrittenEngine(plan, ordered))
-    # Images that had to be read again as rows are not needed any more.
+        options = LoadOptions(plan.mode, plan.options.branch, actor=plan.options.actor)
+        request = LoadRequest(inputs, options, branch_id=plan.branch_identifier)
+        schema = plan.ir_hash, plan.rules.catalog
+        result = load(workspace, lambda: schema, request, _WrittenEngine(plan, ordered))
+    # Images that had to be read again as rows are of no use any more.
     used = plan.form == "fragments"
     discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
     return result

@@ -26,7 +26,7 @@ from omnigraph.pipeline.datasource.merge import TaskImages
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type
 from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
-from omnigraph.pipeline.request import LoadMode
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import stored_rows

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, report_rows
-from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings, drop_losers, respell, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds

@@ -6,7 +6,6 @@ call names is resolved and looked at once, before any work, in the order it was 
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import os
 import re
@@ -211,22 +210,21 @@ def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
             raise FileNotFoundError(target)
         # Listings are by whole folders; what lies before the first wildcard narrows them.
         folder = key[: _GLOB.search(key).start()].rpartition("/")[0]  # type: ignore[union-attr]
-        pattern = _glob_pattern(key)
-        return [
-            found for found in _listing(bucket, folder) if pattern.fullmatch(_object_of(found).key)
-        ] or _no_match(target)
+        by_key = {_object_of(found).key: found for found in _listing(bucket, folder)}
+        return [by_key[name] for name in match_keys(key, by_key)] or _no_match(target)
 
 
-def _glob_pattern(key: str) -> re.Pattern[str]:
-    """A glob over `/`-separated keys: `*` stays in its folder, `**` does not."""
-    parts = []
-    for segment in key.split("/"):
-        if segment == "**":
-            parts.append("(?:[^/]+/)*")
-        else:
-            inner = re.sub(r"\\Z$|\\z$", "", fnmatch.translate(segment))
-            parts.append(inner.replace(".*", "[^/]*") + "/")
-    return re.compile("".join(parts).removesuffix("/"))
+def match_keys(pattern: str, keys: Iterable[str]) -> list[str]:
+    """The keys that match a glob, read as on disk: `*` stays in its folder, `**` spans folders.
+
+    Unlike on disk, names that begin with a dot are names like any other.
+    """
+    from wcmatch import glob as wildcards
+
+    flags = wildcards.GLOBSTAR | wildcards.DOTGLOB | wildcards.CASE | wildcards.FORCEUNIX
+    # In a key a backslash is a character, and escapes nothing.
+    escaped = pattern.replace("\\", r"\\")
+    return [str(key) for key in wildcards.globfilter(keys, escaped, flags=flags)]
 
 
 def _object_of(found: Found) -> S3Object:

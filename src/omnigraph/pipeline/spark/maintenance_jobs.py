@@ -19,7 +19,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.request import ENGINES, EngineName
+from omnigraph.pipeline.load_options import ENGINES, EngineName
 from omnigraph.runner.session import is_running, spark_session
 from omnigraph.runner.spark_tasks import Outcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes

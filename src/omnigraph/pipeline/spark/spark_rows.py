@@ -12,8 +12,8 @@ import pyarrow as pa
 from omnigraph import settings
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.typed_batch import batch_schema
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
-from omnigraph.pipeline.request import LoadMode
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.spark.executor_tasks import (

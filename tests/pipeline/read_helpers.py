@@ -1,4 +1,4 @@
-"""A schema with every property type, and shorthands for reading JSON lines of it."""
+"""A schema with every property type, and shorthands for reading JSON lines and frames of it."""
 
 from __future__ import annotations
 
@@ -92,3 +92,19 @@ def rows(parsed, table_key: str) -> list[dict]:
 
 def reasons(parsed) -> list[str]:
     return parsed.bad.column("reason").to_pylist()
+
+
+def node_of(type_):
+    """A node type with one property `p` of that type."""
+    return og.parse_schema(f"node T {{ p: {type_} }}").catalog.nodes["T"]
+
+
+def gathered(parsed):
+    """All rows and all bad records of a reading."""
+    rows, bad = [], []
+    for part in parsed:
+        for _, batch in part.batches:
+            batch.validate(full=True)
+            rows += batch.to_pylist()
+        bad += part.bad.to_pylist()
+    return rows, bad

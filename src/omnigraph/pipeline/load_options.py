@@ -1,0 +1,68 @@
+"""The options of a load, in one list that every door fills: Python, command line, data source.
+
+Nothing heavy is imported here, because the command line reads its choices from this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.pipeline.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LoadMode = Literal["merge", "append", "overwrite"]
+MODES: tuple[LoadMode, ...] = get_args(LoadMode)
+EngineName = Literal["auto", "local", "spark"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What every load takes: how records meet what is there, where, and under which condition.
+
+    ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
+    first. ``if_commit`` refuses unless the branch is at that commit. A lost race is run again:
+    ``retries`` None (the default) as long as locks are waited for, a number at most so often.
+    ``rejects`` names a file that gets every bad record. ``progress`` is called with a
+    ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
+    ``spark_master`` and ``spark_conf`` say how to make one.
+    """
+
+    mode: LoadMode = "merge"
+    branch: str = MAIN
+    from_branch: str | None = None
+    engine: EngineName = "auto"
+    spark: SparkSession | None = None
+    spark_master: str | None = None
+    spark_conf: Mapping[str, str] | None = None
+    actor: str | None = None
+    if_commit: str | None = None
+    retries: int | None = None
+    rejects: str | Path | None = None
+    progress: ProgressCallback | None = None
+
+
+class LoadKeywords(TypedDict, total=False):
+    """``LoadOptions`` as keyword arguments, for type checkers, which read them from no dataclass.
+
+    A test holds the two together.
+    """
+
+    mode: LoadMode
+    branch: str
+    from_branch: str | None
+    engine: EngineName
+    spark: SparkSession | None
+    spark_master: str | None
+    spark_conf: Mapping[str, str] | None
+    actor: str | None
+    if_commit: str | None
+    retries: int | None
+    rejects: str | Path | None
+    progress: ProgressCallback | None
