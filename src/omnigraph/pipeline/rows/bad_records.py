@@ -1,4 +1,4 @@
-"""Bad records: noted while reading, then describe_bad with file, line and reason.
+"""Bad records: collected while reading, then reported with file, line and reason.
 
 The first ones are kept at hand, the others only counted, and written to disk when all of them are
 asked for: memory does not grow with their number.
