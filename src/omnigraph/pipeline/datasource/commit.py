@@ -65,7 +65,7 @@ def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written
 
 
 class _WrittenEngine:
-    """An engine whose records were read, judged and written by tasks of Spark."""
+    """An engine whose records were read, judged and written by Spark's tasks already."""
 
     name = "spark"
 
@@ -144,7 +144,7 @@ class _WrittenRows:
         return self._taken != before
 
     def _taken_by_tasks(self, runner: Runner) -> Frame:
-        """The ids in the images that rows took when they were written."""
+        """The ids that rows took when the tasks wrote their images."""
         schema = pa.schema({ORDER: pa.int64(), "id": pa.utf8()})
         batches = (
             pa.RecordBatch.from_arrays(batch.select([ORDER, TAKEN]).columns, schema=schema)
@@ -187,7 +187,7 @@ class _WrittenRows:
         return stage_merge_insert(table, rows)
 
     def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged | None:
-        """The images as they are, unless the table has other rows under their ids by now."""
+        """Stage the images as they are; None if the table has other rows under their ids by now."""
         if table.ref == self.plan.ref:
             places = np.concatenate([one.replaced for one in self.written])
         else:
@@ -202,7 +202,7 @@ class _WrittenRows:
     def _batches(
         self, columns: Sequence[str] | None, *, as_read: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in their order, or images in theirs; None gives all columns."""
+        """The rows in their order, or images in theirs; ``columns`` None gives all columns."""
         for batch in self._files(columns):
             yield batch if as_read or self._taken is None else self._taken.apply_to(batch)
 
@@ -227,6 +227,6 @@ class _WrittenRows:
 
 
 def _add_order(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
-    """The batch with the order column, which fragments do not keep."""
+    """Add the order column, which fragments do not keep."""
     order = np.arange(row, row + batch.num_rows, dtype=np.int64) | (partition << SOURCE_SHIFT)
     return batch.append_column(ORDER, pa.array(order))

@@ -1,8 +1,8 @@
 """The images that tasks of a merge from Spark write, and how the commit reads them again.
 
-A task looks up which of its rows replace one of the pinned version, and writes them as fragments
-that keep those rows' ids. Edges without an id take one there (``edge_ids``). The commit takes the
-fragments as they are, when the same rows are still there, no id came twice, and the edges of all
+A task looks up which of its rows replace a row of the pinned version, and writes them as fragments
+that keep the ids of those rows. Edges without an id take one in the task (`edge_ids`). The commit uses
+the fragments as they are when the same rows are still there, no id came twice, and the edges of all
 tasks together take the same ids; otherwise it reads them again as rows.
 """
 
@@ -26,12 +26,12 @@ from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.committed import among_ends
 
 TAKEN = "0taken"
-"""The column of noted rows with the id that an edge took; beside it is the one that was made."""
+"""The column of noted rows with the id that an edge took; ``OWN`` has the id made for it."""
 OWN = "0own"
 
 
 class TaskImages(Images):
-    """The images of one task. ``noted`` gets some of the columns, in the order of the fragments."""
+    """The images of one task. Some columns are also written to ``noted``, in the order of the fragments."""
 
     def __init__(
         self, ref: TableRef, entity: Entity, noted: LooseFile, columns: Sequence[str]
@@ -41,7 +41,7 @@ class TaskImages(Images):
         self.columns = list(columns)
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Edges take the id of the one that they describe."""
+        """Let edges take the id of the stored edge that they describe."""
         taken = _taken_ids(table, self.entity, rows)
         if taken is None:
             return rows
@@ -50,7 +50,7 @@ class TaskImages(Images):
         return with_ids(rows, pc.coalesce(taken, own))
 
     def note(self, rows: pa.RecordBatch) -> None:
-        """Put down what rules look at, with the ids as they were read."""
+        """Write the columns that rules look at, with the ids as they were read."""
         columns = self.columns
         if TAKEN in rows.schema.names:
             rows, columns = with_ids(rows, rows.column(OWN)), [*columns, TAKEN]
@@ -58,13 +58,13 @@ class TaskImages(Images):
 
 
 def with_ids(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
-    """The rows with other ids."""
+    """Replace the ids of the rows."""
     at = rows.schema.get_field_index("id")
     return rows.set_column(at, rows.schema.field(at), ids)
 
 
 def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array | None:
-    """By row, the id it takes from an edge of the table; None for types of which none ever does."""
+    """For each row the id it takes from an edge of the table; None for types whose edges take none."""
     if not isinstance(entity, EdgeType) or entity.identity is None:
         return None
     if not pc.any(rows.column(MADE)).as_py():
@@ -85,7 +85,7 @@ def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array |
 def image_rows(
     ref: TableRef, entity: Entity, fragments: Sequence[Any], noted: str
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of images as they were read: with the order column, and the ids that they had."""
+    """Read images again as incoming rows, with the order column and the ids that they were read with."""
     takes = isinstance(entity, EdgeType) and entity.identity is not None
     columns = ["id", ORDER] if takes else [ORDER]
     read = pa.Table.from_batches(read_data_file(ref, noted, columns))

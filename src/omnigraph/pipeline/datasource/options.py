@@ -1,7 +1,6 @@
-"""The Spark data source without Spark: its options, its columns and the types Spark sees.
+"""The options of the Spark data source, checked, and the columns that Spark sees.
 
-`omnigraph.spark` dresses this as a data source; `datasource_read`, `datasource_write` and
-`datasource_commit` do the work.
+`omnigraph.spark` registers the data source; `read`, `write` and `commit` of this folder do the work.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from omnigraph.pipeline.formats.frame_layout import check_ends
 Entity = NodeType | EdgeType
 
 PARTITION_ROWS = 250_000
-"""Fragments are put together until a partition has so many rows; a fragment is never divided."""
+"""Fragments are grouped into partitions of up to this many rows; a fragment is never divided."""
 
 _COMMON = ("graph", "path", "type", "branch", "from_col", "to_col")
 READ = (*_COMMON, "snapshot", "version", "columns", "filter", "partition_rows")
@@ -31,7 +30,7 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the columns are called that hold the ids of an edge's ends."""
+    """The names of the columns that hold the ids of an edge's ends."""
 
     source: str = "from"
     target: str = "to"
@@ -39,7 +38,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A read as it is asked for."""
+    """The options of a read."""
 
     graph: str
     type: str
@@ -52,7 +51,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A write as it is asked for; ``merge`` replaces rows of the same id."""
+    """The options of a write; ``merge`` replaces rows of the same id."""
 
     graph: str
     type: str
@@ -98,7 +97,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _check_known(options: Mapping[str, str], known: Collection[str], what: str) -> dict[str, str]:
-    """The options in small letters, as Spark compares them."""
+    """The options with their names in lower case, as Spark compares them; refuses unknown ones."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name not in known:
@@ -139,7 +138,7 @@ def _ends(given: Mapping[str, str]) -> Ends:
 
 
 def find_type(catalog: Catalog, name: str) -> Entity:
-    """The node or edge type of that name; `node:T` and `edge:T` tell two of one name apart."""
+    """The node or edge type of that name; `node:T` and `edge:T` choose where both exist."""
     kind, colon, bare = name.partition(":")
     if colon and kind in {"node", "edge"}:
         entity = catalog.nodes.get(bare) if kind == "node" else catalog.edge(bare)
@@ -158,7 +157,7 @@ def find_type(catalog: Catalog, name: str) -> Entity:
 
 
 def end_columns(entity: Entity, ends: Ends) -> dict[str, str]:
-    """The columns before the properties: the name each has in Spark, and in the table."""
+    """The columns before the properties, by their name in Spark: the name in the table."""
     columns = {"id": "id"}
     if isinstance(entity, EdgeType):
         for shown, stored in ((ends.source, "src"), (ends.target, "dst")):

@@ -191,7 +191,7 @@ class _BatchRows:
 
 
 def fragment_groups(source: PinnedSource, rows: int) -> list[tuple[int, ...]]:
-    """The fragments of the pinned version, neighbours put together up to so many rows."""
+    """The fragments of the pinned version in consecutive groups of up to ``rows`` rows."""
     if source.where.never:
         return []
     groups: list[tuple[int, ...]] = []

@@ -1,8 +1,8 @@
-"""Writing a type from Spark: tasks judge rows and put down files, one commit makes them visible.
+"""Writing a type from Spark: tasks judge rows and write files, then one commit makes them visible.
 
-A task does with its rows what a load does with a frame's, in whatever process it runs and however
-often: ids come from the operation, the partition and the row. What it wrote is told in a message. The
-commit is a load whose rows are those files.
+A task treats its rows as a load treats those of a frame, with the same outcome in any process and in
+every run: ids come from the operation, the partition and the row. It reports its files in a message
+(`Written`). The commit is a load whose rows are those files.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ Form = Literal["fragments", "images", "rows"]
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """A write, fixed before its tasks run; it travels to them and back to the commit.
+    """A write, fixed before its tasks run; it is pickled to them and to the commit.
 
-    ``named``: rows have ids that others may have too, and not only such as are made for them, or
-    may take one.
-    ``form``: what tasks write. ``fragments`` are part of the table as it will be, so are the
-    ``images`` of a merge as long as the table stays where it is. ``rows`` are files that the commit
-    reads again: on a branch that has no fork of the table yet there is no place for its fragments.
+    ``named``: rows may have ids that other rows have too, given or taken, and not only made ones.
+    ``form``: what tasks write. ``fragments`` become part of the table, and so do the ``images`` of a
+    merge as long as the table does not move. ``rows`` are files that the commit reads again: a branch
+    without a fork of the table has no place for its fragments yet.
     """
 
     options: WriteOptions
@@ -78,10 +77,10 @@ class WritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task did: its files, or what is wrong with its rows.
+    """The outcome of one task: its files, or what is wrong with its rows.
 
-    ``loose`` names the file that the commit reads: of all columns, or only of those that rules look
-    at, where they cannot be read from the fragments.
+    ``loose`` names the file that the commit reads: all columns, or only those that rules look at,
+    where these cannot be read from the fragments.
     """
 
     partition: int
@@ -107,7 +106,7 @@ def plan_write(
 ) -> WritePlan:
     """Check what can be checked before a task runs, and fix what all tasks share.
 
-    ``accepted`` is the accepted schema and the hash that names it; ``schema`` is that of the frame.
+    ``accepted`` is the hash of the accepted schema and its catalog; ``schema`` is that of the frame.
     """
     ir_hash, catalog = accepted
     entity = find_type(catalog, options.type)
@@ -145,7 +144,7 @@ def _form(entity: Entity, mode: LoadMode, named: bool, *, forked: bool) -> Form:
 
 
 def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> None:
-    """Refuse columns that no row can fit: names and types show without any rows."""
+    """Refuse columns that no row can fit, by their names and types."""
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
     for _ in typed_batches(entity, reader, options.ends.source, options.ends.target):
@@ -156,7 +155,7 @@ def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> 
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
-    """Judge the rows of a partition and write them; with a bad one among them nothing stays."""
+    """Judge the rows of a partition and write them; if any is bad, no file is kept."""
     if partition >= MAX_PARTITIONS:
         raise BadRequest(f"the frame has more than {MAX_PARTITIONS} partitions; coalesce it")
     with _on_its_branch(plan):
@@ -165,7 +164,7 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
 
 @contextmanager
 def _on_its_branch(plan: WritePlan) -> Iterator[None]:
-    """Files that are missing may have gone with the branch that the write was planned for: say so."""
+    """Explain missing files by the branch, where the one that the write was planned for is gone."""
     try:
         yield
     except StorageError:
@@ -235,7 +234,7 @@ def _write_fragments(
 def _note_narrow(
     entity: Entity, batches: Iterable[pa.RecordBatch], loose: LooseFile
 ) -> Iterator[pa.RecordBatch]:
-    """The batches as they are; what rules look at is also written to a file of its own."""
+    """Pass the batches through, and write the columns that rules look at to a file of their own."""
     for batch in batches:
         loose.add(batch.select(narrow_columns(entity)))
         yield batch
@@ -259,7 +258,7 @@ class _Judging:
         self.failure: BaseException | None = None
 
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows as a load has them; after the first bad one they are only judged."""
+        """The judged rows; after the first bad one, rows are only judged and not passed on."""
         try:
             yield from self._judge(batches)
         except Exception as error:  # noqa: BLE001 - raised again once Lance is out of the way

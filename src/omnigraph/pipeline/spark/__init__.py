@@ -1,1 +1,1 @@
-"""TODO room."""
+"""The Spark engine: executors read, judge, keep and write the rows, and build indexes."""
