@@ -1,6 +1,6 @@
-"""Reading a type for Spark: pinned and planned once, then read a group of fragments at a time.
+"""Reading a type for Spark: pinned and planned once, then read one group of fragments per task.
 
-Everything here travels to worker processes, which open nothing but the table.
+The values here are pickled to worker processes, which open nothing but the table.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """What rows must satisfy: conditions for Lance, and comparisons to look at afterwards."""
+    """What rows must satisfy: conditions that Lance applies, and comparisons made after the scan."""
 
     pushed: tuple[Condition, ...] = ()
     checked: tuple[ir.Compare, ...] = ()
@@ -60,7 +60,7 @@ class RowFilter:
     never: bool = False
 
     def names(self) -> list[str]:
-        """The columns that the later look needs."""
+        """The columns that the comparisons after the scan need."""
         sides = (side for compare in self.checked for side in (compare.left, compare.right))
         return [side.property for side in sides if isinstance(side, ir.PropertyOf)]
 
@@ -76,7 +76,7 @@ class PinnedSource:
     where: RowFilter
 
     def select(self, names: Sequence[str]) -> list[SourceColumn]:
-        """The columns of these names; one that is not there is refused."""
+        """The columns of these names; refuses a name that there is none of."""
         known = {column.name: column for column in self.columns}
         for name in names:
             if name not in known:
@@ -218,7 +218,7 @@ def read_fragments(
 
 @contextmanager
 def _while_it_lives(source: PinnedSource) -> Iterator[None]:
-    """What was pinned on a branch goes with that branch, whatever has its name by then."""
+    """Explain a failed read by the branch, where the one that was pinned has been deleted."""
     try:
         yield
     except StorageError:
