@@ -1,6 +1,8 @@
-"""Bulk work: reading sources into typed batches, and the jobs that move them.
+"""Bulk work: loading records, reading and writing types from Spark, and jobs on its executors.
 
-The reading half is made of plain functions from values to Arrow, so that any runner may call it in
-any process: ``sources`` says what there is to read, ``splits`` cuts it, ``records`` and ``frames``
-make typed batches of it, ``ids`` gives the rows their ids.
+`load` runs one load in stages: read the records, judge each row, check the set rules against the
+pinned snapshot, write files, commit. It knows no engine: `local/` and `spark/` do the same work behind
+the protocols of `engine`, and `datasource/` brings rows that Spark's tasks wrote already. Each
+folder imports only what is further down: engines use `rows/` (what becomes of one row), that uses
+`formats/` (bytes and frames to typed batches), and that uses `sources/` (what there is to read).
 """

@@ -1,4 +1,4 @@
-"""Which engine runs a load: this process, or Spark."""
+"""The choice of the engine of a load: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BYTES_PER_MB = 1_000_000
 
 
 def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
-    """The engine of a load, and a sentence on why it is that one where nobody asked for it.
+    """The engine of a load, and a sentence that says why, where the caller did not choose it.
 
-    ``auto`` is Spark when a session or a master was given, when a frame is Spark's, and when the
-    input is large. Where Spark cannot start it is local, whatever the input; only ``spark`` fails
-    then. A session that was given and cannot be used is refused in any case.
+    ``auto`` means Spark when a session or a master was given, when a frame is a Spark DataFrame, and
+    when the input is large. Where Spark cannot start, ``auto`` falls back to the local engine and
+    ``spark`` is refused. A session that was given and cannot be used is always refused.
     """
     from omnigraph.runner.session import spark_problem
 
@@ -65,7 +65,7 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
 
 
 def _calls_for_spark(request: LoadRequest) -> str | None:
-    """What speaks for Spark, of which the call itself says nothing; None when nothing does."""
+    """The reason to use Spark that lies in a setting or in the size of the input; None without one."""
     if settings.SPARK_MASTER.get() is not None:
         return f"{settings.SPARK_MASTER.variable} is set"
     size, threshold = request.inputs.size, settings.SPARK_THRESHOLD_MB.get()

@@ -1,9 +1,9 @@
-"""Edges that are loaded again: records without an id take that of the edge which they describe.
+"""Edges that are loaded again: a record without an id takes the id of the edge that it describes.
 
 A type with a unique group that contains both ends (``EdgeType.identity``) says when two records mean
-one edge. A record without an id takes the id of the committed edge that holds its tuple; where there
-is none, that of the first record of the load that does, if that comes earlier. A tuple with a null
-means no other edge. Records with an id keep it.
+one edge. A record without an id takes the id of the committed edge with its tuple; where there is
+none, that of an earlier record of the load with the same tuple. A tuple with a null never equals
+another. Records with an id keep it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from omnigraph.validate.committed import Committed
 def assign_edge_ids(
     runner: Runner, incoming: Mapping[str, Incoming], committed: Committed
 ) -> set[str]:
-    """Let records without an id take one, as the committed rows are; for merges of any kind.
+    """Let records without an id take that of the edge they mean. Merges of every engine call this.
 
     Each call starts from the ids that the records were read with, so a load that is tried again calls
-    it with the rows of the new head. The answer: the tables some of whose rows have other ids than
-    before the call, so that what was written of them is of no use.
+    it with the rows of the new head. Returns the tables in which some row has another id than
+    before the call: what was written of them must be written again.
     """
     changed = set()
     for key, rows in incoming.items():

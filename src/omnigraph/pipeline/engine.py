@@ -28,44 +28,44 @@ class Incoming(Protocol):
 
     @property
     def entity(self) -> Entity:
-        """The type they are of."""
+        """The type of the rows."""
         ...
 
     @property
     def rows(self) -> int:
-        """How many there are, those that lose to a later record included."""
+        """The number of rows, including those that a later record of the same id replaces."""
         ...
 
     @property
     def may_repeat(self) -> bool:
-        """Whether an id may be that of another row, there or incoming; made ids never are."""
+        """Whether two rows may have one id. Made ids are always new; those of records may repeat."""
         ...
 
     @property
     def any_made(self) -> bool:
-        """Whether an id was made for some row, because its record has none."""
+        """Whether an id had to be made for some row, because its record has none."""
         ...
 
     def stopper(self) -> Callable[[], object] | None:
-        """What makes the ``stage`` that comes next give up in another thread.
+        """A function that makes the next ``stage`` give up, to be called from another thread.
 
-        None where tables are staged one by one.
+        None where tables are staged one after another.
         """
         ...
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
-        """Some columns of all rows; ``as_read``, with the ids that they had before any was taken."""
+        """Some columns of all rows; ``as_read`` gives the ids from before ``take_ids``."""
         ...
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
-        """Give the records of this frame, by their order, its ids, and all others those as read.
+        """Replace the ids of the records in this frame, found by their order; all others get their own back.
 
-        All of them are to be written again, and it says whether any has another id than before.
+        Returns whether any row has another id than before, so that its files must be written again.
         """
         ...
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
-        """Write no record whose order is in this frame; says how many those are."""
+        """Leave out the records whose order is in this frame, and return how many they are."""
         ...
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
@@ -85,7 +85,7 @@ class ReadRecords:
 
 
 class Engine(Protocol):
-    """What runs the stages of one load. The rules of loading are not its business."""
+    """Runs the stages of one load. The rules of loading are the same for every engine."""
 
     @property
     def name(self) -> str:
@@ -99,11 +99,11 @@ class Engine(Protocol):
     def read(
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
-        """Stages 1 and 2; any bad record ends the load. ``directory`` is for files of the load."""
+        """Read and judge all records; any bad record ends the load. ``directory`` is for files of the load."""
         ...
 
     def builds(self, rows: int) -> Builds:
-        """How the indexes of a table of so many rows are built."""
+        """How to build the indexes of a table with that many rows."""
         ...
 
     def close(self) -> None:

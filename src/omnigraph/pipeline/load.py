@@ -1,7 +1,8 @@
-"""Load: many records, one commit, or nothing.
+"""Load: many records become one commit, or nothing changes.
 
-Stages: read and split into types, row rules, set rules against the pinned snapshot, write
-fragments, phases A to D. Everything a stage needs from an engine goes through the runner.
+The stages: (1) read the records and sort them by type, (2) apply row rules, (3) check set rules against
+the pinned snapshot, (4) write fragments, (5) commit in phases A to D. Everything that depends on the
+engine goes through the protocols of `engine` and the runner.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
 LARGE_ROWS = 10_000
-"""Judging more rows than this again keeps others waiting for more than a moment."""
+"""A load of more rows holds its locks for long when it must be validated again under them."""
 
 
 def load(
@@ -178,14 +179,14 @@ class _Load:
         self.timings[stage] = round(time.perf_counter() - start, 4)
 
     def read(self) -> None:
-        """Stages 1 and 2; any bad record ends the load."""
+        """Run stages 1 and 2; any bad record ends the load."""
         row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
         with self._timed("read"):
             found = self.engine.read(self.request, row_rules, self.directory, self.report)
         self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
 
     def write(self, attempt: Attempt) -> LoadResult:
-        """Stages 3 to 5 on the newest snapshot of the branch."""
+        """Run stages 3 to 5 on the newest snapshot of the branch."""
         state = attempt.state
         if state.head.ir_hash != self.ir_hash:
             raise SchemaConflict("the schema changed while the records were read; load them again")
@@ -216,7 +217,7 @@ class _Load:
         )
 
     def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, int], set[str]]:
-        """Set rules; how many records lose to a later one of their id, and the tables relied on."""
+        """Check the set rules. Returns how many records a later one replaced, by table, and the tables read."""
         committed = Committed(runner, state.head.tables, self.workspace.pinned)
         if self.options.mode == "merge":
             assign_edge_ids(runner, self.incoming, committed)
@@ -321,7 +322,7 @@ class _Load:
         return TableChange(pin, tuple(steps))
 
     def _announced(self, step: StagedStep) -> StagedStep:
-        """An index build that says when it begins."""
+        """The step of an index build, which reports when it begins."""
 
         def stage(table: Table) -> Staged | None:
             self.report.tell("indexing")

@@ -1,4 +1,4 @@
-"""The input of one load: JSON lines and typed frames in any number, numbered as they were given."""
+"""The input of one load: any number of JSON sources and frames, numbered in the order they are added."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Find = Callable[[Catalog], Entity]
 
 
 class LoadInput:
-    """What a load reads. Each call adds; records keep the order in which they were added.
+    """What a load reads. Each call adds a part; records keep the order in which they were added.
 
     It owns a directory for what must be put on disk first (streams, records of a program), so it is a
     context manager: ``with LoadInput(catalog) as inputs``, add to it, load it inside the block.
 
-    With a ``catalog``, values of Python that JSON has no word for are refused where their property
-    takes none of their kind.
+    With a ``catalog``, Python values that JSON cannot express (dates, bytes) are refused where their
+    property is of another type.
     """
 
     def __init__(self, catalog: Catalog | None = None) -> None:
@@ -69,7 +69,7 @@ class LoadInput:
         return self._lines(json_sources(given, self._folder(), self._catalog))
 
     def stream(self, stream: BinaryIO, name: str) -> LoadInput:
-        """Add JSON lines that can be read only once; they are put on disk first."""
+        """Add JSON lines that can be read only once; they are copied to disk first."""
         path = self._folder() / "stream.jsonl"
         with path.open("wb") as out:
             shutil.copyfileobj(stream, out, COPIED_BYTES)
@@ -136,11 +136,11 @@ class LoadInput:
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read, as far as that is known."""
+        """The number of bytes to read, as far as it is known."""
         return sum(source.size for source in self.sources)
 
     def spark_session(self) -> SparkSession | None:
-        """The session of the first frame that is Spark's."""
+        """The session of the first Spark frame; None where there is no such frame."""
         found: SparkSession | None = next(
             (frame.sparkSession for frame in self._frames if is_spark_frame(frame)), None
         )
@@ -156,7 +156,7 @@ class LoadInput:
         )
 
     def named_types(self, catalog: Catalog) -> list[Entity]:
-        """The types that frames were given of."""
+        """The types of the frames that were added."""
         return [find(catalog) for find in self._named]
 
     def tasks(self, catalog: Catalog) -> Iterator[ReadTask]:

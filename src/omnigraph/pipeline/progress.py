@@ -1,4 +1,4 @@
-"""How far a load has come, on_rows to whoever asked."""
+"""How far a load has come, reported to the callback of its caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A moment of a load: what it is doing, what it has done, the seconds since it began.
+    """The state of a load at one moment: its phase, its counts, the seconds since it began.
 
     ``records`` are the records read so far, ``staged`` the rows written for their tables.
     """
@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def stages(self) -> int:
-        """How many phases there are; the last one only comes where indexes are built."""
+        """The number of phases; the last one is only reached where indexes are built."""
         return len(PHASES)
 
     @property
@@ -52,10 +52,10 @@ OnRows = Callable[[int], object]
 
 
 class ProgressReport:
-    """The moments of one load. A callback that fails is not called again and fails nothing else.
+    """Reports the progress of one load. A callback that raises is dropped; the load goes on.
 
-    A load cannot be stopped from its callback, which may run while tables move, and in threads that
-    write or watch, though never in two at once.
+    A load cannot be stopped from its callback. The callback may run while tables are committed, and in
+    threads that write or watch, but never in two threads at once.
     """
 
     def __init__(self, callback: ProgressCallback | None) -> None:
@@ -68,11 +68,11 @@ class ProgressReport:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody asked."""
+        """Whether there is a callback."""
         return self._callback is not None
 
     def tell(self, phase: Phase, records: int = 0) -> None:
-        """The load is in this phase and has read that many records more."""
+        """Report the phase, and the number of records read since the last report."""
         with self._lock:
             if phase == "writing":
                 self._staged = 0  # a lost race is written again from the start
@@ -81,11 +81,11 @@ class ProgressReport:
             self._call()
 
     def read(self, records: int) -> None:
-        """So many records more were read."""
+        """Report records that were read."""
         self.tell("reading", records)
 
     def staged(self, rows: int) -> None:
-        """So many rows more were written for their table."""
+        """Report rows that were written for their table."""
         with self._lock:
             self._staged += rows
             self._call()
@@ -104,7 +104,7 @@ class ProgressReport:
 def report_rows(
     batches: Iterable[pa.RecordBatch], on_rows: OnRows | None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches as they are; each is on_rows about once it was taken."""
+    """Pass the batches through, and report the rows of each once the next one is asked for."""
     for batch in batches:
         yield batch
         if on_rows is not None:

@@ -20,7 +20,7 @@ from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import Split
 
 THREAD_BLOCK_BYTES = 2 << 20
-"""Blocks for threads of one process: small, so that the last ones keep all of them busy."""
+"""The size of blocks for threads of one process: small, so that all are busy until the end."""
 
 
 class ReadTask(Protocol):
@@ -77,13 +77,13 @@ class FileTask:
         return file_blocks(entity, self.source, self.from_col, self.to_col, self.groups)
 
     def parts(self) -> list[FileTask]:
-        """The same rows as several tasks, where the format allows."""
+        """Several tasks for the same rows where the format allows, else this one."""
         return [replace(self, groups=groups) for groups in plan_row_groups(self.source)] or [self]
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTask:
-    """A frame of this process; it does not travel."""
+    """A frame of this process; it cannot be sent to another one."""
 
     source: Source
     table_key: str

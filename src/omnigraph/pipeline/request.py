@@ -55,7 +55,7 @@ class LoadResult:
     embeddings_pending: int = 0
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
-    """Why that engine ran, where nobody asked for it."""
+    """Why that engine ran, where the caller did not choose it."""
 
     @property
     def total_rows(self) -> int:

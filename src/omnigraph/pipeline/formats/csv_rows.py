@@ -1,7 +1,7 @@
-"""CSV files as batches of texts, in which every row of the file has its place.
+"""CSV files as batches of texts, with bad rows reported in their place.
 
 Rows are counted as they stand in the file, without the header and blank lines. A row with too few or
-too many values is a bad record like any other: its neighbours keep their numbers.
+too many values is a bad record like any other; the rows after it keep their numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omnigraph.pipeline.sources.locations import open_plain
 from omnigraph.pipeline.sources.sources import Source
 
 BLOCK_BYTES = 16 << 20
-"""What is read at once; no row can be longer."""
+"""The number of bytes read at once; no row can be longer."""
 
 
 class BadRow(NamedTuple):
@@ -37,8 +37,8 @@ def open_csv(
 ) -> tuple[list[str], Iterator[pa.RecordBatch | BadRow]]:
     """The header, and the rows in their order, bad ones between batches.
 
-    All columns are texts: an empty cell is null, a quoted empty one the empty text. Whether a text
-    is UTF-8 is not looked at here.
+    All columns are texts: an empty cell is null, a quoted empty cell is the empty text. Whether a text
+    is valid UTF-8 is not checked here.
     """
     from pyarrow import csv
 
@@ -92,7 +92,7 @@ def _texts(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
 def _in_order(
     batches: Iterator[pa.RecordBatch], ragged: deque[_Ragged]
 ) -> Iterator[pa.RecordBatch | BadRow]:
-    """Put the rows that were left out back where they were."""
+    """Insert the rows that Arrow skipped where they were in the file."""
     row = 1
     for whole in batches:
         rest = whole

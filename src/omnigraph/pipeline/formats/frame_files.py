@@ -1,4 +1,4 @@
-"""Files of columns for one type: Parquet, CSV and Arrow, told apart by their suffix."""
+"""Files of columns for one type: Parquet, CSV and Arrow, recognised by their suffix."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) ->
 
 
 class RowGroups(NamedTuple):
-    """Neighbouring row groups of a Parquet file; ``first_row`` counts from 1."""
+    """Consecutive row groups of a Parquet file; ``first_row`` counts from 1."""
 
     start: int
     stop: int
@@ -53,7 +53,7 @@ class RowGroups(NamedTuple):
 
 
 def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
-    """The row groups of a Parquet file in portions of about that many rows; nothing of others."""
+    """The row groups of a Parquet file in portions of about that many rows; none for other files."""
     from pyarrow import parquet
 
     if not source.name.lower().endswith(_PARQUET):

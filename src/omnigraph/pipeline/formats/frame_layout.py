@@ -21,7 +21,7 @@ _NAME_LENGTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the columns of a frame are those of a type."""
+    """Which columns of a frame become which columns of a type."""
 
     entity: Entity
     from_col: str = "from"
@@ -34,7 +34,7 @@ class Layout:
         return (self.from_col, self.to_col) if isinstance(self.entity, EdgeType) else ()
 
     def check(self, columns: Sequence[str], name: str) -> None:
-        """Refuse columns that are none of the type's, come twice, or lack what is required."""
+        """Refuse unknown and repeated columns, and a frame that lacks a required one."""
         wrong = list(self._faults(columns))
         if wrong:
             shown_first = wrong[:_FAULTS] + (
@@ -56,7 +56,7 @@ class Layout:
                 yield f'"{end}" is a property, name another column for the ends of the edge'
         for column in times:
             if column not in known:
-                # Looking for what was meant takes long: it is done for those that are shown.
+                # Finding what was meant takes long, so it is done only for the names that are shown.
                 strange += 1
                 hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None
                 yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
@@ -70,7 +70,7 @@ class Layout:
 
 
 def check_ends(from_col: object, to_col: object) -> None:
-    """Refuse names that are no texts, and one name for both."""
+    """Refuse names that are not text, and one name for both ends."""
     for argument, column in (("from_col", from_col), ("to_col", to_col)):
         if not isinstance(column, str) or not column:
             raise BadRequest(

@@ -1,7 +1,7 @@
-"""Typed columnar input for one type: frames of any library, Parquet, CSV and Arrow files.
+"""Frames of any library, as typed batches of one type.
 
-Columns go by name: those of the properties, `id`, and for an edge the two that hold the ids of its
-ends. Records are counted in rows, the first is row 1.
+Which columns a frame may have is said by `frame_layout`; files of columns are opened by `frame_files`
+and read here as well. Records are counted in rows; the first is row 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def typed_batches(
     source: int = 0,
     name: str = "the frame",
 ) -> Iterator[Parsed]:
-    """The rows of a frame: an Arrow table, batch or reader, or what can become one.
+    """The rows of a frame: an Arrow table, batch or reader, or anything that can become one.
 
     That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
     ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
@@ -91,7 +91,7 @@ def read_batches(
 
 
 def frame_reader(data: Any) -> pa.RecordBatchReader:
-    """A frame of any library but pandas as a stream of Arrow batches."""
+    """A stream of Arrow batches from a frame of any library but pandas."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -117,7 +117,7 @@ def frame_reader(data: Any) -> pa.RecordBatchReader:
 
 
 def _refuse_polars_only(data: Any) -> None:
-    """Columns that polars has and Arrow has not; of Python objects it would hand out addresses."""
+    """Refuse polars columns that Arrow cannot hold; of Python objects polars would export addresses."""
     if type(data).__module__.partition(".")[0] != "polars":
         return
     if hasattr(data, "collect"):
@@ -210,7 +210,7 @@ def _cast(
 
 
 def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Cast:
-    """A column of ids. The ends of an edge may be integers, which are the key text of themselves."""
+    """Read a column of ids. The ends of an edge may be integers, whose text is that of the key."""
 
     def read(array: pa.Array) -> Cast:
         array = plain(array)

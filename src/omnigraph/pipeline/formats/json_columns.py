@@ -1,8 +1,8 @@
-"""Many records of one type at a time: JSON lines to columns, by Arrow's reader.
+"""Read many JSON lines of one type at once into columns, with Arrow's reader.
 
-Arrow's reader with an explicit schema refuses nearly all that ``lines`` refuses. What it would take
-and ``lines`` would not (or take with another value) is looked for afterwards, and then, as whenever
-anything is unusual, ``Doubt`` sends the lines to ``lines``, which alone says what is wrong.
+With an explicit schema Arrow's reader refuses nearly everything that `json_line` refuses. What it accepts
+and `json_line` does not, or reads with another value, is looked for afterwards. In every such case, and
+whenever anything is unusual, ``Doubt`` sends the lines to `json_line`, which alone says what is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD_BYTES = 4096
 
 
 class Doubt(Exception):
-    """These lines must be read one by one."""
+    """Raised when lines must be read one by one."""
 
 
 def read_columns(
@@ -59,7 +59,7 @@ def read_columns(
 
 
 def _integers_in(data: pa.Buffer, integer_ends: Mapping[str, PropType]) -> dict[str, pa.DataType]:
-    """The ends that are integers in the first line; where others differ, they raise a doubt."""
+    """The ends that are integers in the first line; lines that differ from it raise a doubt later."""
     first = bytes(memoryview(data)[:_HEAD_BYTES]).partition(b"\n")[0]
     return {
         end: kind.arrow_type()
@@ -91,7 +91,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def json_schema(entity: Entity, ends: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The schema Arrow's reader is given for the records of a type; ``ends`` are not text."""
+    """The schema that Arrow's reader gets for the records of a type; ``ends`` are those that are not text."""
     members = [("id", pa.utf8())]
     members += [(name, _json_type(prop.type)) for name, prop in entity.properties.items()]
     is_edge = len(entity.implicit_columns) > 1
@@ -112,7 +112,7 @@ def _json_type(t: PropType) -> pa.DataType:
 
 
 def stored_form(t: PropType, array: pa.Array) -> pa.Array:
-    """The column of a property from one as JSON has it: texts, and numbers as float64."""
+    """Turn a column as JSON has it (texts, and numbers as float64) into the column of a property."""
     if t.is_vector:
         return _vectors(t, array)
     if t.is_list:

@@ -1,6 +1,6 @@
-"""One line of JSON at a time: the reading that decides what a record means and what is wrong.
+"""Read JSON one line at a time: this decides what a record means and what is wrong with it.
 
-Reading by columns (``columns``) is faster and may only take what this takes, with equal values.
+Reading by columns (`json_columns`) is faster, and must accept only what this accepts, with equal values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STRING = PropType(Scalar.STRING)
 
 
 class Record(NamedTuple):
-    """A record that fits its type: endpoints of an edge, and stored values in property order."""
+    """A record that fits its type: the ends of an edge, and stored values in the order of properties."""
 
     entity: Entity
     id: str | None
@@ -48,7 +48,7 @@ def is_record(line: bytes) -> bool:
 def read_lines(
     catalog: Catalog, source: int, lines: Iterable[Line]
 ) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
-    """The records of some lines as one batch per table, and the lines that are none."""
+    """Read some lines: one batch per table, and the lines that are no records."""
     tables: dict[str, tuple[Entity, list[Record], list[int]]] = {}
     bad: list[BadRecord] = []
     for line in lines:
@@ -86,7 +86,7 @@ def _batch(
 
 
 def read_record(catalog: Catalog, line: bytes) -> Record:
-    """The record of a line; ``Unfit`` says what is wrong with it first."""
+    """Read the record of a line; ``Unfit`` says the first thing that is wrong with it."""
     record = _decode(line)
     if not isinstance(record, dict):
         raise Unfit(f"a record is a JSON object, got {shown(record)}")
@@ -181,7 +181,7 @@ def _check_keys(record: dict[str, Any], allowed: Sequence[str]) -> None:
 def _endpoint(
     record: dict[str, Any], entity: EntityType, end: str, integer: PropType | None
 ) -> str:
-    """The id at an end: a text, or the ``integer`` that the key there is."""
+    """The id at an end: a text, or a number where the key of that node type is ``integer``."""
     value = record.get(end)
     if value is None:
         raise Unfit(f'{entity.name} needs "{end}", the id of a node')
@@ -225,7 +225,7 @@ def _values(entity: Entity, data: dict[str, Any]) -> list[Any]:
 
 
 def missing(entity: EntityType, prop: Property) -> str:
-    """What to say of a record without a value for a required property."""
+    """The message for a record without a value for a required property."""
     place = f"{entity.name}.{prop.name} ({prop.type})"
     if prop.embed is None:
         return f"{place}: a value is required"

@@ -1,8 +1,8 @@
 """JSON lines to typed batches: ``{"type": T, "data": {…}}`` and ``{"edge": E, "from": …, …}``.
 
-A block's lines are told apart by how they begin, and the records of a type read together by
+The lines of a block are grouped by how they begin, and the records of a type are read together, by
 columns. Lines that begin in no known way, and those that raise a doubt, are read one by one. Both
-ways give the same batches (a test holds them together), so which one ran shows only in the time.
+ways give the same batches (a test compares them), so they differ only in speed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Lines:
 
 
 def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[np.int64]]]:
-    """Types of the catalog, each with the lines that begin as its records and end in `}`."""
+    """Types of the catalog, each with the lines that begin like its records and end in `}`."""
     heads = pc.binary_slice(lines.array, 0, _HEAD_BYTES)
     undecided = _ends_in_brace(lines)
     entities: dict[str, Entity] = {}
@@ -119,7 +119,7 @@ def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[n
 def _next_head(
     lines: _Lines, undecided: NDArray[np.bool_], position: int
 ) -> tuple[re.Match[bytes] | None, int]:
-    """The first undecided line that begins as a record; those passed over are decided: not so."""
+    """The first undecided line that begins as a record; lines passed over are marked as decided."""
     for row in np.flatnonzero(undecided[position:]) + position:
         head = _HEAD.match(lines.block.data, lines.starts[row], lines.ends[row])
         if head is not None and len(head[0]) <= _HEAD_BYTES:
@@ -153,7 +153,7 @@ def _read_group(
 ) -> tuple[list[pa.RecordBatch], NDArray[np.int64]]:
     """The batches of the lines that can be read by columns, and the rows of those that cannot.
 
-    A group in doubt is cut, so that one odd record slows down only its neighbours.
+    A group in doubt is cut into parts, so that one odd record slows down only its neighbours.
     """
     array = lines.array if len(rows) == len(lines.array) else lines.array.take(pa.array(rows))
     bounds = np.frombuffer(array.buffers()[1], np.int64)

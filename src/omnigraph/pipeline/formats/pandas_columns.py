@@ -1,8 +1,8 @@
-"""Columns of pandas frames, which say less about themselves than those of Arrow.
+"""Columns of pandas frames, whose types say less than those of Arrow.
 
-Integers beside a missing value are floats there, and a column of `object` may hold anything: dates
-beside timestamps, texts beside bytes. Arrow guesses the type from the first rows and bends the
-others to it, so such columns are read apart by the Python types in them.
+In pandas, integers beside a missing value are floats, and a column of `object` may hold anything: dates
+beside timestamps, texts beside bytes. Arrow would guess the type from the first rows and force the
+others into it, so the values of such a column are read separately for each Python type in it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.pipeline.formats.typed_batch import stored_column
 from omnigraph.types import PropType, Unfit, from_json, shown
 
 Read = Callable[["pa.Array"], Cast]
-"""An Arrow column as one of a property; ``Unfit`` when columns of its type never fit."""
+"""Casts an Arrow column to the type of a property; ``Unfit`` when columns of its type never fit."""
 
 # The largest float below which no integer is missing.
 _EXACT = 2.0**53
@@ -29,14 +29,14 @@ _NO_COLUMN = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
 def is_pandas(data: object) -> bool:
-    """Whether this is a pandas frame, asked without importing pandas."""
+    """Whether this is a pandas frame; pandas is not imported to find out."""
     of_pandas = type(data).__module__.partition(".")[0] == "pandas"
     return of_pandas and hasattr(data, "iloc") and hasattr(data, "columns")
 
 
 @dataclass(frozen=True, slots=True)
 class PandasBatch:
-    """Some rows of a pandas frame; its index is no column."""
+    """Some rows of a pandas frame; the index is not a column."""
 
     frame: Any
     _places: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -46,12 +46,12 @@ class PandasBatch:
         object.__setattr__(self, "_places", places)
 
     def place(self, name: str) -> int:
-        """Where a column stands, -1 if it is not there."""
+        """The position of a column; -1 if there is none of that name."""
         return self._places.get(name, -1)
 
     @property
     def num_rows(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.frame)
 
     @property
@@ -60,7 +60,7 @@ class PandasBatch:
         return [str(label) for label in self.frame.columns]
 
     def cast(self, place: int, t: PropType, read: Read, *, integers: bool) -> Cast:
-        """The column at a place by ``read``; with ``integers``, whole floats are the integers they stand for."""
+        """Cast the column at a position with ``read``; with ``integers``, whole floats count as integers."""
         series = self.frame.iloc[:, place]
         if series.dtype == np.dtype(object):
             return _cast_objects(t, series, read)

@@ -1,19 +1,19 @@
-"""What reading gives: typed batches per table, and the records that could not be read.
+"""Typed batches: what reading gives per table, beside the records that could not be read.
 
 A typed batch has one column per property, in catalog order and Arrow storage types, and
 besides:
 
-* ``0id``: the id the record gave, or null; ``ids.derive_ids`` makes the real one of it;
+* ``0id``: the id that the record gives, or null; ``rows.ids.derive_ids`` makes the stored id of it;
 * ``src`` and ``dst`` of an edge, as given;
 * ``0source`` and ``0offset``: the index of the source, and the byte offset of the record in it
   (of a row in columnar input: its 1-based number). "Last record" is the greatest of these pairs.
 
 A Blob column is a struct of ``data`` and ``uri``, of which a value has exactly one;
-``storage.blobs.blob_array(*column.flatten())`` makes the stored form of it.
+``storage.tables.blobs.blob_array`` makes the stored form of it.
 
 Every required property has a value, with one exception: a required `@embed` vector whose source
 text is there is left null for the embedder to fill. Enum membership, ranges and checks are rules
-of validation and not judged here.
+of validation and not looked at here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BadRecord(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What one block of input holds: at most one batch per table, rows in the order of the input.
+    """The records of one block: at most one batch per table, rows in the order of the input.
 
     ``bad`` has the columns of ``bad_schema``; a record is either in a batch or there.
     """
@@ -92,20 +92,20 @@ def column_type(t: PropType) -> pa.DataType:
 
 
 def batch_schema(entity: EntityType) -> pa.Schema:
-    """The columns of a typed batch; all nullable, because validation has not been yet."""
+    """The columns of a typed batch; all nullable, because rows are not validated yet."""
     fields = [(ID, pa.utf8()), *((name, pa.utf8()) for name in entity.implicit_columns[1:])]
     fields += [(name, column_type(prop.type)) for name, prop in entity.properties.items()]
     return pa.schema([*fields, (SOURCE, pa.int32()), (OFFSET, pa.int64())])
 
 
 def no_rows(entity: Entity) -> Parsed:
-    """A block with a batch of no rows."""
+    """A block with one empty batch."""
     none = pa.RecordBatch.from_pylist([], schema=batch_schema(entity))
     return Parsed([TypedBatch(entity.table_key, none)], bad_batch([]))
 
 
 def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
-    """The column of stored values, as ``types.from_json`` gives them; null is allowed."""
+    """The column of a property made of stored values, as ``types.from_json`` gives them, or None."""
     if not t.is_blob:
         return to_arrow(t, values)
     data = [value if isinstance(value, bytes) else None for value in values]
@@ -120,7 +120,7 @@ def blob_column(data: pa.Array, uris: pa.Array) -> pa.Array:
 
 
 def required_names(entity: EntityType) -> list[str]:
-    """The properties that a record must give a value, whatever else it has."""
+    """The properties that every record must give a value for."""
     return [
         name
         for name, prop in entity.properties.items()
@@ -129,7 +129,7 @@ def required_names(entity: EntityType) -> list[str]:
 
 
 def required_embeds(entity: EntityType) -> dict[str, str]:
-    """The required `@embed` vectors by name, with the source text that may stand in for them."""
+    """The required `@embed` vectors, each with the text property that may be given instead."""
     return {
         name: prop.embed.source
         for name, prop in entity.properties.items()

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""The local engine: this process reads on all cores and keeps rows in Arrow files."""

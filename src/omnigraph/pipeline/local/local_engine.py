@@ -1,4 +1,4 @@
-"""Stages 1 and 2 on the local engine: blocks are read and judged on all cores, spooled in order."""
+"""The local engine: threads read and judge blocks, whose rows are written to Arrow files in order."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from omnigraph.write.ensure_indices import Builds, build_here
 
 
 class LocalEngine:
-    """This process: DuckDB for set rules, files of Arrow batches between the stages."""
+    """Runs a load in this process: DuckDB for set rules, Arrow files between the stages."""
 
     name = "local"
 
     def runner(self) -> LocalRunner:
-        """A database for the frames of one attempt."""
+        """A runner with a DuckDB of its own for one attempt."""
         return LocalRunner()
 
     def read(
@@ -36,11 +36,11 @@ class LocalEngine:
         return _Reading(request, rules, directory).run(report)
 
     def builds(self, _rows: int) -> Builds:
-        """Each index in its turn."""
+        """Build the indexes one after another, in this process."""
         return build_here
 
     def close(self) -> None:
-        """Nothing outlives a load here."""
+        """There is nothing to free: files lie in the directory of the load."""
 
 
 class _Reading:
@@ -81,7 +81,7 @@ class _Reading:
             yield partial(self._judge, block)
 
     def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged | None]:
-        """A block, and what became of it unless vectors are to be made: embedders get no threads."""
+        """Read a block and judge it, unless it needs vectors: embedders are not called from threads."""
         parsed = block()
         entities = (self.rules.catalog.entity(typed.table_key) for typed in parsed.batches)
         if any(entity.embeds for entity in entities):

@@ -1,4 +1,4 @@
-"""Work on all cores, results in the order of the work."""
+"""Run functions on all cores and give their results in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Result = TypeVar("Result")
 
 
 def in_order(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[Result]:
-    """The results of functions that threads run ahead, a few at a time, so memory stays bounded.
+    """The results of the functions, in order. Threads run a few of them ahead, so memory stays bounded.
 
-    The functions are made by the caller's thread. What fails does so when its turn comes, as if all
-    had been done one by one.
+    The iterable is consumed in the caller's thread. An error is raised when its turn comes, as if the
+    functions had run one by one.
     """
     if threads <= 1:
         yield from (function() for function in work)

@@ -1,7 +1,4 @@
-"""The local engine's incoming rows: a file of Arrow batches for each table.
-
-Memory does not grow with their number.
-"""
+"""The incoming rows of the local engine: one Arrow file per table, so memory does not grow with them."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ from omnigraph.validate.change_set import ORDER
 
 
 class SpooledRows:
-    """The incoming rows of one table, in a file of this machine."""
+    """The incoming rows of one table, in a file on this machine."""
 
     def __init__(self, entity: Entity, path: Path) -> None:
         self.entity = entity
@@ -52,11 +49,11 @@ class SpooledRows:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether an id may be that of another row."""
+        """Whether two rows may have one id."""
         return self.any_named or self._taken is not None
 
     def stopper(self) -> Callable[[], object]:
-        """What makes the ``stage`` that comes next give up in another thread."""
+        """A function that makes the next ``stage`` give up, to be called from another thread."""
         self._stopped = threading.Event()
         return self._stopped.set
 
@@ -83,9 +80,9 @@ class SpooledRows:
         old.unlink()
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
-        """Some columns as a frame of the runner, which reads them where they lie.
+        """Some columns as a frame of the runner, which reads the mapped file.
 
-        Where ids were taken it gets rows of its own, unless they are few.
+        Where ids were taken, the runner gets a copy with the new ids.
         """
         with pa.ipc.open_stream(pa.memory_map(str(self._path))) as reader:
             whole = reader.read_all()
@@ -98,7 +95,7 @@ class SpooledRows:
         return runner.frame(reader.read_all() if self.rows <= FEW_ROWS else reader)
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
-        """Remember the ids that records take."""
+        """Remember the ids that records take; returns whether they differ from those before."""
         before, self._losers = self._taken, None
         self._takings += 1
         path = self._path.with_suffix(f".ids-{self._takings}")
@@ -110,12 +107,12 @@ class SpooledRows:
         return changed
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
-        """Remember the records that are not written."""
+        """Remember the records that are not to be written, and return their number."""
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
-        """Stream the rows into files for the table."""
+        """Write the rows for the table, reusing the files of an earlier attempt where they fit."""
         if mode == "merge" and self.may_repeat:
             return self._stage_merge(table, on_rows)
         form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode

@@ -1,7 +1,7 @@
 """Bad records: collected while reading, then reported with file, line and reason.
 
-The first ones are kept at hand, the others only counted, and written to disk when all of them are
-asked for: memory does not grow with their number.
+The first ones are kept in memory, the others only counted, or written to disk where the caller wants
+all of them: memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from omnigraph.validate.change_set import SHOWN
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """One bad record. `violation` is set where a declared rule is broken, not the record's form."""
+    """One bad record. ``violation`` names the declared rule it breaks; None where it cannot be read."""
 
     source: int
     offset: int
@@ -33,9 +33,9 @@ class Bad:
 
 
 class BadRecords:
-    """All bad records of one load, each with the first thing found wrong with it.
+    """The bad records of one load, each with the first thing found wrong with it.
 
-    ``spool`` is where all of them are written down; without it only the first are known.
+    ``spool`` is the file that gets all of them; without it only the first ones are kept.
     """
 
     def __init__(self, spool: Path | None = None) -> None:
@@ -45,7 +45,7 @@ class BadRecords:
         self._out: TextIO | None = None
 
     def add(self, found: Iterable[Bad]) -> None:
-        """Note those of one block; blocks come in the order of the input."""
+        """Add those of one block; blocks come in the order of the input."""
         ordered = first_of_each(found)
         self.total += len(ordered)
         self.first += ordered[: SHOWN - len(self.first)]
@@ -56,14 +56,14 @@ class BadRecords:
                 self._out.write(json.dumps([bad.source, bad.offset, bad.reason]) + "\n")
 
     def end(self, sources: Sequence[Source], rejects: Path | None) -> None:
-        """All is read: raise the error of a load that has bad records, once they are written."""
+        """Once all is read: if there are bad records, write them to ``rejects`` and raise their error."""
         if self.total:
             if rejects is not None:
                 self.write(sources, rejects)
             raise self.error(sources)
 
     def write(self, sources: Sequence[Source], path: Path) -> None:
-        """All of them as JSON lines."""
+        """Write all of them as JSON lines."""
         if self._out is not None:
             self._out.close()
             self._out = None
@@ -83,7 +83,7 @@ class BadRecords:
 
 
 def first_of_each(found: Iterable[Bad]) -> list[Bad]:
-    """One for each record, what was found first; in the order of the input."""
+    """The first finding of each record, in the order of the input."""
     by_place: dict[tuple[int, int], Bad] = {}
     for bad in found:
         by_place.setdefault((bad.source, bad.offset), bad)
@@ -91,7 +91,7 @@ def first_of_each(found: Iterable[Bad]) -> list[Bad]:
 
 
 def describe_bad(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, Any]]:
-    """`{source, line, reason}` (or `row`) of each; they come in the order of the input."""
+    """Entries `{source, line, reason}` (or `row`) of bad records that come in the order of the input."""
     for index, group in groupby(found, key=lambda bad: bad.source):
         source = sources[index]
         numbered: Iterator[tuple[int, Bad]]
@@ -104,7 +104,7 @@ def describe_bad(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[di
 
 
 def format_entry(entry: dict[str, Any]) -> str:
-    """An entry as it leads a message: the file, the line, what is wrong."""
+    """An entry as the beginning of a message: the file, the line, what is wrong."""
     unit = "line" if "line" in entry else "row"
     return f"{entry['source']}, {unit} {entry[unit]}: {entry['reason']}"
 
@@ -116,7 +116,7 @@ def _read_spooled(path: Path) -> Iterator[Bad]:
 
 
 def prepare_rejects(path: Path, sources: Sequence[Source], root: Root) -> None:
-    """Empty the file that gets the bad records, before any work; refuse what must not be lost."""
+    """Empty the file for bad records before any work; refuse a file of the graph or of the input."""
     with _writing(path):
         place = path.resolve()
         if root.is_local and place.is_relative_to(Path(root.path).resolve()):
@@ -134,7 +134,7 @@ def prepare_rejects(path: Path, sources: Sequence[Source], root: Root) -> None:
 
 
 def write_rejects(path: Path, entries: Iterable[dict[str, Any]]) -> None:
-    """The entries as JSON lines, in place of whatever the file held."""
+    """Write the entries as JSON lines, in place of whatever the file held."""
     with _writing(path), path.open("w", encoding="utf-8") as out:
         out.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
 

@@ -1,8 +1,8 @@
 """Ids of incoming rows: derived from the key, given by the record, or made from its place.
 
-Nothing random happens here, because a frame may be evaluated more than once: a made id is a ULID
-whose time is the operation's start and whose other 80 bits are a hash of the operation's id, the
-source and the offset, the same in every process and on every engine.
+Nothing here is random, because a frame may be evaluated more than once. A made id is a ULID: its time
+is the start of the operation, its other 80 bits are a hash of the operation's id, the source and the
+offset. So it is the same in every process and on every engine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnigraph.types import (
 _CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _MAX_MS = 2**48 - 1
 _CHUNK_ROWS = 16_384
-"""So many at a time: what is computed of them stays in the caches of the processor."""
+"""Rows hashed at a time, few enough for the caches of the processor."""
 
 
 def derive_ids(
@@ -48,7 +48,7 @@ def derive_ids(
 
 
 def count_named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
-    """How many rows have an id from their record; the others get one that nothing else has."""
+    """The number of rows whose record decides their id; the others get one that is certainly new."""
     if isinstance(entity, NodeType) and entity.key is not None:
         return int(batch.num_rows)
     return int(batch.num_rows - batch.column(ID).null_count)
@@ -93,10 +93,10 @@ def _mismatch(
 
 
 def id_aliases(entity: Entity, batch: pa.RecordBatch, ids: pa.Array) -> dict[str, str]:
-    """Explicit ids that mean a key value in another spelling than the id, with that id.
+    """By explicit id that spells the key in another way: the id that the node really gets.
 
-    Older exports spell single keys as values (`2024-01-01`, `1.0`). Edges of the same load that
-    use such a spelling are to be pointed to the id.
+    Older exports spell single keys as values (`2024-01-01`, `1.0`). Edges of the same load may use
+    that spelling, and are redirected to the id.
     """
     if not isinstance(entity, NodeType) or entity.key is None:
         return {}
@@ -110,7 +110,7 @@ def id_aliases(entity: Entity, batch: pa.RecordBatch, ids: pa.Array) -> dict[str
 def _other_spellings(
     node: NodeType, batch: pa.RecordBatch, ids: pa.Array
 ) -> Iterator[tuple[int, str, bool]]:
-    """The rows whose explicit id is not the derived text: its text, and whether it means the key."""
+    """Rows whose explicit id differs from the derived one: row, text, and whether it means the same key."""
     given = batch.column(ID)
     if given.null_count == len(given):
         return
@@ -124,7 +124,7 @@ def _other_spellings(
 def make_ids(
     sources: pa.Array, offsets: pa.Array, operation_id: str, started_at_ms: int
 ) -> pa.Array:
-    """A ULID for every record, from where it stands. Records of one source never share one."""
+    """A ULID for every record, made from its place. No two records of a source get the same."""
     size = len(offsets)
     source, offset = sources.to_numpy(), offsets.to_numpy()
     texts = np.empty((size, 13), np.uint16)
@@ -142,7 +142,7 @@ def make_ids(
 def _write_parts(
     texts: NDArray[np.uint16], low: NDArray[np.uint64], high: NDArray[np.uint64]
 ) -> None:
-    """80 bits, 16 of them in `high`, as eight pairs of characters of ten bits each."""
+    """Write 80 bits (64 in ``low``, 16 in ``high``) as eight pairs of characters, ten bits each."""
     pairs = _pairs()
     middle = (high << np.uint64(4)) | (low >> np.uint64(60))
     shifted = [high >> np.uint64(6), middle, *(low >> np.uint64(s) for s in range(50, -1, -10))]

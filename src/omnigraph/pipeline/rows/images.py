@@ -1,9 +1,9 @@
-"""New images of rows: what a merge writes, and whether it still serves when the table has moved on.
+"""New images of rows: what a merge writes, and whether that still fits once the table has moved on.
 
-Of the rows of a merge those are looked up that replace one of the table, and all are written as
-fragments that keep the row ids of the replaced rows. A load that lost its race does not write them
-again: as long as the same ids are there under the same row ids, only the places of the rows to be
-dropped are looked up anew.
+A merge looks up which of its rows replace a row of the table, and writes all of them as fragments
+that keep the row ids of the replaced rows. A load that lost its race does not write them again: as
+long as the table has the same ids under the same row ids, only the places of the rows to be dropped
+are looked up anew.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
 IMAGE_BYTES = 128 << 20
-"""How much of its rows a writer holds, to sort them by the row ids that they keep."""
+"""How many bytes of rows a writer holds, to sort them by the row ids that they keep."""
 LOOKED_UP = 10_000
-"""So many ids are looked up at once where the table is far larger; otherwise it is scanned."""
+"""Ids looked up at once, where the table is ``FAR_LARGER`` times their number; else it is scanned."""
 FAR_LARGER = 200
 SCANNED = 1 << 20
-"""So many ids of a table that is scanned are compared at once."""
+"""Ids of a scanned table that are compared at once."""
 
 
 class Images:
@@ -46,14 +46,14 @@ class Images:
         self._table: Table | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; write what has come together when it is much."""
+        """Add rows; they are written once enough have come together."""
         self._waiting.append(batch)
         rows = sum(one.num_rows for one in self._waiting)
         if rows >= MAX_ROWS_PER_FILE or sum(one.nbytes for one in self._waiting) >= IMAGE_BYTES:
             self.write()
 
     def write(self) -> None:
-        """Write what has come together."""
+        """Write the rows added since the last time."""
         if not self._waiting:
             return
         if self._table is None:
@@ -72,7 +72,7 @@ class Images:
         self._replaced.append(stored.column("_rowaddr").combine_chunks().take(place.drop_null()))
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
-        """The rows under the ids that they are to have."""
+        """The rows under the ids that they are to be stored with."""
         return rows
 
     def note(self, rows: pa.RecordBatch) -> None:
@@ -85,10 +85,10 @@ class Images:
 
 
 def match_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint64] | None:
-    """Where the rows are now that images replace; None when the images do not fit the table any more.
+    """The addresses of the rows that images replace now; None when the images do not fit any more.
 
-    They fit as long as the ids that were there are there under the same row ids, and the others are
-    not. What blobs are among cannot be read again as a file, and never fits.
+    They fit as long as the table still has the replaced ids under the same row ids, and none of the
+    others. Fragments with blobs cannot be read again as a file, and never fit.
     """
     if blob_columns(table.schema):
         return None
@@ -114,10 +114,10 @@ def _ids_of(ref: TableRef, fragment: Any) -> pa.Array:
 
 
 class KeptFragments:
-    """Fragments that were written for a table, for as long as they serve.
+    """Fragments that were written for a table, kept for the next attempt.
 
-    Files lie in the directory of the table's branch, so they serve that very branch only, at whatever
-    version it is. ``form`` is what they were written as.
+    Files lie in the directory of the table's branch, so they can be used for that very branch only, at
+    any version. ``form`` is what they were written as.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class KeptFragments:
         return fragments
 
     def drop(self) -> None:
-        """Forget it: the rows are others by now."""
+        """Forget the fragments, because the rows have changed."""
         self._known, self._fragments = None, ()
 
 
@@ -144,12 +144,12 @@ def _lineage(ref: TableRef) -> tuple[str, str | None, str | None]:
 
 
 def same_lineage(one: TableRef, other: TableRef) -> bool:
-    """Whether two addresses mean the very same branch of a table, at whatever version."""
+    """Whether two addresses mean the very same branch of a table, at any version."""
     return _lineage(one) == _lineage(other)
 
 
 def _places(table: Table, ids: pa.Array) -> pa.Table:
-    """Those of the ids that the table has, with where their rows are."""
+    """The ids that the table has, with the row ids and addresses of their rows."""
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
     if len(ids) * FAR_LARGER <= table.count_rows():
         found = []
@@ -167,7 +167,7 @@ def _places(table: Table, ids: pa.Array) -> pa.Table:
 
 
 def _gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The batches as larger tables: for each of them the ids that are looked for are hashed anew."""
+    """Larger tables made of the batches: for each table the wanted ids are hashed anew."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

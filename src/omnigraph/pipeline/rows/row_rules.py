@@ -1,7 +1,7 @@
-"""Stage 2 of a load: typed rows get ids and vectors, and every row rule looks at them.
+"""Stage 2 of a load: typed rows get ids and vectors, and are checked against the row rules.
 
-A function from one block to its outcome, without memory: any engine calls it in any process, and
-the same block has the same outcome each time.
+Judging is a pure function of one block: any engine may call it in any process, and the same block has
+the same outcome each time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
 
 Aliases = dict[str, dict[str, str]]
-"""By node type: ids as the input spells them, and as they really are."""
+"""By node type: ids as the input spells them, and the ids that their nodes get."""
 
 
 class JudgedRows(NamedTuple):
@@ -55,7 +55,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """All that judging a block needs besides the block; it travels to other processes."""
+    """Everything that judging a block needs besides the block; it is pickled to other processes."""
 
     catalog: Catalog
     operation_id: str
@@ -63,7 +63,7 @@ class RowRules:
     embedder: Embedder | None = None
 
     def judge(self, parsed: Parsed) -> Judged:
-        """The rows of a block as their tables will have them, with the order column."""
+        """Judge one block: its rows as they go on to their tables, and its bad records."""
         judged = Judged()
         found = [Bad(**bad) for bad in parsed.bad.to_pylist()]
         for typed in parsed.batches:
@@ -72,7 +72,7 @@ class RowRules:
         return judged
 
     def _take(self, typed: TypedBatch, judged: Judged) -> Iterator[Bad]:
-        """Add the rows of a batch; what is wrong with them comes out."""
+        """Add the rows of a batch to ``judged``, and yield what is wrong with them."""
         entity = self.catalog.entity(typed.table_key)
         ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started_at_ms)
         for bad in errors.to_pylist():
@@ -94,7 +94,7 @@ class RowRules:
         judged.rows.append(JudgedRows(typed.table_key, batch))
 
     def _embed(self, entity: Entity, batch: pa.RecordBatch, judged: Judged) -> pa.RecordBatch:
-        """Fill vectors that were left out and whose source text is there."""
+        """Fill the vectors that were left out and whose source text is given."""
         made_columns: dict[str, pa.Array] = {}
         for name, embed in entity.embeds.items():
             kind = entity.properties[name].type
@@ -126,7 +126,7 @@ class RowRules:
 
 
 def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:
-    """Blobs that would be kept elsewhere: no place outside the graph is allowed."""
+    """Refuse blobs that name an address: no place outside the graph is allowed."""
     for name in entity.blob_properties:
         uris = pc.struct_field(batch.column(name), "uri")
         for row in pc.indices_nonzero(uris.is_valid()).to_pylist():

@@ -1,4 +1,4 @@
-"""Incoming rows turned into rows of their table: blobs, casts, respell ends, records left out."""
+"""Turn incoming rows into rows of their table: redirected ends, records left out, blobs, casts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from omnigraph.storage.tables.blobs import blob_array
 from omnigraph.validate.change_set import ORDER
 
 Spellings = Mapping[str, Mapping[str, str]]
-"""By column: texts as the input has them, and what shall stand there instead."""
+"""By column: texts as the input has them, and the texts to write instead."""
 
 
 def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Spellings:
-    """How the ends of an edge are to be led to the ids that their nodes really have."""
+    """The spellings that redirect the ends of an edge to the ids that their nodes really have."""
     if not isinstance(entity, EdgeType):
         return {}
     ends = (("src", entity.from_type), ("dst", entity.to_type))
@@ -24,7 +24,7 @@ def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Sp
 
 
 def respell(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
-    """The batch with texts of some columns replaced."""
+    """Replace the texts of some columns."""
     for column, wanted in spellings.items():
         at = batch.schema.get_field_index(column)
         if at >= 0:
@@ -34,7 +34,7 @@ def respell(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
 
 
 def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows as their table stores them."""
+    """Turn incoming rows into rows as their table stores them."""
     blobs = set(entity.blob_properties)
     columns = [
         _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
@@ -53,14 +53,14 @@ def stored_rows(
     batches: Iterable[pa.RecordBatch],
     losers: pa.Array | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as their table stores them, leaving out the records named by their order."""
+    """Turn incoming rows into stored rows, leaving out ``losers``, which are named by their order."""
     return (stored_batch(entity, schema, batch) for batch in drop_losers(batches, losers))
 
 
 def drop_losers(
     batches: Iterable[pa.RecordBatch], losers: pa.Array | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows, leaving out the records named by their order."""
+    """Leave out the records whose order is in ``losers``."""
     for batch in batches:
         if losers is not None and len(losers):
             yield batch.filter(pc.invert(pc.is_in(batch.column(ORDER), losers)))

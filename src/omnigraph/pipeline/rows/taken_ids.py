@@ -14,7 +14,7 @@ from omnigraph.validate.change_set import ORDER
 
 
 class TakenIds:
-    """Ids that records of this process take, in a file that is mapped: memory stays free of them."""
+    """Ids that records take, by their order. They lie in a mapped file and use no memory of their own."""
 
     def __init__(self, table: pa.Table) -> None:
         self._orders = table.column(ORDER).to_numpy()
@@ -22,7 +22,7 @@ class TakenIds:
 
     @classmethod
     def of(cls, runner: Runner, taken: Frame, path: Path) -> TakenIds | None:
-        """Write down what the frame says; None where no record takes an id."""
+        """Write the frame to ``path``; None where no record takes an id."""
         assert isinstance(runner, LocalRunner), "rows of this process are asked here"
         schema = pa.schema({ORDER: pa.int64(), "id": pa.utf8()})
         with runner.ordered(taken, ORDER) as batches, pa.ipc.new_file(str(path), schema) as file:
@@ -33,7 +33,7 @@ class TakenIds:
         return cls(table) if table.num_rows else None
 
     def apply_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the ids they take; those that take none keep theirs."""
+        """Replace the ids of rows that take one; the others keep theirs."""
         if not batch.num_rows:
             return batch
         orders = batch.column(ORDER).to_numpy()

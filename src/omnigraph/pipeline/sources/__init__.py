@@ -1,1 +1,1 @@
-"""TODO room."""
+"""What there is to read: locations of bytes, how they are cut into splits, and scratch files."""

@@ -1,9 +1,8 @@
 """Where bytes lie and how they are read: files, S3 objects, memory; plain or compressed.
 
-A location is a small value that travels to worker processes by pickle and is opened there. One in
-S3 takes the endpoint and credentials of the process along that found it, as addresses of tables do:
-a worker has the environment of whatever started it. What cannot be read comes out as an error that
-names it.
+A location is a small value that is pickled to worker processes and opened there. One in S3 carries the
+endpoint and credentials of the process that found it, as addresses of tables do, because a worker may
+have another environment. A failure to read is raised as an error that names the source.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class LocalFile:
         return Path(self.path).stat().st_size
 
     def open(self) -> BinaryIO:
-        """The bytes, from the first on; seekable."""
+        """Open the bytes from the first on; the stream is seekable."""
         return Path(self.path).open("rb")
 
 
@@ -53,7 +52,7 @@ class S3Object:
     options: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel with what the store is reached by from here."""
+        """Pickle with the options that the store is reached with from here."""
         options = self.options
         if options is None:
             options = _s3_root(self.bucket).lance_options()
@@ -66,7 +65,7 @@ class S3Object:
         return obstore.head(s3_store(self.bucket, self.options), self.key)["size"]
 
     def open(self) -> BinaryIO:
-        """The bytes, from the first on; seekable."""
+        """Open the bytes from the first on; the stream is seekable."""
         import obstore
 
         store = s3_store(self.bucket, self.options)
@@ -76,7 +75,7 @@ class S3Object:
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """Bytes that the caller handed over."""
+    """Bytes that the caller passed in."""
 
     data: bytes = field(repr=False)
 
@@ -85,7 +84,7 @@ class InMemory:
         return len(self.data)
 
     def open(self) -> BinaryIO:
-        """The bytes, from the first on; seekable."""
+        """Open the bytes from the first on; the stream is seekable."""
         return io.BytesIO(self.data)
 
 
@@ -93,7 +92,7 @@ Location = LocalFile | S3Object | InMemory
 
 
 class _ObjectReader(io.RawIOBase):
-    """An obstore reader with the manners of a Python file."""
+    """An obstore reader with the interface of a Python file."""
 
     def __init__(self, reader: Any) -> None:
         super().__init__()
@@ -143,9 +142,9 @@ def compression_of(name: str) -> Compression | None:
 def open_plain(
     location: Location, compression: Compression | None, name: str
 ) -> Iterator[BinaryIO]:
-    """The uncompressed bytes of a location, forwards; failures in the block name the source.
+    """Open the uncompressed bytes of a location; failures inside the block name the source.
 
-    Only an uncompressed location can be sought in.
+    The stream is seekable only where the location is not compressed.
     """
     with readable(name, compression), location.open() as stream:
         if compression is not None and location.size() == 0:
@@ -161,14 +160,14 @@ def open_plain(
         else:
             import pyarrow as pa
 
-            # It closes what it reads, so the stream is its own.
+            # It closes the stream it reads from, which nothing else uses.
             with pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), compression) as plain:
                 yield plain
 
 
 @contextlib.contextmanager
 def readable(name: str, compression: Compression | None = None) -> Iterator[None]:
-    """Run calls that read a source; what they raise comes out as an error that names it."""
+    """Turn what the block raises while it reads a source into an error that names the source."""
     try:
         yield
     except OmniGraphError:

@@ -1,7 +1,7 @@
-"""What a load puts on disk for itself, and the directory for it.
+"""The scratch directory of a load, and records of a program written there as JSON lines.
 
-A frame may be evaluated more than once and an iterator only once; a file has bytes and offsets. So
-records that a program hands over one by one are written down as JSON lines.
+An iterator can be read only once and has no offsets; a file can be read again and in parts. So the
+records that a program passes one by one are written to a file first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory that lasts as long as the block; a disk without room for it is told as that."""
+    """A directory that lasts as long as the block; a full disk is reported with what to do about it."""
     try:
         made = scratch_directory()
     except OSError as error:
@@ -49,10 +49,10 @@ def _no_scratch(error: OSError) -> StorageError:
 def spool_records(
     records: Iterable[Mapping[str, Any]], path: Path, catalog: Catalog | None = None
 ) -> None:
-    """Write one line per record. Dates, bytes and blobs become the text that loads as them.
+    """Write one line per record. Dates, bytes and blobs become the text that loads as such a value.
 
-    That text would also fit a String, so with a ``catalog`` they are refused where the property takes
-    no value of their kind.
+    That text would also fit a String, so with a ``catalog`` such values are refused where the property
+    is of another type.
     """
     writer = _Lines(catalog)
     with path.open("wb") as out:
@@ -61,11 +61,11 @@ def spool_records(
 
 
 class _Lines:
-    """Records as lines of JSON."""
+    """Writes records as lines of JSON."""
 
     def __init__(self, catalog: Catalog | None) -> None:
         self._catalog = catalog
-        self._has_worded = False
+        self._has_special = False
         self._compact = json.JSONEncoder(
             ensure_ascii=False, separators=(",", ":"), default=self._plain
         )
@@ -73,7 +73,7 @@ class _Lines:
         self._escaped = json.JSONEncoder(separators=(",", ":"), default=self._plain)
 
     def line(self, record: Mapping[str, Any], number: int) -> bytes:
-        self._has_worded = False
+        self._has_special = False
         try:
             try:
                 line = self._compact.encode(dict(record)).encode()
@@ -85,20 +85,20 @@ class _Lines:
                 "booleans, dates, bytes, lists and dicts",
                 record=number,
             ) from None
-        if self._has_worded and self._catalog is not None:
+        if self._has_special and self._catalog is not None:
             _refuse_misplaced(self._catalog, record, number)
         return line + b"\n"
 
     def _plain(self, value: object) -> Any:
-        """The JSON form of a Python value that JSON has no word for."""
+        """The JSON form of a Python value that JSON does not know."""
         if isinstance(value, date):  # a datetime is one too
-            self._has_worded = True
+            self._has_special = True
             return value.isoformat()
         if isinstance(value, bytes | bytearray | memoryview):
-            self._has_worded = True
+            self._has_special = True
             return "base64:" + base64.b64encode(value).decode()
         if isinstance(value, ExternalBlob):
-            self._has_worded = True
+            self._has_special = True
             return blob_to_text(value)
         if isinstance(value, Mapping):
             return dict(value)
@@ -115,7 +115,7 @@ _TAKEN: Final[dict[Family, tuple[type, ...]]] = {Family.TEMPORAL: _DATES, Family
 
 
 def _refuse_misplaced(catalog: Catalog, record: Mapping[str, Any], number: int) -> None:
-    """Refuse the first date or bytes that something else would take for its text."""
+    """Refuse the first date or bytes value in a place that would take its text for something else."""
     entity = _entity(catalog, record)
     data = record.get("data") or {}
     if entity is None or not isinstance(data, Mapping):
@@ -130,7 +130,7 @@ def _refuse_misplaced(catalog: Catalog, record: Mapping[str, Any], number: int) 
         taken = _TAKEN.get(scalar.traits.family, ())
         given.append((f"{name} ({prop.type})", f"a value of {scalar}", taken, data.get(name)))
     for place, wanted, taken, value in given:
-        for item in _worded(value):
+        for item in _special_values(value):
             if not isinstance(item, taken):
                 raise InputError(
                     f"record {number}: {entity.name}.{place}: expected {wanted}, got a Python "
@@ -139,15 +139,15 @@ def _refuse_misplaced(catalog: Catalog, record: Mapping[str, Any], number: int) 
                 )
 
 
-def _worded(value: Any) -> Iterator[object]:
+def _special_values(value: Any) -> Iterator[object]:
     """The dates, bytes and blobs in a value of a record."""
     if isinstance(value, _DATES + _BYTES):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _worded(item)
+            yield from _special_values(item)
     elif callable(getattr(value, "tolist", None)):
-        yield from _worded(value.tolist())
+        yield from _special_values(value.tolist())
 
 
 def _entity(catalog: Catalog, record: Mapping[str, Any]) -> EntityType | None:

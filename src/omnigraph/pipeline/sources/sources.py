@@ -1,7 +1,7 @@
 """What there is to read: files, globs, directories, S3 objects, bytes and records of a program.
 
-A source is an index, a name for messages, and a location that any process can open. Everything a
-call names is resolved and looked at once, before any work, in the order it was given.
+A source has an index, a name for messages, and a location that any process can open. Everything that a
+call names is resolved once, before any work, in the order it was given.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 PART_SHIFT = 33
-"""A row of a frame in several parts has its part above its 1-based number there."""
+"""Offsets of a frame read in parts: the part in the high bits, the 1-based row in it below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something to read. ``unit`` says what its records are counted in: lines, or rows.
+    """One thing to read. ``unit`` says what its records are counted in: lines, or rows.
 
-    ``parts`` has the number of rows of each part of a frame that was read in parts.
+    ``parts`` has the number of rows in each part of a frame that was read in parts.
     """
 
     index: int
@@ -76,9 +76,9 @@ def json_sources(
 ) -> list[Source]:
     """The sources of JSON lines that a call names.
 
-    A string is a path, a glob or a URI, never data. Of a directory every file of ``JSON_LINES`` is
-    read, by name. Neighbouring records become one source, a file in the directory ``spool``, which
-    must outlive the reading. No records at all are no sources: an empty load.
+    A string is a path, a glob or a URI, never data. A directory contributes its JSON-lines files,
+    sorted by name. Consecutive records become one source, a file in the directory ``spool``, which
+    must outlive the reading. No records at all give no sources: an empty load.
     """
     found: list[Found] = []
     for item in _items(given):
@@ -100,7 +100,7 @@ SourceItem = str | Path | bytes | Iterator[Mapping[str, Any]]
 
 
 def _items(given: SourceLike | Iterable[SourceLike]) -> Iterator[SourceItem]:
-    """What a call gave, one source or glob at a time; records are streamed, never gathered."""
+    """The items of a call, one source or glob at a time; records are streamed, never collected."""
     if isinstance(given, str | Path | bytes | bytearray | memoryview | Mapping):
         given = [given]
     if not isinstance(given, Iterable):
@@ -141,7 +141,7 @@ def _items(given: SourceLike | Iterable[SourceLike]) -> Iterator[SourceItem]:
 
 
 def files_named(target: str | Path, suffixes: Sequence[str]) -> list[Found]:
-    """The files of a path, glob, directory, `file://` or `s3://` address, sorted by name."""
+    """The files that a path, glob, directory, `file://` or `s3://` address names, sorted by name."""
     text = os.fspath(target)
     if not text:
         raise BadRequest("the path of a source is empty; name a file, a directory or a glob")
@@ -208,7 +208,7 @@ def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
             if listed or key.endswith("/") or not key:
                 return listed or _nothing(target, suffixes)
             raise FileNotFoundError(target)
-        # Listings are by whole folders; what lies before the first wildcard narrows them.
+        # Listings are by whole folders; the part before the first wildcard narrows them.
         folder = key[: _GLOB.search(key).start()].rpartition("/")[0]  # type: ignore[union-attr]
         by_key = {_object_of(found).key: found for found in _listing(bucket, folder)}
         return [by_key[name] for name in match_keys(key, by_key)] or _no_match(target)

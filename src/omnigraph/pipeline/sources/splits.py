@@ -1,8 +1,8 @@
-"""Cutting sources into ranges that can be read apart, and ranges into blocks of whole lines.
+"""Cut sources into ranges that can be read independently, and ranges into blocks of whole lines.
 
 A line belongs to the split in which its first byte lies. So every split but the first skips to the
 byte after a newline, every split reads its last line to the end, and together they give each line
-once, whatever their size. Offsets count uncompressed bytes.
+once, for any split size. Offsets count uncompressed bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Split(NamedTuple):
-    """The bytes from ``start`` up to ``end`` of a source; no end means all that follow."""
+    """The bytes of a source from ``start`` up to ``end``; None means up to its end."""
 
     source: int
     start: int
@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
 
 def plan_splits(sources: Iterable[Source], size: int = SPLIT_BYTES) -> list[Split]:
-    """The splits of some sources, in their order; a compressed one is read as a whole."""
+    """The splits of some sources, in order; a compressed source is one split."""
     return [split for source in sources for split in _splits(source, size)]
 
 
@@ -47,14 +47,14 @@ def _splits(source: Source, size: int) -> Iterator[Split]:
     if source.compression is not None:
         yield Split(source.index, 0, None)
         return
-    # The last one is open: a file that grows while it is read is cut at no odd place.
+    # The last split is open, so that a file that grows while it is read is not cut within a line.
     starts = range(0, max(source.size, 1), size)
     for start in starts:
         yield Split(source.index, start, None if start == starts[-1] else start + size)
 
 
 def read_blocks(source: Source, split: Split, size: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The lines of a split, in blocks of about that size or, if longer, of one line."""
+    """The lines of a split in blocks of about that size; a longer line is a block of its own."""
     with open_plain(source.location, source.compression, source.name) as stream:
         offset, data = _first_line(stream, split, size)
         wanted = size
@@ -66,14 +66,14 @@ def read_blocks(source: Source, split: Split, size: int = BLOCK_BYTES) -> Iterat
                 yield Block(source.index, offset, data[:cut])
                 offset, data, wanted = offset + cut, data[cut:], size
             else:
-                # A line longer than all read so far: ever larger steps keep the copying linear.
+                # The line is longer than all that was read so far: growing steps keep the copying linear.
                 wanted = max(size, len(data))
             if not chunk or (split.end is not None and offset >= split.end):
                 return
 
 
 def _within(split: Split, position: int, wanted: int) -> int:
-    """How much to read next: up to the end of the split, then its last line in growing steps."""
+    """The number of bytes to read next: up to the end of the split, then growing steps for its last line."""
     if split.end is None:
         return wanted
     if position < split.end:
@@ -82,11 +82,11 @@ def _within(split: Split, position: int, wanted: int) -> int:
 
 
 def _first_line(stream: BinaryIO, split: Split, size: int) -> tuple[int, bytes]:
-    """Where the first line of a split begins, and the bytes read from there on."""
+    """The offset at which the first line of a split begins, and the bytes read from there on."""
     if split.start == 0:
         data = stream.read(size)
         if data.startswith(_BOM):
-            # As white space it changes no offset.
+            # Replaced by white space, so that offsets stay the same.
             data = b"   " + data[len(_BOM) :]
         return 0, data
     offset = split.start - 1
@@ -100,7 +100,7 @@ def _first_line(stream: BinaryIO, split: Split, size: int) -> tuple[int, bytes]:
 
 
 def _cut(data: bytes, offset: int, end: int | None, *, ended: bool) -> int:
-    """How many of these bytes are whole lines that begin before the end; 0 when more are needed."""
+    """The number of bytes that are whole lines beginning before ``end``; 0 when more must be read."""
     if end is not None and offset >= end:
         return 0
     if end is not None and offset + len(data) >= end:
