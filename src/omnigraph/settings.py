@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast
+from typing import Generic, Literal, TypeVar, cast, get_args
 
 from omnigraph.errors import BadRequest
 
@@ -74,7 +74,7 @@ def _flag(variable: str, *, default: bool = False) -> Setting[bool]:
 
 
 def _traversal_mode(text: str) -> TraversalMode:
-    if text not in {"auto", "indexed", "csr"}:
+    if text not in get_args(TraversalMode):
         raise ValueError(text)
     return cast("TraversalMode", text)
 

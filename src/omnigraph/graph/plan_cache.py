@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Literal
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import MutationPlan, Plan, ReadPlan
+from omnigraph.lang.query.syntax.ast import QueryKind
 from omnigraph.lang.schema.catalog import Catalog
 
 MAX_PLANS = 256
 MAX_TEXT = 2_000_000
 """Characters of all texts together: a plan takes about ten times the memory of its text."""
 
-Kind = Literal["read", "mutation"]
 
-
-class Plans:
+class PlanCache:
     """The plans of one handle, by text and name; safe to share between threads.
 
     Faults are never remembered: the next call may name another file.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str | None, Kind], tuple[Catalog, Plan]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str | None, QueryKind], tuple[Catalog, Plan]] = (
+            OrderedDict()
+        )
         self._size = 0
         self._lock = threading.Lock()
 
@@ -44,7 +44,7 @@ class Plans:
         return plan
 
     def _plan(
-        self, want: Kind, catalog: Catalog, text: str, name: str | None, filename: str | None
+        self, want: QueryKind, catalog: Catalog, text: str, name: str | None, filename: str | None
     ) -> Plan:
         if not isinstance(name, str | None):
             raise BadRequest(f"a query is named by a text, not by {type(name).__name__}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchemas
-from omnigraph.graph.plan_cache import Plans
+from omnigraph.graph.plan_cache import PlanCache
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
@@ -35,7 +35,7 @@ class GraphState:
         self.actor = checked_actor(actor)
         self.embedder = embedder
         self.schemas = AcceptedSchemas(self.workspace.manifest)
-        self.plans = Plans()
+        self.plans = PlanCache()
         self.is_closed = False
         self._reader: Reader | None = None
         self._lock = threading.Lock()

@@ -40,7 +40,7 @@ from omnigraph.types.python import json_form
 from omnigraph.types.scalar import INTEGER_RANGES, Scalar
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
 from omnigraph.types.traits import Family, TypeTraits
-from omnigraph.types.unfit import Unfit, shown
+from omnigraph.types.unfit import Unfit, is_unicode, shown
 from omnigraph.types.values import (
     ExternalBlob,
     blob_from_text,
@@ -73,6 +73,7 @@ __all__ = [
     "from_arrow",
     "from_integers",
     "from_json",
+    "is_unicode",
     "json_form",
     "key_text",
     "key_text_column",

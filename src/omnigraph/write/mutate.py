@@ -156,12 +156,9 @@ class _Mutation:
 
     # -- statements
 
-    def _value(self, value: ir.Const | ir.ParamRef) -> Any:
-        return value.value if isinstance(value, ir.Const) else self.params[value.name]
-
     def _stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
         """The value as its column stores it; what only a parameter's value can break is found here."""
-        value = self._value(assignment.value)
+        value = ir.value_of(assignment.value, self.params)
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
@@ -267,7 +264,7 @@ class _Mutation:
             self._cascade(node, ids)
 
     def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
-        column, value = _column(entity, where.property), self._value(where.value)
+        column, value = _column(entity, where.property), ir.value_of(where.value, self.params)
         is_endpoint = column != where.property
         return Condition(column, where.op, _id_text(value) if is_endpoint else value)
 

@@ -7,16 +7,15 @@ same id. Deletes are kept as ids. Nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters.pushdown import ComparisonOp, Condition, filter_expression
 from omnigraph.storage.tables.blobs import blob_columns, is_blob
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from omnigraph.validate.committed import KEY_LIMIT
-from omnigraph.write.matching import matches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,3 +143,14 @@ def _table_of(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:
 
     columns = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def matches(rows: pa.Table, condition: Condition, type: PropType) -> pa.BooleanArray:
+    """Which rows satisfy a condition on a column of that type, as Lance would filter; a null never does."""
+    import pyarrow as pa
+
+    from omnigraph.read.values.column import Column, one_array
+    from omnigraph.read.values.comparison import compared
+
+    column = Column(type, one_array(rows.column(condition.column)))
+    return pa.array(compared(column, cast("ComparisonOp", condition.op), condition.value))

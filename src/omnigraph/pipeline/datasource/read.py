@@ -158,12 +158,9 @@ def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition | No
         left, op, right = right, MIRRORED[op], left
     if not isinstance(left, ir.PropertyOf):
         return None
-    match right:
-        case ir.Const():
-            return Condition(left.property, op, right.value)
-        case ir.ParamRef():
-            return Condition(left.property, op, params[right.name])
-    return None
+    if not isinstance(right, ir.Value):
+        return None
+    return Condition(left.property, op, ir.value_of(right, params))
 
 
 class _BatchRows:

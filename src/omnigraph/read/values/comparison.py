@@ -20,6 +20,7 @@ from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import OPERATORS
 from omnigraph.storage.filters.pushdown import ComparisonOp, settle
+from omnigraph.types import is_unicode
 
 # Equality and order of Arrow text are those of its bytes.
 ARROW: dict[ComparisonOp, str] = {
@@ -48,13 +49,7 @@ def compared(column: Column, op: ComparisonOp, value: Any) -> Mask:
 
 def _is_unstorable(value: Any) -> bool:
     """Whether this is a text with half a surrogate pair, which no stored text holds."""
-    if not isinstance(value, str) or value.isascii():
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+    return isinstance(value, str) and not is_unicode(value)
 
 
 def _where_valid(column: Column, held: bool) -> Mask:

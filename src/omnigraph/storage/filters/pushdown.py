@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.storage.filters.literals import literal_writer, quoted_name, sql_literal
-from omnigraph.types import scalar_of
+from omnigraph.types import is_unicode, scalar_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,7 +215,7 @@ def settle(type: pa.DataType, op: ComparisonOp, value: Any) -> Settled:
         return _settle_integer(type, op, value)
     if pa.types.is_floating(type):
         return _settle_float(type, op, value)
-    if pa.types.is_string(type) and not _is_unicode(value):
+    if pa.types.is_string(type) and not is_unicode(value):
         # A stored text never contains half a surrogate pair.
         return op == "!="
     return op, value
@@ -275,11 +275,3 @@ def _rounded(type: pa.DataType, value: float) -> float:
 
     with np.errstate(over="ignore"):
         return float(type.to_pandas_dtype()(value))
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -12,7 +12,7 @@ from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import PropType, Scalar
-from omnigraph.write.matching import matches
+from omnigraph.write.pending import matches
 
 OPS = ["=", "!=", "<", "<=", ">", ">="]
 # Stored values of a column, and values it is compared with.
