@@ -22,6 +22,7 @@ from pathlib import Path
 
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
+from omnigraph.runner.gateway import spark_home
 from omnigraph.runner.java import find_java
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -53,7 +54,7 @@ def find_archive() -> Path | None:
 
 
 def build_later(conf: Mapping[str, str]) -> None:
-    """Start a child process that makes the archive, unless there is one or somebody is making it.
+    """Start a child process that makes the archive, unless there is one or it is being made.
 
     Nor is it tried again within a week after an attempt that failed.
     """
@@ -74,9 +75,7 @@ def build_later(conf: Mapping[str, str]) -> None:
 
 def archive_key() -> str | None:
     """Return a hash of all that an archive depends on; None where no archive can be made."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    java, home = find_java(), Path(_find_spark_home())
+    java, home = find_java(), spark_home()
     # Java cannot archive a class path with a directory that is not empty.
     has_own_conf = "SPARK_CONF_DIR" in os.environ or (home / "conf").exists()
     if java is None or has_own_conf or " " in str(archive_directory()) or sys.platform == "win32":
@@ -99,7 +98,7 @@ def archive_path(directory: Path, key: str, size: int) -> Path:
 
 
 def claim_path(directory: Path, key: str) -> Path:
-    """Return the file that says that somebody makes the archive for `key`, or failed to."""
+    """Return the file whose presence says that the archive for `key` is being made, or failed."""
     return directory / f"spark-{key}.claim"
 
 

@@ -100,15 +100,20 @@ def last_lines(log: Path) -> str:
         lines = log.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    told = [line for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
-    return "\n".join(told[-SHOWN_LINES:])
+    shown = [line for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(shown[-SHOWN_LINES:])
+
+
+def spark_home() -> Path:
+    """Return the directory of the Spark that PySpark would start."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
 
 
 def _submit() -> list[str]:
-    from pyspark.find_spark_home import _find_spark_home
-
     name = "spark-submit.cmd" if sys.platform == "win32" else "spark-submit"
-    return [str(Path(_find_spark_home()) / "bin" / name)]
+    return [str(spark_home() / "bin" / name)]
 
 
 def _properties(conf: Mapping[str, str], scratch: Path) -> list[str]:

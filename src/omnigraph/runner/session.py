@@ -157,11 +157,11 @@ def _start(master: str, conf: dict[str, str]) -> SparkSession:
         session = SparkSession(context)
         _wait_for_executor(session)
     except Exception as error:
-        told = java.printed()
+        printed = java.printed()
         stop_session()
         if isinstance(error, BadRequest):
             raise
-        raise BadRequest(_start_failure(master, error, told), master=master) from error
+        raise BadRequest(_start_failure(master, error, printed), master=master) from error
     finally:
         if previous is None:
             os.environ.pop("PYSPARK_PYTHON", None)
@@ -217,9 +217,9 @@ def _all_settings(master: str, conf: dict[str, str], scratch: Path) -> dict[str,
     return {**masters.defaults(master, scratch), **conf, "spark.master": master}
 
 
-def _start_failure(master: str, error: BaseException, told: str) -> str:
+def _start_failure(master: str, error: BaseException, printed: str) -> str:
     reason = _first_line(str(getattr(error, "java_exception", None) or error))
-    shown = f"\nJava's last words:\n{told}" if told and told != str(error) else ""
+    shown = f"\nJava's last words:\n{printed}" if printed and printed != str(error) else ""
     return (
         f'Spark did not start on "{master}": {reason}; check the master and the settings, or use '
         f"`engine=local`{shown}"

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOOKED_UP = 10_000
-"""Up to so many ids are looked up through the index of their table; beyond, it is scanned."""
+"""Up to this number of ids are looked up through the table's index; for more it is scanned."""
 FETCHED = 10_000
-"""The columns that rules look at are fetched of up to so many rows: no query is started for them."""
+"""Up to this number of rows, the columns of set rules are fetched, and checked without Spark."""
 ROWS_PER_TASK = 100_000
 """Fewer rows than this are not worth a task of their own."""
 
