@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.commit.sidecar import list_sidecars, sidecar_of, write_sidecar
+from omnigraph.commit.sidecar import build_sidecar, list_sidecars, write_sidecar
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.manifest.actors import checked_actor
 from omnigraph.pipeline.datasource.options import write_options
@@ -117,7 +117,7 @@ def test_a_sidecar_that_nobody_could_read_is_never_written(graph, actor):
     write = replace(write, intent=replace(write.intent, actor_id=actor))
     graph_id = workspace.manifest.state("main").head.graph_id
     with workspace.locks.acquire(workspace.locks.graph_lock()) as held:
-        sidecar = sidecar_of(write, graph_id, set(), held)
+        sidecar = build_sidecar(write, graph_id, set(), held)
         with pytest.raises(StorageError, match="nothing was changed"):
             write_sidecar(workspace, sidecar)
     assert list_sidecars(workspace, graph_id) == []
