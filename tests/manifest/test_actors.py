@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph.commit.sidecar import build_sidecar, list_sidecars, write_sidecar
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.actors import check_actor
 from omnigraph.pipeline.datasource.options import write_options
 from tests.commit.synthetic import PERSON, prepare
 from tests.opened import workspace_of
@@ -51,16 +51,16 @@ class TestTheRule:
     @pytest.mark.parametrize("actor", WRONG, ids=shown)
     def test_refused(self, actor):
         with pytest.raises(BadRequest) as caught:
-            checked_actor(actor, "--as")
+            check_actor(actor, "--as")
         assert "--as" in str(caught.value)
         str(caught.value).encode()
 
     @pytest.mark.parametrize("actor", ["a", "x" * 256, "Zoë ☃", "omnigraph", "act-ada"], ids=shown)
     def test_accepted_without_the_white_space_around(self, actor):
-        assert checked_actor(f" {actor}\n") == actor
+        assert check_actor(f" {actor}\n") == actor
 
     def test_nobody(self):
-        assert checked_actor(None) is None
+        assert check_actor(None) is None
 
 
 ENTRIES = {
