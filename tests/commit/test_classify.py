@@ -9,7 +9,7 @@ import pytest
 from omnigraph.commit.changes import WRITERS
 from omnigraph.commit.classify import (
     Decision,
-    Observed,
+    Observation,
     TableClass,
     classify,
     decide,
@@ -40,14 +40,16 @@ def entry(required=("u1",), optional=(), *, post=PIN + 1, fork=False, dataset=Fa
     return TableEntry(BASE, branch, post, tuple(required), tuple(optional), fork, dataset)
 
 
-def seen(*transactions: tuple[str, Operation] | str, first: int = PIN + 1, **options) -> Observed:
+def seen(
+    *transactions: tuple[str, Operation] | str, first: int = PIN + 1, **options
+) -> Observation:
     """HEAD after these transactions, each a UUID (an append) or a UUID and an operation."""
     pairs = [(one, Operation.APPEND) if isinstance(one, str) else one for one in transactions]
     facts = tuple(
         TransactionFacts(first + at, uuid, operation, first + at - 1)
         for at, (uuid, operation) in enumerate(pairs)
     )
-    return Observed(first + len(facts) - 1, facts, **options)
+    return Observation(first + len(facts) - 1, facts, **options)
 
 
 def judged(writer, table_entry, observed) -> TableClass:
@@ -59,9 +61,9 @@ def judged(writer, table_entry, observed) -> TableClass:
     ("table_entry", "observed", "expected"),
     [
         (entry(), seen(), "no_movement"),
-        (entry(fork=True), Observed(None), "no_movement"),
+        (entry(fork=True), Observation(None), "no_movement"),
         (entry(fork=True), seen(), "no_movement"),
-        (entry((), post=1, dataset=True), Observed(None), "no_movement"),
+        (entry((), post=1, dataset=True), Observation(None), "no_movement"),
         (entry(), seen("u1"), "rolled_past_expected"),
         (entry(fork=True), seen("u1"), "rolled_past_expected"),
         (entry(("u1", "u2"), post=PIN + 2), seen("u1", "u2"), "rolled_past_expected"),
@@ -78,8 +80,8 @@ def judged(writer, table_entry, observed) -> TableClass:
         (entry(("u1", "u2"), post=PIN + 2), seen("u1", RESTORE), "restored"),
         (entry(), seen("u1", "alien", RESTORE), "unexpected_multistep"),
         (entry(), seen("u1", RESTORE, "alien"), "unexpected_multistep"),
-        (entry(), Observed(PIN - 1), "invariant_violation"),
-        (entry(), Observed(0), "invariant_violation"),
+        (entry(), Observation(PIN - 1), "invariant_violation"),
+        (entry(), Observation(0), "invariant_violation"),
     ],
 )
 def test_uuids_prove_ownership_for_every_writer(writer, table_entry, observed, expected):
@@ -138,11 +140,11 @@ def test_everything_else_without_our_uuid_is_foreign(writers, operations):
 
 
 def test_the_pin_of_now_counts_not_the_one_of_then():
-    observed = Observed(9, (TransactionFacts(9, "u1", Operation.APPEND, 8),))
+    observed = Observation(9, (TransactionFacts(9, "u1", Operation.APPEND, 8),))
     assert classify("load", entry(post=PIN + 1), 8, observed, OPERATION_ID) == (
         TableClass.ROLLED_PAST_EXPECTED
     )
-    assert classify("load", entry(), 9, Observed(9), OPERATION_ID) is TableClass.NO_MOVEMENT
+    assert classify("load", entry(), 9, Observation(9), OPERATION_ID) is TableClass.NO_MOVEMENT
 
 
 def test_decisions_over_all_pairs_of_classes():

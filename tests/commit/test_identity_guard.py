@@ -19,8 +19,11 @@ NUMBERS = {"table_version", "manifest_version"}
 
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
-    ("manifest/publisher.py", "publish"): "the version a publish of ours made on the same branch",
-    ("manifest/publisher.py", "_moved"): "only what the message of a refusal says",
+    (
+        "manifest/publisher.py",
+        "publish",
+    ): "the version that this very publish made on the same branch",
+    ("manifest/publisher.py", "_moved_error"): "only what the message of a refusal says",
 }
 # Places that open a branch by its name alone.
 MAY_NAME = {

@@ -26,7 +26,12 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import state_of
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, STEPS, migrate, stamp_of
+from omnigraph.manifest.migrations import (
+    INTERNAL_SCHEMA_VERSION,
+    STEPS,
+    migrate,
+    read_internal_version,
+)
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.tables.blobs import blob_columns
@@ -274,13 +279,16 @@ def version_zero(graph) -> None:
     )
     workspace_of(graph).manifest.forget()
     table = workspace_of(graph).manifest.state("main").table
-    assert stamp_of(table) == 0
+    assert read_internal_version(table) == 0
     assert not table.schema.field("object_id").metadata
 
 
 def is_current(table) -> bool:
     key = table.schema.field("object_id").metadata or {}
-    return stamp_of(table) == 1 and key.get(b"lance-schema:unenforced-primary-key") == b"true"
+    return (
+        read_internal_version(table) == 1
+        and key.get(b"lance-schema:unenforced-primary-key") == b"true"
+    )
 
 
 def test_version_0_to_1_adds_the_primary_key(tmp_path):
@@ -297,7 +305,7 @@ def test_a_migration_that_died_half_way_runs_again(tmp_path):
     with new_graph(tmp_path) as graph:
         version_zero(graph)
         STEPS[0](workspace_of(graph).manifest.state("main").table)
-        assert stamp_of(Manifest(workspace_of(graph).root).state("main").table) == 0
+        assert read_internal_version(Manifest(workspace_of(graph).root).state("main").table) == 0
         assert is_current(migrate(Manifest(workspace_of(graph).root).state("main").table))
 
 

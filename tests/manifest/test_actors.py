@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.commit.sidecar import list_sidecars, sidecar_of, write_sidecar
+from omnigraph.commit.sidecar import build_sidecar, list_sidecars, write_sidecar
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.actors import check_actor
 from omnigraph.pipeline.datasource.options import write_options
 from tests.commit.synthetic import PERSON, prepare
 from tests.opened import workspace_of
@@ -51,16 +51,16 @@ class TestTheRule:
     @pytest.mark.parametrize("actor", WRONG, ids=shown)
     def test_refused(self, actor):
         with pytest.raises(BadRequest) as caught:
-            checked_actor(actor, "--as")
+            check_actor(actor, "--as")
         assert "--as" in str(caught.value)
         str(caught.value).encode()
 
     @pytest.mark.parametrize("actor", ["a", "x" * 256, "Zoë ☃", "omnigraph", "act-ada"], ids=shown)
     def test_accepted_without_the_white_space_around(self, actor):
-        assert checked_actor(f" {actor}\n") == actor
+        assert check_actor(f" {actor}\n") == actor
 
     def test_nobody(self):
-        assert checked_actor(None) is None
+        assert check_actor(None) is None
 
 
 ENTRIES = {
@@ -117,7 +117,7 @@ def test_a_sidecar_that_nobody_could_read_is_never_written(graph, actor):
     write = replace(write, intent=replace(write.intent, actor_id=actor))
     graph_id = workspace.manifest.state("main").head.graph_id
     with workspace.locks.acquire(workspace.locks.graph_lock()) as held:
-        sidecar = sidecar_of(write, graph_id, set(), held)
+        sidecar = build_sidecar(write, graph_id, set(), held)
         with pytest.raises(StorageError, match="nothing was changed"):
             write_sidecar(workspace, sidecar)
     assert list_sidecars(workspace, graph_id) == []

@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import BadRequest, BranchNameClash
-from omnigraph.manifest.branch_names import checked, is_internal, refuse_clash, trimmed
+from omnigraph.manifest.branch_names import (
+    check_branch_name,
+    is_internal,
+    refuse_clash,
+    trim_branch_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -11,11 +16,11 @@ from omnigraph.manifest.branch_names import checked, is_internal, refuse_clash, 
     ["review", "review/may", "a.b-c_d", "Größe", "日本", "1", "__run__7", "x/y/z", ".hidden", "-x"],
 )
 def test_acceptable(name):
-    assert checked(name) == name
+    assert check_branch_name(name) == name
 
 
 def test_white_space_around_a_name_is_trimmed():
-    assert checked("  review\t\n") == "review"
+    assert check_branch_name("  review\t\n") == "review"
 
 
 @pytest.mark.parametrize(
@@ -28,13 +33,13 @@ def test_white_space_around_a_name_is_trimmed():
 )  # fmt: skip
 def test_refused(name):
     with pytest.raises(BadRequest):
-        checked(name)
+        check_branch_name(name)
 
 
 @pytest.mark.parametrize("name", [None, 3, b"x", ["x"]])
 def test_a_name_is_a_text(name):
     with pytest.raises(BadRequest):
-        trimmed(name)
+        trim_branch_name(name)
 
 
 def test_internal_names():

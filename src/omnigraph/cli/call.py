@@ -10,7 +10,7 @@ from omnigraph.cli.address import Address, resolve
 from omnigraph.cli.command import Command, Flags
 from omnigraph.cli.consent import require_consent
 from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json
-from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.actors import check_actor
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -26,7 +26,7 @@ class Call:
     @property
     def actor(self) -> str | None:
         """Who asks for the change, if the call says so."""
-        return checked_actor(self.flags.as_actor, "--as")
+        return check_actor(self.flags.as_actor, "--as")
 
     def address(self, uri: str | None) -> Address:
         """The graph of this call; a writing command first says where it is about to write."""

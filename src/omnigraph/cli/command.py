@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.actors import check_actor
 
 Capability = Literal["any", "direct", "local"]
 
@@ -90,7 +90,7 @@ def refuse_unusable(command: Command, flags: Flags) -> None:
                 "the graph's storage",
                 flag=flag,
             )
-    checked_actor(flags.as_actor, "--as")
+    check_actor(flags.as_actor, "--as")
 
 
 def _spelled(name: str) -> str:

@@ -1,9 +1,15 @@
-"""Lost races are run again: an operation is prepared anew on the new head until it is committed.
+"""Run an operation again when it loses a race, until it is committed or its caller gives up.
 
-The first attempt prepares without locks, which is all there is to it where nobody else writes. One that
-finds under its locks that somebody was faster keeps them and prepares again, so nobody who takes locks can
-come first a second time. Those who wait are served about in order of arrival. Waiting is bounded over all
-attempts together (OMNIGRAPH_LOCK_WAIT_MS), work is not.
+What happens, for two writers of one branch:
+
+1. Both prepare on the head they see, without locks. Without other writers that is the whole story.
+2. The faster one takes the locks and commits. The slower one takes them next, finds that the head
+   has moved, and keeps its locks.
+3. The slower one prepares again on the new head. Every other writer needs those locks, so this
+   attempt cannot lose to one of them.
+
+Writers that wait for a lock get it roughly in order of arrival. The time spent waiting is limited
+over all attempts together (OMNIGRAPH_LOCK_WAIT_MS); the time spent working is not.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from typing import NamedTuple, TypeVar
 from omnigraph.commit.changes import Write
 from omnigraph.commit.drift import HealFirst, rollback_needed
 from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import MoreLocks, commit_held, lock_names, purpose_of, stage
+from omnigraph.commit.protocol import MoreLocks, commit_under_locks, lock_names, lock_purpose, stage
 from omnigraph.commit.staging import stage_early
 from omnigraph.errors import (
     Contention,
@@ -43,40 +49,44 @@ PAUSE_SECONDS = 0.02
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt: the branch as it stands, and the way to commit what was prepared on it."""
+    """One attempt: the branch as it is now, and the way to commit what was prepared on it."""
 
     workspace: Workspace
     state: BranchState
     patience: Patience
     held: HeldLocks | None = None
-    """The locks: of an earlier attempt, or those that this one took for its commit."""
+    """The locks kept from an earlier attempt, or those this attempt took for its commit."""
     if_commit: str | None = None
-    wanted: Wanted | None = None
+    lock_request: LockRequest | None = None
 
     def commit(self, write: Write) -> GraphCommit:
-        """Carry the write through the phases; a lost race ends the attempt, and keeps its locks."""
+        """Carry the write through the phases. A lost race raises, and leaves the locks held."""
         if self.if_commit is not None:
-            write = on_exact_head(write, self.state)
-        self.wanted = Wanted(frozenset(lock_names(self.workspace, write)), purpose_of(write))
+            write = require_exact_head(write, self.state)
+        self.lock_request = LockRequest(
+            frozenset(lock_names(self.workspace, write)), lock_purpose(write)
+        )
         if self.held is not None:
-            if not self.wanted.names <= set(self.held.names):
+            if not self.lock_request.names <= set(self.held.names):
                 raise MoreLocks
-            return commit_held(self.workspace, write, stage_early(self.workspace, write), self.held)
+            return commit_under_locks(
+                self.workspace, write, stage_early(self.workspace, write), self.held
+            )
         staged = stage(self.workspace, write)
         self.held = self.workspace.locks.acquire(
-            self.wanted.names, self.patience, self.wanted.purpose
+            self.lock_request.names, self.patience, self.lock_request.purpose
         )
-        return commit_held(self.workspace, write, staged, self.held)
+        return commit_under_locks(self.workspace, write, staged, self.held)
 
     def end(self) -> None:
-        """Give the locks back."""
+        """Release the locks, if any are held."""
         if self.held is not None:
             self.held.release()
             self.held = None
 
 
-class Wanted(NamedTuple):
-    """The locks that an operation needs, and what it says it needs them for."""
+class LockRequest(NamedTuple):
+    """The locks an operation needs, and the purpose that other writers see while they wait."""
 
     names: frozenset[str]
     purpose: Purpose
@@ -84,13 +94,14 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How an operation on a branch is run: as often as its caller allows.
+    """How often and under which conditions an operation on a branch is run.
 
-    ``retries`` None runs every lost race again while there is patience; a number allows so many more
-    attempts. With ``if_commit`` the branch must be at that commit, before the operation prepares and
-    again under the locks. ``branch_id`` names the only branch of that name it is meant for, where the
-    caller has prepared something for it already. ``one_schema``: what was read under one schema cannot
-    be read again under another.
+    ``retries``: how many more attempts a lost race allows; None means as many as the waiting time
+    permits. ``if_commit``: the branch must be at that commit, both before the operation prepares
+    and again under the locks. ``branch_id``: the Lance identifier of the branch, for a caller that
+    has already prepared something for it; another branch of the same name is refused.
+    ``one_schema``: stop when the schema changed, because input that was read under one schema
+    cannot be read again under another.
     """
 
     workspace: Workspace
@@ -101,7 +112,11 @@ class Attempts:
     one_schema: bool = False
 
     def run(self, work: Callable[[Attempt], Result]) -> Result:
-        """Call ``work`` until it is through; it prepares everything from the attempt's state."""
+        """Call ``work`` until it succeeds, and return its result.
+
+        ``work`` prepares everything from the state of the attempt it is given, because the state of
+        an earlier attempt is out of date.
+        """
         patience = Patience()
         left = self.retries
         deferred: str | None = None
@@ -109,21 +124,23 @@ class Attempts:
         while True:
             attempt = self._begin(patience, held)
             try:
-                return self._worked(work, attempt)
+                return self._run_work(work, attempt)
             except MoreLocks:
-                held = self._locked_anew(attempt)
+                held = self._heal_and_relock(attempt)
             except HealFirst as first:
+                # Healing did not help against the same operation: it needs a rollback, which only a
+                # read-write open may do.
                 if deferred == str(first):
                     raise rollback_needed(deferred) from None
                 deferred = str(first)
-                held = self._locked_anew(attempt)
+                held = self._heal_and_relock(attempt)
             except LOST as lost:
-                left = self._left_after(attempt, lost, left)
+                left = self._attempts_left(attempt, lost, left)
                 if isinstance(lost, LockLost):
                     attempt.end()
-                has_come_first = attempt.held not in {None, held}
-                if not has_come_first:
-                    # There is something to wait for, or it would not have lost under its locks.
+                took_locks = attempt.held not in {None, held}
+                if not took_locks:
+                    # The next attempt would meet the same obstacle at once, so wait a moment.
                     if patience.left() <= 0:
                         raise
                     _pause(patience)
@@ -131,33 +148,39 @@ class Attempts:
             finally:
                 attempt.end()
 
-    def _locked_anew(self, attempt: Attempt) -> HeldLocks | None:
-        """Give the locks back, finish what dead writers left, and take all that are needed."""
+    def _heal_and_relock(self, attempt: Attempt) -> HeldLocks | None:
+        """Release the locks, finish what dead writers left, and take every lock the operation needs.
+
+        Recovery takes the dead writer's locks, so it cannot run while this attempt holds them.
+        """
         before = set() if attempt.held is None else set(attempt.held.names)
         attempt.end()
         heal(self.workspace)
-        if attempt.wanted is None:
+        if attempt.lock_request is None:
             return None
-        names = attempt.wanted.names | before
-        return self.workspace.locks.acquire(names, attempt.patience, attempt.wanted.purpose)
+        names = attempt.lock_request.names | before
+        return self.workspace.locks.acquire(names, attempt.patience, attempt.lock_request.purpose)
 
     def _begin(self, patience: Patience, held: HeldLocks | None) -> Attempt:
         try:
-            return Attempt(self.workspace, self._pinned(), patience, held, self.if_commit)
+            return Attempt(self.workspace, self._read_branch(), patience, held, self.if_commit)
         except BaseException:
             if held is not None:
                 held.release()
             raise
 
-    def _pinned(self) -> BranchState:
+    def _read_branch(self) -> BranchState:
         state = self.workspace.manifest.state(self.branch)
         if self.branch_id is not None and state.identifier != self.branch_id:
             raise branch_remade(self.branch)
         check_precondition(self.workspace, state, self.if_commit)
         return state
 
-    def _worked(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
-        """A branch that is deleted takes its files away from under whoever prepares on it."""
+    def _run_work(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
+        """Run the work; a storage error caused by the deletion of the branch becomes a lost race.
+
+        Deleting a branch removes its files while another operation may still be reading them.
+        """
         try:
             return work(attempt)
         except StorageError:
@@ -166,11 +189,14 @@ class Attempts:
             raise
 
     def _is_remade(self, pin: BranchPin) -> bool:
-        """Whether the branch is another one by now; ``BranchNotFound`` when it is gone."""
+        """Return whether the name now belongs to another branch; raise ``BranchNotFound`` if to none."""
         return self.workspace.manifest.state(self.branch).identifier != pin.identifier
 
-    def _left_after(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:
-        """How many more attempts there are after a lost one; raises what its caller gets when none."""
+    def _attempts_left(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:
+        """Return how many attempts remain after a lost one, or raise what the caller gets if none do.
+
+        An attempt that lost only to maintenance is not counted.
+        """
         if self._only_maintenance(attempt):
             return left
         if self.if_commit is not None:
@@ -181,7 +207,10 @@ class Attempts:
         return None if left is None else left - 1
 
     def _only_maintenance(self, attempt: Attempt) -> bool:
-        """Whether nothing but maintenance came between: what was read and validated still stands."""
+        """Return whether only maintenance commits came in between.
+
+        They change no content, so what the operation read and validated still holds.
+        """
         now = self.workspace.manifest.state(self.branch)
         before = attempt.state
         if now.identifier != before.identifier or now.head.ir_hash != before.head.ir_hash:
@@ -192,22 +221,25 @@ class Attempts:
         )
 
     def _refuse_precondition(self, attempt: Attempt) -> None:
-        """A head that moved is the caller's precondition, and so is a branch that was made again."""
+        """Raise ``PreconditionFailed`` if the head moved, or if the branch was deleted and made again."""
         now = self.workspace.manifest.state(self.branch)
         if self.if_commit is not None and now.identifier != attempt.state.identifier:
             raise _precondition_failed(now, self.if_commit)
         check_precondition(self.workspace, now, self.if_commit)
 
 
-def on_exact_head(write: Write, state: BranchState) -> Write:
-    """The write as it rests on the very head it was prepared on: it relies on every table."""
+def require_exact_head(write: Write, state: BranchState) -> Write:
+    """Return the write with every table of the head among those it relies on.
+
+    It is then refused if any other commit came first, whichever tables that commit changed.
+    """
     known = {pin.table_key for pin in write.expected}
     others = (pin for key, pin in state.head.tables.items() if key not in known)
     return replace(write, relied_on=(*write.relied_on, *others), exact_head=True)
 
 
 def check_precondition(workspace: Workspace, state: BranchState, if_commit: str | None) -> None:
-    """Refuse when the branch is not at the commit the caller knows.
+    """Raise ``PreconditionFailed`` unless the branch is at the commit the caller knows.
 
     Maintenance commits count as their first parent: they change no content.
     """
@@ -226,7 +258,7 @@ def _precondition_failed(state: BranchState, if_commit: str) -> PreconditionFail
 
 
 def _pause(patience: Patience) -> None:
-    """A moment before the next attempt, which counts as waiting: nothing is tried for ever."""
+    """Sleep for a random moment and count it as waiting, so that attempts cannot go on forever."""
     pause = random.uniform(0.1, 1.0) * PAUSE_SECONDS
     time.sleep(pause)
     patience.spend(pause)

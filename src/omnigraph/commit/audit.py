@@ -1,4 +1,4 @@
-"""The audit table: one row per recovery, found by its operation id."""
+"""The audit table: one row for each recovered operation, keyed by its operation id."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TableOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One recovered operation; `graph_commit_id` is None where nothing was published."""
+    """The recovery of one operation; ``graph_commit_id`` is None if nothing was published."""
 
     operation_id: str
     recovery_kind: RecoveryKind
@@ -46,7 +46,7 @@ class Recovery:
     outcomes: tuple[TableOutcome, ...]
 
     def facts(self) -> dict[str, Any]:
-        """What the recovery commit keeps in its metadata."""
+        """Return the fields that the recovery commit keeps in its metadata."""
         document = asdict(self)
         del document["graph_commit_id"]
         return document
@@ -69,7 +69,7 @@ def _schema() -> pa.Schema:
 
 
 def record(workspace: Workspace, recovery: Recovery) -> None:
-    """Append the row unless the operation has one already."""
+    """Append the row of a recovery, unless the operation already has one."""
     import pyarrow as pa
 
     failpoints.hit(RECORD_AUDIT)
@@ -80,13 +80,13 @@ def record(workspace: Workspace, recovery: Recovery) -> None:
     try:
         merge_insert_exclusive(table, pa.Table.from_pylist([row], _schema()), on="operation_id")
     except RowCollision:
-        # Another recovery of some operation landed first; look again.
+        # Another recovery wrote a row at the same time, perhaps for the same operation.
         if not _rows(_open_or_create(workspace), recovery.operation_id):
             record(workspace, recovery)
 
 
 def read_audit(workspace: Workspace) -> list[Recovery]:
-    """Every recovery, oldest first."""
+    """Return every recorded recovery, oldest first."""
     try:
         table = open_table(workspace.ref(layout.RECOVERY_AUDIT))
     except TableMissing:
@@ -114,5 +114,5 @@ def _open_or_create(workspace: Workspace) -> Table:
         try:
             return create_table(ref, _schema())
         except StorageError:
-            # Another process may have made it meanwhile.
+            # Another process may have created it in the meantime.
             return open_table(ref)

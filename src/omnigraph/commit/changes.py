@@ -1,4 +1,9 @@
-"""What a writer hands to the protocol: table changes, and what else its publish carries."""
+"""What a writer hands to the protocol: a ``Write`` with its table changes and its schema changes.
+
+For example, a mutation that inserts one Person hands over one ``TableChange`` whose base is the pin
+of ``node:Person`` at version 7, with one ``StagedStep`` that appends the row. Once committed, the
+manifest pins ``node:Person`` at version 8.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +25,13 @@ WRITERS: tuple[Writer, ...] = get_args(Writer)
 
 @dataclass(frozen=True, slots=True)
 class StagedStep:
-    """One staged transaction. The UUID is chosen beforehand, so the sidecar can name it.
+    """One staged transaction. Its UUID is chosen beforehand, so that the sidecar can name it.
 
-    ``stage`` prepares it on the table as the step finds it: the first step of a table that needs no
-    fork is staged before any lock is taken, every other one in Phase B. A ``best_effort`` step that
-    fails (or stages nothing) is left out; an index build is one. Steps with ``stop`` may be staged
-    beside each other in threads; it makes a staging that goes on elsewhere give up.
+    ``stage`` prepares the transaction on the table as the step finds it. The first step of a table
+    that needs no fork is staged before any lock is taken; every other step is staged in Phase B. A
+    ``best_effort`` step, such as an index build, is left out when it fails or stages nothing. Steps
+    that have ``stop`` may be staged at the same time in threads; calling ``stop`` makes a staging
+    that is running in another thread give up.
     """
 
     stage: Callable[[Table], Staged | None]
@@ -36,7 +42,7 @@ class StagedStep:
 
 @dataclass(frozen=True, slots=True)
 class InlineStep:
-    """A named inline residual: it commits by itself and moves HEAD by at least ``versions``."""
+    """A step that commits by itself, without staging, and moves HEAD by at least ``versions``."""
 
     name: str
     run: Callable[[Table], Table]
@@ -55,39 +61,40 @@ class TableChange:
 
     @property
     def required_versions(self) -> int:
-        """By how many versions HEAD moves at the least."""
+        """The number of versions by which HEAD moves at least."""
         return sum(
             step.versions if isinstance(step, InlineStep) else 1
             for step in self.steps
             if isinstance(step, InlineStep) or not step.best_effort
         )
 
-    def staged(self) -> Iterator[StagedStep]:
-        """The steps that have a UUID."""
+    def staged_steps(self) -> Iterator[StagedStep]:
+        """Return the staged steps, which are those that have a UUID."""
         return (step for step in self.steps if isinstance(step, StagedStep))
 
 
 @dataclass(frozen=True, slots=True)
 class NewDataset:
-    """A table to be created (version 1, empty) and registered."""
+    """A table to create (version 1, empty) and to register in the manifest."""
 
     state: TableState
     create: Callable[[], Table]
 
 
 class NothingToPublish(OmniGraphError):
-    """No table was changed by a write that is published only if one was."""
+    """Raised by a write with ``only_if_changed`` that changed no table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """One operation: everything its commit will make visible at once.
 
-    ``pin`` is the branch as the operation found it. ``relied_on`` are the pins of tables whose content
-    validation looked at without changing them; ``ir_hash`` names the schema it was validated against.
-    With ``exact_head`` the operation rests on the very head it was prepared on, and no other commit may
-    come between. With ``only_if_changed`` a write that left out every step ends with
-    ``NothingToPublish``. ``is_large``: it takes its time under its locks when it is prepared again.
+    ``pin`` is the branch as the operation found it. ``relied_on`` are the pins of tables that
+    validation read but the write does not change; ``ir_hash`` names the schema it was validated
+    against. ``exact_head``: no other commit may come between the head the operation was prepared on
+    and this one. ``only_if_changed``: a write that left out every step ends with
+    ``NothingToPublish``. ``is_large``: preparing it again under its locks takes long, so others
+    should expect to wait.
     """
 
     writer: Writer
@@ -109,20 +116,20 @@ class Write:
 
     @property
     def branch(self) -> str:
-        """The name of the branch it is meant for."""
+        """The name of the branch the operation is meant for."""
         return self.pin.name
 
     @property
     def expected(self) -> tuple[TableState, ...]:
-        """The pins that the publish rests on."""
+        """The pins that must still be current when the operation is published."""
         return (*(change.base for change in self.tables), *self.relied_on, *self.dropped)
 
     @property
     def head_commit_id(self) -> str | None:
-        """The commit that must be the head, where the operation rests on it."""
+        """The commit that must be the head, or None if the operation accepts any head."""
         return self.pin.head_commit_id if self.exact_head else None
 
     @property
     def touches_no_table(self) -> bool:
-        """Whether the publish is all there is to do."""
+        """Whether the operation consists of a publish and nothing else."""
         return not self.tables and not self.created

@@ -1,4 +1,14 @@
-"""Classification of an interrupted operation: pure functions from what was seen to what to do."""
+"""Decide what to do with an interrupted operation: pure functions from observations to a decision.
+
+Each table gets a class by comparing its pin, its HEAD and the transactions between them with the
+UUIDs in the sidecar; ``decide`` then looks at all classes together. For an operation with
+transaction ``a`` on Person and ``b`` on Knows, both pinned at version 4:
+
+  Person 4..5 [a]   Knows 4..5 [b]   both ROLLED_PAST_EXPECTED          -> ROLL_FORWARD
+  Person 4..5 [a]   Knows 4          Knows is NO_MOVEMENT               -> ROLL_BACK
+  Person 4..5 [x]   Knows 4          x is foreign: UNEXPECTED_AT_P1     -> ROLL_BACK (Person stays)
+  Person 3          ...              HEAD below pin: INVARIANT_VIOLATION -> REFUSE
+"""
 
 from __future__ import annotations
 
@@ -15,7 +25,8 @@ from omnigraph.storage.tables.transactions import Operation, TransactionFacts
 CONTENT_PRESERVING = frozenset(
     {Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX}
 )
-# A hard drop is a staged overwrite: it is known by its UUID, and a foreign overwrite is data.
+# An overwrite is not among them. A hard drop is a staged overwrite and is recognised by its UUID;
+# any other overwrite was made by another program and holds its data.
 SCHEMA_OPERATIONS = frozenset({Operation.PROJECT, Operation.MERGE, Operation.UPDATE_CONFIG})
 
 
@@ -40,10 +51,10 @@ class Decision(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """One table as recovery finds it. ``head`` is None when the fork or dataset was never made.
+class Observation:
+    """One table as recovery finds it. ``head`` is None if the fork or dataset was never created.
 
-    ``schema_matches`` says whether a schema apply's table has the columns it was to get.
+    ``schema_matches``: for a schema apply, whether the table already has the columns it should get.
     """
 
     head: int | None
@@ -52,14 +63,17 @@ class Observed:
 
 
 def restore_uuid(operation_id: str, location: str) -> str:
-    """The UUID recovery restores a table under: the same at every attempt."""
+    """Return the UUID under which recovery restores a table.
+
+    It is derived from the operation, so a recovery that is repeated recognises its own restore.
+    """
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"omnigraph restore {operation_id} {location}"))
 
 
 def classify(
-    writer: Writer, entry: TableEntry, pinned: int, observed: Observed, operation_id: str
+    writer: Writer, entry: TableEntry, pinned: int, observed: Observation, operation_id: str
 ) -> TableClass:
-    """The class of one table; `pinned` is what the manifest pins now."""
+    """Return the class of one table. ``pinned`` is the version the manifest pins now."""
     pin = 0 if entry.created_dataset else pinned
     head = observed.head
     if head is None or head == pin:
@@ -68,25 +82,30 @@ def classify(
         return TableClass.INVARIANT_VIOLATION
     *before, last = observed.transactions
     if last.uuid == restore_uuid(operation_id, entry.base.location):
-        ours = _are_ours(writer, entry, before)
-        return TableClass.RESTORED if ours else TableClass.UNEXPECTED_MULTISTEP
-    if _are_ours(writer, entry, observed.transactions):
-        if head < entry.post_commit_version or not _has_all(entry, observed.transactions):
+        is_own = _made_by_operation(writer, entry, before)
+        return TableClass.RESTORED if is_own else TableClass.UNEXPECTED_MULTISTEP
+    if _made_by_operation(writer, entry, observed.transactions):
+        if head < entry.post_commit_version or not _has_all_required(entry, observed.transactions):
             return TableClass.INCOMPLETE
-        if observed.schema_matches or _are_known(entry, observed.transactions):
+        if observed.schema_matches or _named_in_sidecar(entry, observed.transactions):
             return TableClass.ROLLED_PAST_EXPECTED
     return TableClass.UNEXPECTED_AT_P1 if head == pin + 1 else TableClass.UNEXPECTED_MULTISTEP
 
 
 def is_by_writer(writer: Writer, operation: Operation) -> bool:
-    """Whether a writer's inline steps commit this kind of operation, without a UUID beforehand."""
+    """Return whether the writer's inline steps make this kind of transaction.
+
+    Inline steps have no UUID beforehand, so their transactions are recognised by kind.
+    """
     if writer in MAINTENANCE:
         return operation in CONTENT_PRESERVING
     return writer == "schema_apply" and operation in SCHEMA_OPERATIONS
 
 
-def _are_ours(writer: Writer, entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
-    """Whether each transaction is one this operation would have made."""
+def _made_by_operation(
+    writer: Writer, entry: TableEntry, transactions: Iterable[TransactionFacts]
+) -> bool:
+    """Return whether the operation itself could have made each of these transactions."""
     return all(
         transaction.uuid in entry.uuids
         or (entry.created_dataset and transaction.version == 1)
@@ -95,19 +114,22 @@ def _are_ours(writer: Writer, entry: TableEntry, transactions: Iterable[Transact
     )
 
 
-def _are_known(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
+def _named_in_sidecar(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
+    """Return whether the sidecar names each of these transactions by its UUID."""
     return all(transaction.uuid in entry.uuids for transaction in transactions)
 
 
-def _has_all(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
+def _has_all_required(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
+    """Return whether every required transaction of the table is among these."""
     return set(entry.transaction_uuids) <= {transaction.uuid for transaction in transactions}
 
 
 def decide(classes: Iterable[TableClass], *, expectations_hold: bool = True) -> Decision:
-    """What to do with all tables together.
+    """Return what to do with the whole operation, given the classes of its tables.
 
-    A finished operation whose expectations no longer hold (a table its validation relied on has
-    moved meanwhile) would not have been published by its writer either: it goes back.
+    A complete operation is rolled back all the same if its expectations no longer hold, for example
+    because a table that its validation relied on has moved. Its own writer would not have published
+    it either.
     """
     found = list(classes)
     if TableClass.INVARIANT_VIOLATION in found:
@@ -118,10 +140,10 @@ def decide(classes: Iterable[TableClass], *, expectations_hold: bool = True) -> 
 
 
 def is_restorable(one: TableClass) -> bool:
-    """Whether only our transactions moved the table, so that undoing them harms nobody."""
+    """Return whether only this operation moved the table, so that undoing it harms no other writer."""
     return one in (TableClass.ROLLED_PAST_EXPECTED, TableClass.INCOMPLETE)
 
 
 def is_foreign(one: TableClass) -> bool:
-    """Whether somebody else moved the table; it is left as it is."""
+    """Return whether another program moved the table; recovery leaves such a table as it is."""
     return one in (TableClass.UNEXPECTED_AT_P1, TableClass.UNEXPECTED_MULTISTEP)

@@ -1,7 +1,14 @@
-"""The drift guard: under the locks, a written table's HEAD must be its pin.
+"""The drift guard: under the locks, HEAD of a table to be written must be the pinned version.
 
-What to do about a table that is ahead depends on what covers it: a pending sidecar that can be
-rolled forward (heal and try again), one that needs a rollback, one of a live writer, or nothing.
+If the table is ahead of its pin, a pending sidecar may explain it:
+
+1. No sidecar covers the table: ``Drift``, which a person has to look at.
+2. The writer of the sidecar is alive: ``Contention``, try again later.
+3. The writer is dead: ``HealFirst``. The caller heals and tries again; if the same operation is
+   still in the way, it needs a rollback and the caller gets ``RecoveryRequired``.
+
+For example, pin 4 and HEAD 5 with a sidecar of a writer that died after its table commit raises
+``HealFirst``; after healing the pin is 5 and the write goes on.
 """
 
 from __future__ import annotations
@@ -15,13 +22,13 @@ from omnigraph.storage.tables.table import Table, open_table
 
 
 class HealFirst(Exception):
-    """A dead writer's finished work lies in the way; healing it clears the path."""
+    """A dead writer left pending work on a table; heal and try again."""
 
 
 def open_undrifted(
     workspace: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks
 ) -> Table:
-    """The table at its pin, which is its HEAD; any drift is an error that says what to do."""
+    """Open the table at its pin, after checking that the pin is HEAD; otherwise raise."""
     table = open_table(workspace.pinned(pin))
     if table.is_head():
         return table
@@ -31,7 +38,7 @@ def open_undrifted(
 def drift_error(
     workspace: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks, head: int
 ) -> Exception:
-    """What a table that is ahead of its pin means for the writer that met it."""
+    """Return the exception for a writer that meets a table ahead of its pin."""
     where = f"{pin.table_key} on branch `{branch}`"
     facts = {"table_key": pin.table_key, "pinned": pin.table_version, "head": head}
     try:
@@ -64,7 +71,7 @@ def drift_error(
 
 
 def rollback_needed(operation_id: str) -> RecoveryRequired:
-    """The error for a write that meets an operation only a read-write open can undo."""
+    """Return the error for a write that is blocked by an operation only a read-write open can undo."""
     return RecoveryRequired(
         f"operation {operation_id} stopped half way and must be rolled back: reopen the graph "
         "read-write",
@@ -73,11 +80,14 @@ def rollback_needed(operation_id: str) -> RecoveryRequired:
 
 
 def covers(sidecar: Sidecar, location: str) -> bool:
-    """Whether an operation moves the table."""
+    """Return whether the operation of a sidecar moves the table at this location."""
     return any(entry.base.location == location for entry in sidecar.tables)
 
 
 def _is_live(workspace: Workspace, sidecar: Sidecar, held: HeldLocks) -> bool:
-    """Whether the writer still holds a lock that we do not hold ourselves."""
+    """Return whether the writer of a sidecar still holds a lock.
+
+    Locks that this process holds itself say nothing about the other writer, so they are left out.
+    """
     others = [name for name in sidecar.locks if name not in held.names]
     return any(workspace.locks.is_locked_by_other(name) for name in others)

@@ -1,6 +1,7 @@
-"""Forks: what a table on its way through a commit is pinned as, and leftovers in the way of one.
+"""Forks of tables: the pin of a table after a commit, and the removal of leftovers before a fork.
 
-A leftover is a table branch that no manifest pins, where a branch's first write makes its own.
+A leftover is a table branch that no manifest pins but that lies where the first write of a graph
+branch is about to create its own fork.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from omnigraph.storage.tables.table_branches import delete_branch, list_branches
 
 
 def pin_at(base: TableState, table: Table) -> TableState:
-    """The pin of a table as a commit leaves it, on the fork that the commit may have made."""
+    """Return the pin of a table after a commit, on the fork that the commit may have created."""
     identifier = base.table_branch_id
     if table.ref.branch not in {None, base.table_branch}:
         identifier = table.ref.branch_id
@@ -33,18 +34,21 @@ def pin_at(base: TableState, table: Table) -> TableState:
     )
 
 
-def refuse_claimed(pending: list[Sidecar], branch: str, locations: set[str]) -> None:
-    """What a pending operation made, or will be judged by, is not to be made anew."""
+def refuse_pending(pending: list[Sidecar], branch: str, locations: set[str]) -> None:
+    """Raise ``HealFirst`` if a pending operation covers one of these tables.
+
+    Recovery will judge that operation by what lies there, so it must not be removed or made anew.
+    """
     for sidecar in pending:
         if sidecar.branch == branch and any(covers(sidecar, place) for place in locations):
             raise HealFirst(sidecar.operation_id)
 
 
 def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list[Sidecar]) -> None:
-    """Remove what lies where a table is going to be forked. The caller holds that fork's lock.
+    """Remove what lies where a table is about to be forked. The caller holds that fork's lock.
 
-    A fork of a deleted branch may have outlived it because another leftover was made from it:
-    that one goes first, under its own lock.
+    The fork of a deleted branch may have outlived it because another leftover was forked from it.
+    That one is removed first, under its own lock.
     """
     ref = workspace.ref(location)
     live = list_branches(ref)
@@ -58,6 +62,10 @@ def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list
 def _reclaim_dependent(
     workspace: Workspace, location: str, branch: str, dependent: str, pending: list[Sidecar]
 ) -> None:
+    """Remove the fork ``dependent``, which was made from the fork of ``branch``.
+
+    Refused while a writer holds its lock, or while a live branch still pins it.
+    """
     held = workspace.locks.try_acquire(workspace.lock_name(location, dependent))
     if held is None:
         raise Contention(
@@ -65,7 +73,7 @@ def _reclaim_dependent(
             attempts=1,
         )
     with held:
-        refuse_claimed(pending, dependent, {location})
+        refuse_pending(pending, dependent, {location})
         if dependent in workspace.manifest.branches():
             pins = workspace.manifest.state(dependent).head.tables.values()
             if any(pin.location == location and pin.table_branch == dependent for pin in pins):

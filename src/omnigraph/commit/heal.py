@@ -1,7 +1,13 @@
-"""When recovery runs: a full sweep at a read-write open, roll-forward only at every write.
+"""When recovery runs: fully at a read-write open, and only rolling forward at every write.
 
-Nobody is recovered from under a live writer: recovery needs the locks the writer holds from before
-Phase A until after Phase D. A sidecar whose locks cannot be had is in flight and left alone.
+1. List the pending sidecars.
+2. Try to take the locks each writer holds from before Phase A until after Phase D. If they cannot
+   be taken, the writer is alive and its operation is left alone ("in flight").
+3. Recover the operation. If another pending operation moved one of its tables, that one goes first.
+
+For example, a writer that died after Phase B leaves its sidecar behind; the next write rolls it
+forward. One that died in the middle of Phase B is ``deferred`` by every write and rolled back by
+the next read-write open, because a restore beside running writers can lose an append.
 """
 
 from __future__ import annotations
@@ -18,36 +24,37 @@ from omnigraph.storage.locks.locks import HeldLocks
 
 
 @dataclass
-class Healed:
-    """What a pass over the sidecars did."""
+class HealReport:
+    """What one pass over the sidecars did with each operation."""
 
     recovered: list[Recovery] = field(default_factory=list)
     deferred: list[Sidecar] = field(default_factory=list)
     in_flight: list[Sidecar] = field(default_factory=list)
 
 
-def heal(workspace: Workspace) -> Healed:
-    """Roll forward what dead writers finished; what needs a rollback waits for an open."""
-    return _pass(workspace, may_roll_back=False)
+def heal(workspace: Workspace) -> HealReport:
+    """Roll forward what dead writers completed; what needs a rollback is left for an open."""
+    return _recover_pending(workspace, may_roll_back=False)
 
 
-def sweep(workspace: Workspace) -> Healed:
-    """Recover every dead writer's operation, forward or back."""
-    return _pass(workspace, may_roll_back=True)
+def sweep(workspace: Workspace) -> HealReport:
+    """Recover the operation of every dead writer, forward or back."""
+    return _recover_pending(workspace, may_roll_back=True)
 
 
-def _pass(workspace: Workspace, *, may_roll_back: bool) -> Healed:
-    healed = Healed()
+def _recover_pending(workspace: Workspace, *, may_roll_back: bool) -> HealReport:
+    """Recover one pending operation after the other, each under the locks of its writer."""
+    report = HealReport()
     graph_id = workspace.manifest.state(MAIN).head.graph_id
     waiting = list_sidecars(workspace, graph_id)
     postponed: set[str] = set()
     while waiting:
         sidecar = waiting.pop(0)
-        held = _writers_locks(workspace, sidecar, patient=may_roll_back)
+        held = _take_writer_locks(workspace, sidecar, patient=may_roll_back)
         if held is None:
-            healed.in_flight.append(sidecar)
+            report.in_flight.append(sidecar)
             continue
-        # Each is put off once at the most, so that two that wait for each other both come to an end.
+        # Each is postponed once at most, so that two that wait for each other both get settled.
         others = [] if sidecar.operation_id in postponed else waiting
         with held:
             if not is_pending(workspace, sidecar):
@@ -59,17 +66,19 @@ def _pass(workspace: Workspace, *, may_roll_back: bool) -> Healed:
                 waiting.append(sidecar)
                 continue
         if recovery is None:
-            healed.deferred.append(sidecar)
+            report.deferred.append(sidecar)
         else:
-            healed.recovered.append(recovery)
-    return healed
+            report.recovered.append(recovery)
+    return report
 
 
-def _writers_locks(workspace: Workspace, sidecar: Sidecar, *, patient: bool) -> HeldLocks | None:
-    """The locks of a dead writer, or None while it lives.
+def _take_writer_locks(
+    workspace: Workspace, sidecar: Sidecar, *, patient: bool
+) -> HeldLocks | None:
+    """Take the locks of a dead writer; return None while it is alive.
 
-    On a local disk the system freed them when it died. A lease ends only after its period, which
-    an open waits for and a write does not.
+    On a local disk the operating system freed them when the process died. A lease on an object
+    store ends only after its period: an open waits for that, a write does not.
     """
     if any(workspace.locks.is_mine(name) for name in sidecar.locks):
         return None  # its writer is further up in this very thread

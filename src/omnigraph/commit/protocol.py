@@ -1,8 +1,18 @@
-"""THE commit protocol: phases A to D, for every writer.
+"""The commit protocol: phases A to D, used by every writer.
 
-Locks of all tables written or relied on are held from the checks to Phase D, so what was checked
-stays true until it is published. Every effect is preceded by a look whether the locks are still
-ours; every commit is checked by itself all the same.
+1. Stage files without locks.
+2. Take the locks of all tables written or relied on, and keep them until Phase D, so that what is
+   checked stays true until it is published.
+3. Check branch, schema, pins and drift against the manifest as it is now.
+4. Phase A writes the sidecar, B commits the tables, C publishes the manifest, D deletes the
+   sidecar.
+
+For example, a write to Person (pin 7) and Knows (pin 3) moves Person to 8 and Knows to 4 in Phase
+B, invisibly: readers still use 7 and 3. The publish in Phase C pins 8 and 4 at once. A crash before
+Phase C leaves the sidecar, from which recovery rolls the operation forward or back.
+
+Before every effect the locks are checked once more, because a lease can expire. Every commit also
+checks its own outcome, so correctness never depends on the locks alone.
 """
 
 from __future__ import annotations
@@ -22,16 +32,16 @@ from omnigraph.commit.changes import (
 )
 from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
-from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_claimed
+from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
 from omnigraph.commit.heal import heal
 from omnigraph.commit.observed import has_moved, observe
-from omnigraph.commit.publishing import publish_held
+from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import (
     Sidecar,
+    build_sidecar,
     delete_sidecar,
     is_pending,
     list_sidecars,
-    sidecar_of,
     write_sidecar,
 )
 from omnigraph.commit.staging import needs_fork, stage_early, stage_step
@@ -77,39 +87,39 @@ POINTS = {
 
 
 class MoreLocks(Exception):
-    """The write touches tables that its caller did not lock beforehand."""
+    """The write touches tables whose locks the caller does not hold."""
 
 
 def commit(workspace: Workspace, write: Write) -> GraphCommit:
-    """Carry a write through phases A to D; a failure up to Phase A leaves only unreferenced files."""
+    """Carry a write through phases A to D. A failure before Phase A leaves only unreferenced files."""
     staged = stage(workspace, write)
     for _ in range(2):
         try:
             with workspace.locks.acquire(
-                lock_names(workspace, write), None, purpose_of(write)
+                lock_names(workspace, write), None, lock_purpose(write)
             ) as held:
-                return commit_held(workspace, write, staged, held)
+                return commit_under_locks(workspace, write, staged, held)
         except HealFirst as dead:
-            # A writer that died after its last table commit: finish its work, then look again.
+            # A writer died after its last table commit: finish its work, then try once more.
             first = dead
             heal(workspace)
     raise rollback_needed(str(first))
 
 
 def stage(workspace: Workspace, write: Write) -> dict[str, Staged]:
-    """Put down the files of a write, which nobody names yet; no lock is needed."""
+    """Write the files of a write, which nothing refers to yet; no lock is needed."""
     staged = stage_early(workspace, write)
     failpoints.hit(POINTS[write.writer, "before_locks"])
     return staged
 
 
-def commit_held(
+def commit_under_locks(
     workspace: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
 ) -> GraphCommit:
-    """Phases A to D under locks that the caller holds and gives back.
+    """Run phases A to D under locks that the caller holds and releases.
 
-    ``MoreLocks`` when they do not cover the write, ``HealFirst`` when a dead writer must be recovered
-    before, which needs its locks to be free.
+    Raises ``MoreLocks`` if the locks do not cover the write, and ``HealFirst`` if a dead writer
+    must be recovered first, which needs its locks to be free.
     """
     if not lock_names(workspace, write) <= set(held.names):
         raise MoreLocks
@@ -117,7 +127,7 @@ def commit_held(
 
 
 def lock_names(workspace: Workspace, write: Write) -> set[str]:
-    """The locks that a write needs from its checks to Phase D."""
+    """Return the names of the locks a write needs from its checks to Phase D."""
     tables = [*write.expected, *(new.state for new in write.created)]
     names = {workspace.lock_name(table.location, write.branch) for table in tables}
     if write.exact_head or write.touches_no_table:
@@ -127,8 +137,8 @@ def lock_names(workspace: Workspace, write: Write) -> set[str]:
     return names
 
 
-def purpose_of(write: Write) -> Purpose:
-    """What those are told who wait for its locks."""
+def lock_purpose(write: Write) -> Purpose:
+    """Return what other writers see while they wait: who holds the locks, and whether it takes long."""
     slow = write.is_large or any(
         needs_fork(change.base, write.branch) or not _is_staged_early(change)
         for change in write.tables
@@ -137,13 +147,13 @@ def purpose_of(write: Write) -> Purpose:
 
 
 def _is_staged_early(change: TableChange) -> bool:
-    """Whether all that a table needs is put down before its lock is taken."""
+    """Return whether everything the table needs is staged before its lock is taken."""
     first, *others = change.steps
     return isinstance(first, StagedStep) and not first.best_effort and not others
 
 
 class _Commit:
-    """One run through the phases."""
+    """One run of a write through the phases."""
 
     def __init__(
         self, workspace: Workspace, write: Write, staged: dict[str, Staged], held: HeldLocks
@@ -156,13 +166,14 @@ class _Commit:
         self.changed = False
 
     def run(self) -> GraphCommit:
-        state = self._checked_state()
+        """Run the checks and the phases; return the commit that was published."""
+        state = self._check_state()
         if self.write.touches_no_table:
             # The publish alone is atomic: there is nothing a recovery could finish or undo.
             self._hit("before_phase_a")
             return self._publish([])
         self._make_room(state.head.graph_id)
-        sidecar = sidecar_of(self.write, state.head.graph_id, self.forks, self.held)
+        sidecar = build_sidecar(self.write, state.head.graph_id, self.forks, self.held)
         self._hit("before_phase_a")
         self.held.check()
         write_sidecar(self.workspace, sidecar)
@@ -182,7 +193,8 @@ class _Commit:
 
     # -- the checks, under the locks
 
-    def _checked_state(self) -> BranchState:
+    def _check_state(self) -> BranchState:
+        """Check branch, schema, pins and drift under the locks; open the tables; return the state."""
         state = self.workspace.manifest.state(self.write.branch)
         refuse_newer(state.table)
         self._check_branch(state)
@@ -203,25 +215,25 @@ class _Commit:
         return state
 
     def _check_schema(self, head: Head) -> None:
-        """What was validated against another schema may break a rule of this one."""
+        """Refuse if the schema changed: the write was not validated against its rules."""
         if self.write.ir_hash is not None and self.write.ir_hash != head.ir_hash:
             raise SchemaConflict("the schema changed while the write was prepared; run it again")
 
     def _check_branch(self, state: BranchState) -> None:
-        """A branch that was made again under its name is another branch, whatever is on it."""
+        """Refuse a branch that was deleted and made again under the same name."""
         if state.identifier != self.write.pin.identifier:
             raise branch_remade(self.write.branch, self.write.expected)
 
     def _make_room(self, graph_id: str) -> None:
-        """Before Phase A nothing may lie where this operation will make a fork or a table.
+        """Remove leftovers where this operation will create a fork or a table.
 
-        So whatever recovery finds there afterwards is this operation's.
+        After Phase A, recovery may then assume that whatever lies there belongs to this operation.
         """
         created = {new.state.location for new in self.write.created}
         if not created and not self.forks:
             return
         pending = list_sidecars(self.workspace, graph_id)
-        refuse_claimed(pending, self.write.branch, created | self.forks)
+        refuse_pending(pending, self.write.branch, created | self.forks)
         for location in sorted(created):
             if table_exists(self.workspace.ref(location)):
                 raise Drift(
@@ -235,6 +247,7 @@ class _Commit:
     # -- phase B
 
     def _phase_b(self) -> list[TableState]:
+        """Create tables and forks, commit every step, and return the new pins."""
         for new in self.write.created:
             self._effect()
             new.create()
@@ -251,7 +264,7 @@ class _Commit:
         return pins
 
     def _effect(self) -> None:
-        """Called before every effect: stop when a lock is lost, count what was done."""
+        """Check the locks before an effect, and count it. A lost lock raises."""
         self.held.check()
         self.effects += 1
 
@@ -263,6 +276,7 @@ class _Commit:
         return fork
 
     def _run_steps(self, change: TableChange, table: Table) -> Table:
+        """Commit the steps of one table in order; return the table at its new version."""
         early = self.staged.get(change.base.location)
         for at, step in enumerate(change.steps):
             if isinstance(step, InlineStep):
@@ -282,6 +296,7 @@ class _Commit:
         return pin_at(change.base, table)
 
     def _run_inline(self, step: InlineStep, table: Table) -> Table:
+        """Run a step that commits by itself, and check that only this writer's transactions appeared."""
         self._hit("before_table_commit")
         self._effect()
         after = step.run(table)
@@ -298,6 +313,7 @@ class _Commit:
         return after
 
     def _try_step(self, step: StagedStep, table: Table) -> Table:
+        """Commit a best-effort step; a step that fails is logged and left out."""
         try:
             staged = stage_step(step, table)
             if staged is None:
@@ -306,11 +322,11 @@ class _Commit:
             self._effect()
             return commit_staged(staged)
         except (Contention, TableMoved, CommitMisplaced):
-            # A lost lock, or somebody else at the table: no step is worth publishing that.
+            # A lost lock, or another writer at the table: leaving out the step would not be enough.
             raise
         except OmniGraphError as error:
             logger.warning("left out of the commit: %s", error)
-        # The step may have landed although its answer was lost.
+        # The commit may have succeeded although its answer was lost.
         if not table.has_version(table.version + 1):
             return table
         landed = open_table(table.ref.at(table.version + 1))
@@ -324,19 +340,24 @@ class _Commit:
         )
 
     def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> OmniGraphError:
-        """Nothing moved: take the sidecar back. Something did: somebody must recover."""
-        if self.effects == 0 or not self._moved(sidecar):
+        """Return the error of a failed Phase B.
+
+        If nothing moved, the sidecar is deleted and the error stays as it is. Otherwise the sidecar
+        stays, and the caller gets ``RecoveryRequired``.
+        """
+        if self.effects == 0 or not self._has_moved(sidecar):
             try:
                 delete_sidecar(self.workspace, sidecar)
             except OmniGraphError as stuck:
                 logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
             return error
-        return _recovery_required(self._covering(sidecar), error)
+        return _recovery_required(self._ensure_covered(sidecar), error)
 
-    def _moved(self, sidecar: Sidecar) -> bool:
-        """Whether a transaction of ours lies ahead of its pin.
+    def _has_moved(self, sidecar: Sidecar) -> bool:
+        """Return whether a transaction of this operation lies ahead of its pin.
 
-        A fork without one is reclaimed by the next write.
+        A fork without one does not count: the next write reclaims it. If the tables cannot be read,
+        the answer is True, so that the sidecar stays.
         """
         inline = {
             change.base.location
@@ -355,11 +376,12 @@ class _Commit:
             return True
         return False
 
-    def _covering(self, sidecar: Sidecar) -> Sidecar:
-        """The sidecar that covers what moved, written anew where it is gone.
+    def _ensure_covered(self, sidecar: Sidecar) -> Sidecar:
+        """Return the sidecar that covers what moved; write a new one if it is gone.
 
-        A writer that slept past its lease between two looks at it may commit after others rolled
-        its operation back. Under its old id the operation counts as settled, hence a new one.
+        A writer that slept past its lease between two checks may commit after others rolled its
+        operation back. Under its old id the operation counts as settled, so the new sidecar has a
+        new id.
         """
         try:
             if not is_pending(self.workspace, sidecar):
@@ -372,6 +394,7 @@ class _Commit:
     # -- phases C and D
 
     def _phase_c(self, sidecar: Sidecar, pins: list[TableState]) -> GraphCommit:
+        """Publish the new pins; a failure leaves the sidecar for recovery."""
         try:
             return self._publish(pins)
         except OmniGraphError as error:
@@ -388,7 +411,7 @@ class _Commit:
             schema=write.schema,
             adopted=write.adopted,
         )
-        return publish_held(
+        return publish_under_locks(
             self.workspace,
             self.held,
             write.branch,
@@ -400,6 +423,7 @@ class _Commit:
         )
 
     def _phase_d(self, sidecar: Sidecar) -> None:
+        """Delete the sidecar. The commit is durable, so a failure is only logged."""
         try:
             delete_sidecar(self.workspace, sidecar)
         except OmniGraphError as error:

@@ -1,7 +1,8 @@
 """Phase C, for writers and for recovery: publish under held locks.
 
-While the locks are held nobody moves the tables, so only the head row is contended; giving up early
-would turn a finished operation into one that somebody has to recover.
+While the locks are held the tables cannot move, so only the head row is contended. The publish is
+therefore retried for a long time: giving up would turn a finished operation into one that has to be
+recovered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 
 
-def publish_held(
+def publish_under_locks(
     workspace: Workspace,
     held: HeldLocks,
     branch: str,
@@ -27,9 +28,9 @@ def publish_held(
     intent: Intent,
     head_commit_id: str | None = None,
 ) -> GraphCommit:
-    """Publish, trying again for as long as one waits for a lock."""
+    """Publish, and retry for as long as a writer waits for a lock."""
     deadline = time.monotonic() + settings.LOCK_WAIT_MS.get() / 1000
-    again = False
+    again = False  # the first try cannot find its own commit, later ones can
     while True:
         held.check()
         try:

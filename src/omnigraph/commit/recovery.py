@@ -1,8 +1,17 @@
-"""Recovery of one interrupted operation: roll it forward, roll it back, or drop it with its branch.
+"""Recover one interrupted operation: roll it forward, roll it back, or discard it with its branch.
 
-The caller holds the locks the writer held. Every path ends in the same way: one commit that says
-what was done (the writer's own, when it could be finished), one audit row, no sidecar. Each step
-finds out by itself whether it was done before, so recovery interrupted anywhere starts over.
+The caller holds the locks the writer held.
+
+1. The branch is gone: record that the operation was discarded.
+2. Its commit, or its rollback commit, is already published: only the audit row and the sidecar are
+   left to settle.
+3. Otherwise classify each table (``commit/classify.py``) and roll forward or back with one publish.
+
+Every path ends in the same way: one commit that says what was done (the writer's own commit id if
+it could be finished), one audit row, no sidecar. Each step finds out whether it was already done,
+so an interrupted recovery starts over and ends the same. For example, an operation that moved
+Person from 7 to 8 but not Knows is rolled back by restoring Person as version 9, with the content
+of 7, and by publishing that pin.
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ from omnigraph.commit import audit
 from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
 from omnigraph.commit.classify import (
     Decision,
-    Observed,
+    Observation,
     TableClass,
     classify,
     decide,
@@ -28,8 +37,8 @@ from omnigraph.commit.classify import (
     restore_uuid,
 )
 from omnigraph.commit.forks import pin_at
-from omnigraph.commit.observed import compare_schema, observe, place_of
-from omnigraph.commit.publishing import publish_held
+from omnigraph.commit.observed import compare_schema, observe, target_ref
+from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN
@@ -61,7 +70,7 @@ CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class OthersFirst(Exception):
-    """Another pending operation moved a table of this one: it must be settled before."""
+    """Another pending operation moved a table of this one, so that one must be settled first."""
 
 
 def recover(
@@ -72,17 +81,17 @@ def recover(
     *,
     may_roll_back: bool,
 ) -> Recovery | None:
-    """Finish or undo the operation; None when that needs a rollback and none is allowed here.
+    """Finish or undo the operation; return None if that needs a rollback and none is allowed here.
 
-    ``others`` are operations that are pending too: a table that one of them moved is not taken for
-    the work of another program, but raises ``OthersFirst``.
+    ``others`` are the other pending operations. If one of them moved a table of this operation, the
+    table does not count as changed by a foreign program; ``OthersFirst`` is raised instead.
     """
     theirs = {uuid for other in others for entry in other.tables for uuid in entry.uuids}
     for _ in range(ATTEMPTS - 1):
         try:
             return _recover(workspace, sidecar, held, theirs, may_roll_back=may_roll_back)
         except (TableMoved, ExpectedVersionMismatch, BranchNotFound) as moved:
-            # Somebody outside these locks came in between: what was seen is no longer so.
+            # A program outside these locks changed something, so the observations are out of date.
             logger.info("looking at operation %s again: %s", sidecar.operation_id, moved)
     return _recover(workspace, sidecar, held, theirs, may_roll_back=may_roll_back)
 
@@ -95,6 +104,7 @@ def _recover(
     *,
     may_roll_back: bool,
 ) -> Recovery | None:
+    """Look at the operation once and settle it; the numbered list above says how."""
     state = _live_branch(workspace, sidecar)
     if state is None:
         return _discard_orphan(workspace, sidecar)
@@ -104,7 +114,7 @@ def _recover(
     work = _Work(workspace, sidecar, held, state)
     if work.moved_by(theirs):
         raise OthersFirst
-    decision = decide(work.classes, expectations_hold=_holds(state, sidecar))
+    decision = decide(work.classes, expectations_hold=_expectations_hold(state, sidecar))
     if decision is Decision.REFUSE:
         raise StorageError(
             f"a table of operation {sidecar.operation_id} is behind its pin, which nothing this "
@@ -116,8 +126,8 @@ def _recover(
     return work.roll_back() if may_roll_back else None
 
 
-def _holds(state: BranchState, sidecar: Sidecar) -> bool:
-    """Whether everything the operation was validated against is still so."""
+def _expectations_hold(state: BranchState, sidecar: Sidecar) -> bool:
+    """Return whether everything the operation was validated against is still current."""
     try:
         check_expected(state.head, sidecar.expected, sidecar.head_commit_id)
     except ExpectedVersionMismatch:
@@ -129,7 +139,7 @@ def _holds(state: BranchState, sidecar: Sidecar) -> bool:
 
 
 def _live_branch(workspace: Workspace, sidecar: Sidecar) -> BranchState | None:
-    """The branch the operation wrote to, unless it was deleted (or deleted and made again)."""
+    """Return the branch the operation wrote to; None if it was deleted, or deleted and made again."""
     if sidecar.branch == MAIN:
         return workspace.manifest.state(MAIN)
     live = workspace.manifest.branches().get(sidecar.branch)
@@ -142,14 +152,16 @@ def _live_branch(workspace: Workspace, sidecar: Sidecar) -> BranchState | None:
 def _already_published(
     workspace: Workspace, state: BranchState, sidecar: Sidecar
 ) -> Recovery | None:
+    """Return the recovery if the operation's commit or its rollback commit is in the manifest."""
     commit = workspace.manifest.commit(state, sidecar.intent.graph_commit_id)
     if commit is not None:
-        return _recovery_of(sidecar, "RolledForward", commit)
+        return _recovery_from(sidecar, "RolledForward", commit)
     commit = workspace.manifest.commit(state, rollback_commit_id(sidecar.operation_id))
-    return None if commit is None else _recovery_of(sidecar, "RolledBack", commit)
+    return None if commit is None else _recovery_from(sidecar, "RolledBack", commit)
 
 
-def _recovery_of(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) -> Recovery:
+def _recovery_from(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) -> Recovery:
+    """Return the recovery that a published commit records; without a record, one with no outcomes."""
     facts = commit.facts.get("recovery")
     if facts is not None:
         outcomes = tuple(TableOutcome(**outcome) for outcome in facts["outcomes"])
@@ -168,7 +180,7 @@ def _recovery_of(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) -> R
 
 
 class _Work:
-    """One operation under recovery: what was seen, and the two ways out."""
+    """One operation under recovery: what was observed, and the two ways to settle it."""
 
     def __init__(
         self, workspace: Workspace, sidecar: Sidecar, held: HeldLocks, state: BranchState
@@ -179,7 +191,7 @@ class _Work:
         self.state = state
         self.pins = [self._pin(entry) for entry in sidecar.tables]
         self.seen = [
-            Observed(None) if pin is None else self._observe(entry, pin)
+            Observation(None) if pin is None else self._observe(entry, pin)
             for entry, pin in zip(sidecar.tables, self.pins, strict=True)
         ]
         self.classes = [
@@ -190,9 +202,9 @@ class _Work:
         ]
 
     def _pin(self, entry: TableEntry) -> TableState | None:
-        """What the manifest pins now; None when the table is no longer this operation's concern.
+        """Return what the manifest pins now; None if the table no longer concerns this operation.
 
-        Another operation may have dropped the table, or made one where this one was to make it.
+        Another operation may have dropped the table, or created one where this one meant to.
         """
         tables = self.state.head.tables.values()
         if entry.created_dataset:
@@ -200,24 +212,25 @@ class _Work:
             return None if taken else entry.base
         return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
 
-    def _observe(self, entry: TableEntry, pin: TableState) -> Observed:
+    def _observe(self, entry: TableEntry, pin: TableState) -> Observation:
         seen = observe(self.workspace, entry, pin.table_version)
         row = self.sidecar.schema if self.sidecar.writer == "schema_apply" else None
         return seen if row is None else compare_schema(self.workspace, entry, seen, row)
 
     def moved_by(self, theirs: AbstractSet[str]) -> bool:
-        """Whether a table that looks foreign was moved by transactions with these UUIDs."""
+        """Return whether a table that looks foreign was moved by transactions with these UUIDs."""
         return any(
             is_foreign(one) and any(made.uuid in theirs for made in seen.transactions)
             for one, seen in zip(self.classes, self.seen, strict=True)
         )
 
     def roll_forward(self) -> Recovery:
+        """Publish the tables as they are, under the writer's own commit id."""
         sidecar = self.sidecar
         pins = []
         for entry, seen in zip(sidecar.tables, self.seen, strict=True):
-            # At the version that was judged: what came after it is nobody's we know.
-            head = open_table(place_of(self.workspace, entry, seen.head))
+            # Pin the version that was classified: a later one was not looked at.
+            head = open_table(target_ref(self.workspace, entry, seen.head))
             pins.append(pin_at(entry.base, head))
         registered = set(sidecar.registered)
         changes = Changes(
@@ -237,6 +250,10 @@ class _Work:
         return self._publish(changes, sidecar.expected, intent, recovery, sidecar.head_commit_id)
 
     def roll_back(self) -> Recovery:
+        """Undo what the operation did to each table and publish the resulting pins.
+
+        Tables that a foreign program wrote to stay as they are, ahead of their pins.
+        """
         restored: list[TableState] = []
         versions: list[int | None] = []
         for entry, pin, seen, one in zip(
@@ -263,7 +280,8 @@ class _Work:
             actor_id=RECOVERY_ACTOR,
             facts={"recovery": recovery.facts()},
         )
-        # A table the manifest pins now is pinned until then; the others are nobody's by then.
+        # Tables that are pinned now must still be pinned so at the publish. Dropped tables and
+        # datasets this operation created have no pin that could be expected.
         expected = [
             pin
             for entry, pin in zip(self.sidecar.tables, self.pins, strict=True)
@@ -272,16 +290,16 @@ class _Work:
         return self._publish(Changes(tables=tuple(restored)), expected, intent, recovery)
 
     def _undo(
-        self, entry: TableEntry, pin: TableState, seen: Observed, one: TableClass
+        self, entry: TableEntry, pin: TableState, seen: Observation, one: TableClass
     ) -> TableState | None:
-        """Take one table back to its pin; the new pin where that made a new version."""
+        """Take one table back to its pin; return the new pin if that made a new version."""
         ref = self.workspace.ref(entry.base.location)
         if entry.created_dataset:
             self.held.check()
             drop_table(ref)
             return None
         if entry.created_fork and entry.table_branch is not None:
-            # Somebody may have forked the table for the branch meanwhile, and published it.
+            # Another operation may have published a fork under this name; that one must stay.
             if pin.table_branch != entry.table_branch:
                 self.held.check()
                 delete_branch(ref, entry.table_branch)
@@ -289,8 +307,8 @@ class _Work:
             return None
         if one is TableClass.NO_MOVEMENT:
             return None
-        # At the version that was judged: a restore over a later one would undo somebody's work.
-        head = open_table(place_of(self.workspace, entry, seen.head))
+        # Restore over the version that was classified: a later one may hold another writer's work.
+        head = open_table(target_ref(self.workspace, entry, seen.head))
         if is_restorable(one):
             staged = stage_restore(head, pin.table_version)
             failpoints.hit(BEFORE_RESTORE)
@@ -308,8 +326,9 @@ class _Work:
         recovery: Recovery,
         head_commit_id: str | None = None,
     ) -> Recovery:
+        """Publish the outcome, then write the audit row and delete the sidecar."""
         failpoints.hit(BEFORE_PUBLISH)
-        commit = publish_held(
+        commit = publish_under_locks(
             self.workspace,
             self.held,
             self.sidecar.branch,
@@ -325,6 +344,7 @@ class _Work:
         )
 
     def _recovery(self, kind: RecoveryKind, versions: Sequence[int | None]) -> Recovery:
+        """Return the recovery record with one outcome for each table."""
         outcomes = tuple(
             TableOutcome(entry.base.table_key, str(one), (pin or entry.base).table_version, version)
             for entry, one, pin, version in zip(
@@ -342,7 +362,7 @@ class _Work:
 
 
 def rollback_commit_id(operation_id: str) -> str:
-    """The commit id of an operation's rollback: the same at every attempt."""
+    """Return the commit id of an operation's rollback, a ULID that is the same at every attempt."""
     digest = int.from_bytes(
         hashlib.sha256(f"rollback {operation_id}".encode()).digest()[:10], "big"
     )
@@ -354,13 +374,14 @@ def rollback_commit_id(operation_id: str) -> str:
 
 
 def _close(workspace: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recovery:
+    """Write the audit row, then delete the sidecar; a crash in between repeats both."""
     audit.record(workspace, recovery)
     delete_sidecar(workspace, sidecar)
     return recovery
 
 
 def _discard_orphan(workspace: Workspace, sidecar: Sidecar) -> Recovery:
-    """Its branch is gone, and with it everything the operation could have made visible."""
+    """Settle an operation whose branch is gone, and with it everything it could have made visible."""
     failpoints.hit(BEFORE_DISCARD)
     recovery = Recovery(
         operation_id=sidecar.operation_id,

@@ -1,7 +1,7 @@
-"""Recovery sidecars: what an operation is about to do, written before its first effect.
+"""Recovery sidecars: files that say what an operation is about to do, written before its first effect.
 
 A sidecar names every table the operation moves, the transactions it will commit there, and all its
-publish needs, so that anybody can finish or undo it after its process died.
+publish needs. After its process died, any other process can finish or undo the operation from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SIDECAR_LIST = failpoints.declare("recovery.sidecar_list")
 class TableEntry:
     """One table the operation moves. ``base`` is its pin before; commits go to ``table_branch``.
 
-    ``post_commit_version`` is a minimum. ``optional_uuids`` belong to best-effort steps.
+    ``post_commit_version`` is the lowest version the table has when the operation is complete.
+    ``optional_uuids`` belong to best-effort steps, which may be left out.
     """
 
     base: TableState
@@ -49,7 +50,7 @@ class TableEntry:
 
     @property
     def uuids(self) -> frozenset[str]:
-        """Every transaction that would be ours."""
+        """The UUIDs of all transactions the operation may commit to this table."""
         return frozenset((*self.transaction_uuids, *self.optional_uuids))
 
 
@@ -75,34 +76,34 @@ class Sidecar:
 
     @property
     def branch(self) -> str:
-        """The name of the branch it was meant for."""
+        """The name of the branch the operation is meant for."""
         return self.pin.name
 
     @property
     def head_commit_id(self) -> str | None:
-        """The commit that had to be the head, where the operation rests on it."""
+        """The commit that had to be the head, or None if the operation accepts any head."""
         return self.pin.head_commit_id if self.exact_head else None
 
     @property
     def name(self) -> str:
-        """The control object that holds it."""
+        """The name of the control object that holds the sidecar."""
         return layout.sidecar_name(self.operation_id)
 
     def to_text(self) -> str:
-        """The JSON document."""
+        """Return the sidecar as a JSON document."""
         return json.dumps({"schema_version": SIDECAR_VERSION, **asdict(self)}, ensure_ascii=False)
 
 
-def sidecar_of(write: Write, graph_id: str, forks: set[str], held: HeldLocks) -> Sidecar:
-    """The sidecar of a write; `forks` are the locations that get a table branch."""
+def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks) -> Sidecar:
+    """Return the sidecar of a write; ``forks`` are the locations that get a table branch."""
     target = lance_branch(write.branch)
     entries = [
         TableEntry(
             base=change.base,
             table_branch=target if change.base.location in forks else change.base.table_branch,
             post_commit_version=change.base.table_version + change.required_versions,
-            transaction_uuids=tuple(s.uuid for s in change.staged() if not s.best_effort),
-            optional_uuids=tuple(s.uuid for s in change.staged() if s.best_effort),
+            transaction_uuids=tuple(s.uuid for s in change.staged_steps() if not s.best_effort),
+            optional_uuids=tuple(s.uuid for s in change.staged_steps() if s.best_effort),
             created_fork=change.base.location in forks,
         )
         for change in write.tables
@@ -134,7 +135,10 @@ def sidecar_of(write: Write, graph_id: str, forks: set[str], held: HeldLocks) ->
 
 
 def write_sidecar(workspace: Workspace, sidecar: Sidecar) -> None:
-    """Phase A. What could not be read back is not written: it would stop every later writer."""
+    """Do Phase A: write the sidecar, after checking that it can be read back.
+
+    A sidecar that cannot be read would stop every later writer.
+    """
     text = sidecar.to_text()
     _check_readable(sidecar, text)
     failpoints.hit(SIDECAR_WRITE)
@@ -143,13 +147,15 @@ def write_sidecar(workspace: Workspace, sidecar: Sidecar) -> None:
     except AlreadyExists:
         raise
     except StorageError:
-        # A store that failed may have kept it all the same; nothing has moved yet.
+        # The put may have succeeded although the store reported an error. No table has moved yet, so
+        # deleting the sidecar is safe.
         with contextlib.suppress(StorageError):
             workspace.store.delete(sidecar.name)
         raise
 
 
 def _check_readable(sidecar: Sidecar, text: str) -> None:
+    """Raise if the text does not decode to the same sidecar."""
     try:
         text.encode()
         fits = read_sidecar(sidecar.name, text) == sidecar
@@ -164,21 +170,21 @@ def _check_readable(sidecar: Sidecar, text: str) -> None:
 
 
 def delete_sidecar(workspace: Workspace, sidecar: Sidecar) -> None:
-    """Phase D; a sidecar that is gone already is fine."""
+    """Do Phase D: delete the sidecar. It may be gone already."""
     failpoints.hit(SIDECAR_DELETE)
     workspace.store.delete(sidecar.name)
 
 
 def is_pending(workspace: Workspace, sidecar: Sidecar) -> bool:
-    """Whether the sidecar is still there."""
+    """Return whether the sidecar still exists."""
     return workspace.store.exists(sidecar.name)
 
 
 def list_sidecars(workspace: Workspace, graph_id: str) -> list[Sidecar]:
-    """All pending sidecars, oldest first. One that cannot be read, or is of another graph, refuses.
+    """Return all pending sidecars, oldest first; raise if one is unreadable or of another graph.
 
-    A sidecar that its writer deletes between listing and reading is left out, and so is what is not
-    named like one: no writer of ours made it, so nothing waits for it.
+    A sidecar that its writer deletes between listing and reading is left out. So are files that are
+    not named like sidecars: this product did not write them, so no operation depends on them.
     """
     failpoints.hit(SIDECAR_LIST)
     found = []
@@ -200,7 +206,7 @@ def list_sidecars(workspace: Workspace, graph_id: str) -> list[Sidecar]:
 
 
 def pending_and_strays(workspace: Workspace) -> tuple[list[str], list[str]]:
-    """The names of the pending sidecars, and of what lies beside them without being one."""
+    """Return the names of the pending sidecars, and the names of other files in their directory."""
     names = _names(workspace)
     return (
         [name for name in names if layout.is_sidecar(name)],
@@ -224,7 +230,7 @@ def _names(workspace: Workspace) -> list[str]:
 
 
 def read_sidecar(name: str, text: str) -> Sidecar:
-    """A sidecar from its JSON document; `CorruptSidecar` names the file."""
+    """Decode a sidecar from its JSON document; ``CorruptSidecar`` names the file."""
     try:
         document = json.loads(text)
         version = document.pop("schema_version")
@@ -242,7 +248,7 @@ def read_sidecar(name: str, text: str) -> Sidecar:
             file=name,
         )
     try:
-        sidecar = _decoded(document)
+        sidecar = _decode(document)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise _corrupt(name, error) from error
     if sidecar.name != name or sidecar.writer not in WRITERS:
@@ -258,7 +264,8 @@ def _corrupt(name: str, why: object) -> CorruptSidecar:
     )
 
 
-def _decoded(document: dict[str, Any]) -> Sidecar:
+def _decode(document: dict[str, Any]) -> Sidecar:
+    """Build a sidecar from parsed JSON; raise ``TypeError`` if a value has the wrong type."""
     tables = tuple(
         TableEntry(
             **{
@@ -287,28 +294,32 @@ def _decoded(document: dict[str, Any]) -> Sidecar:
             "adopted": tuple(GraphCommit(**commit) for commit in document["adopted"]),
         }
     )
-    if not _fits(sidecar, Sidecar):
+    if not _has_type(sidecar, Sidecar):
         raise TypeError("a value has the wrong type")
     return sidecar
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a decoded value is what the annotations promise to everybody who works with it."""
+def _has_type(value: Any, kind: Any) -> bool:
+    """Return whether a decoded value, with all values inside it, has its annotated type.
+
+    JSON may hold anything, and the code that works with a sidecar trusts the annotations.
+    """
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         return isinstance(value, cast("type", kind)) and all(
-            _fits(getattr(value, name), hint) for name, hint in hints.items()
+            _has_type(getattr(value, name), hint) for name, hint in hints.items()
         )
     if origin is Literal:
         return value in arguments
     if origin is UnionType:
-        return any(_fits(value, one) for one in arguments)
+        return any(_has_type(value, one) for one in arguments)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+        return isinstance(value, tuple) and all(_has_type(one, arguments[0]) for one in value)
     if origin is Mapping:
         return isinstance(value, dict) and all(
-            _fits(key, arguments[0]) and _fits(one, arguments[1]) for key, one in value.items()
+            _has_type(key, arguments[0]) and _has_type(one, arguments[1])
+            for key, one in value.items()
         )
     if kind is int:
         return type(value) is int and value >= 0

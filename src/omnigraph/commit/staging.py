@@ -1,4 +1,8 @@
-"""Staging before any lock is taken: files that nobody names yet, for tables that need no fork."""
+"""Stage the first step of each table before any lock is taken.
+
+The staged files are unreferenced until the commit. Tables that must be forked first are skipped: a
+write staged on the parent and committed on the fork would leave the fork unreadable.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
 SIGNAL_SECONDS = 0.2
-"""The longest that Ctrl-C may go unseen."""
+"""The longest time for which Ctrl-C may go unnoticed."""
 
 
 def needs_fork(base: TableState, branch: str) -> bool:
-    """Whether the table has no branch of its own there yet."""
+    """Return whether the table has no Lance branch of its own for this graph branch yet."""
     return base.table_branch != lance_branch(branch)
 
 
 def stage_early(workspace: Workspace, write: Write) -> dict[str, Staged]:
-    """Stage the first step of every table that needs no fork: files only, outside any lock."""
+    """Stage the first step of every table that needs no fork; return the transactions by location."""
     early = {
         change.base.location: (step, workspace.pinned(change.base))
         for change in write.tables
@@ -32,27 +36,27 @@ def stage_early(workspace: Workspace, write: Write) -> dict[str, Staged]:
         and not needs_fork(change.base, write.branch)
     }
     apart = len(early) > 1 and all(step.stop is not None for step, _ in early.values())
-    prepared = _beside_each_other(early) if apart else _one_by_one(early)
+    prepared = _stage_in_threads(early) if apart else _stage_in_turn(early)
     return {location: staged for location, staged in prepared.items() if staged is not None}
 
 
-def _one_by_one(early: Mapping[str, tuple[StagedStep, TableRef]]) -> dict[str, Staged | None]:
+def _stage_in_turn(early: Mapping[str, tuple[StagedStep, TableRef]]) -> dict[str, Staged | None]:
     return {location: stage_step(step, open_table(ref)) for location, (step, ref) in early.items()}
 
 
-def _beside_each_other(
+def _stage_in_threads(
     early: Mapping[str, tuple[StagedStep, TableRef]],
 ) -> dict[str, Staged | None]:
-    """Stage in threads; when one fails, or somebody presses Ctrl-C, the others give up.
+    """Stage in threads; when one fails, or on Ctrl-C, make the others give up.
 
-    The futures are ours: Ctrl-C inside ``pool.submit`` loses the one that it would have returned,
-    and with it the only way to tell whether that thread works.
+    The futures are created here: Ctrl-C inside ``pool.submit`` loses the future it would have
+    returned, and with it the only way to know whether that thread is still working.
     """
     futures: dict[str, Future[Staged | None]] = {location: Future() for location in early}
     with ThreadPoolExecutor(min(len(early), usable_cores()), "omnigraph-stage") as pool:
         try:
             for location, future in futures.items():
-                pool.submit(_work, future, *early[location])
+                pool.submit(_stage_into, future, *early[location])
             _wait_for(futures.values())
             return {location: future.result() for location, future in futures.items()}
         except BaseException:
@@ -64,7 +68,8 @@ def _beside_each_other(
             raise
 
 
-def _work(future: Future[Staged | None], step: StagedStep, ref: TableRef) -> None:
+def _stage_into(future: Future[Staged | None], step: StagedStep, ref: TableRef) -> None:
+    """Stage one step and put its result, or its exception, into the future."""
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -74,9 +79,9 @@ def _work(future: Future[Staged | None], step: StagedStep, ref: TableRef) -> Non
 
 
 def _wait_for(futures: Collection[Future[Staged | None]]) -> None:
-    """Wait for all of them; raise what the first one that fails raises.
+    """Wait for all futures; raise the exception of the first one that fails.
 
-    In short waits: a signal that comes as a wait begins is only seen when that wait ends.
+    The waits are short, because a signal that arrives as a wait begins is only seen when it ends.
     """
     going_on = set(futures)
     while going_on:
@@ -86,6 +91,6 @@ def _wait_for(futures: Collection[Future[Staged | None]]) -> None:
 
 
 def stage_step(step: StagedStep, table: Table) -> Staged | None:
-    """The step's transaction under the UUID that the sidecar names; None when there is none."""
+    """Stage a step under the UUID the sidecar names; return None if there is nothing to commit."""
     prepared = step.stage(table)
     return None if prepared is None else with_uuid(prepared, step.uuid)

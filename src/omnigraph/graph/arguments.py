@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.actors import checked_actor
-from omnigraph.manifest.branch_names import trimmed
+from omnigraph.manifest.actors import check_actor
+from omnigraph.manifest.branch_names import trim_branch_name
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import LoadOptions
@@ -26,12 +26,12 @@ def checked_load(options: Mapping[str, Any], actor: str | None) -> LoadOptions:
     check_spark(asked.spark_master, asked.spark_conf)
     return replace(
         asked,
-        actor=actor if asked.actor is None else checked_actor(asked.actor),
+        actor=actor if asked.actor is None else check_actor(asked.actor),
         rejects=checked_rejects(asked.rejects),
         progress=checked_progress(asked.progress),
         retries=checked_retries(asked.retries),
-        branch=trimmed(asked.branch),
-        from_branch=None if asked.from_branch is None else trimmed(asked.from_branch),
+        branch=trim_branch_name(asked.branch),
+        from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
     )
 
 

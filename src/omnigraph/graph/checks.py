@@ -8,7 +8,12 @@ from omnigraph.errors import BranchNotFound, GraphMoved
 from omnigraph.graph.state import Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, refuse_newer, stamp_of
+from omnigraph.manifest.migrations import (
+    INTERNAL_SCHEMA_VERSION,
+    migrate,
+    read_internal_version,
+    refuse_newer,
+)
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
 from omnigraph.manifest.workspace import Workspace
@@ -45,7 +50,7 @@ def check_format(workspace: Workspace) -> None:
     tables = _manifest_tables(workspace)
     for table in tables:
         refuse_newer(table)
-    if all(stamp_of(table) == INTERNAL_SCHEMA_VERSION for table in tables):
+    if all(read_internal_version(table) == INTERNAL_SCHEMA_VERSION for table in tables):
         return
     with workspace.locks.acquire(workspace.locks.graph_lock()):
         for table in _manifest_tables(workspace):

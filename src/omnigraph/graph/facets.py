@@ -8,8 +8,8 @@ from omnigraph.graph.accepted_schema import Accepted
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import commits, refs
-from omnigraph.manifest.actors import checked_actor
-from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.actors import check_actor
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
 
@@ -33,7 +33,7 @@ class Branches:
         from omnigraph.write.branches import create_branch
 
         self._state.ensure_writable()
-        checked_actor(actor)
+        check_actor(actor)
         return create_branch(self._state.workspace, name, from_)
 
     def list(self) -> list[str]:
@@ -50,7 +50,7 @@ class Branches:
         from omnigraph.write.branches import delete_branch
 
         self._state.ensure_writable()
-        checked_actor(actor)
+        check_actor(actor)
         delete_branch(self._state.workspace, name)
 
 
@@ -68,7 +68,9 @@ class Commits:
     ) -> list[GraphCommit]:
         """The first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
         self._state.ensure_open()
-        return commits.list_commits(self._state.workspace.manifest, trimmed(branch), filter, limit)
+        return commits.list_commits(
+            self._state.workspace.manifest, trim_branch_name(branch), filter, limit
+        )
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """One commit, whichever live branch holds it."""

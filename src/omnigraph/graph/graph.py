@@ -15,8 +15,8 @@ from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
-from omnigraph.manifest.branch_names import MAIN, trimmed
-from omnigraph.manifest.migrations import stamp_of
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.uris import Root
 
@@ -72,7 +72,7 @@ class Graph:
     def internal_schema_version(self) -> int:
         """The version of the on-disk format, as the manifest is stamped with it."""
         self._state.ensure_open()
-        return stamp_of(self._state.workspace.manifest.state(MAIN).table)
+        return read_internal_version(self._state.workspace.manifest.state(MAIN).table)
 
     def __enter__(self) -> Self:
         return self
@@ -212,7 +212,7 @@ class Graph:
         self._state.ensure_writable()
         name, params = named_or_given(name, params)
         text, filename = read_source(source)
-        target = trimmed(branch)
+        target = trim_branch_name(branch)
 
         def check() -> Checked:
             accepted = self._state.schemas.of(target)
@@ -243,7 +243,7 @@ class Graph:
         from omnigraph.pipeline.spark.maintenance_jobs import ensure_indices_on
 
         self._state.ensure_writable()
-        who, branch = self._state.actor_of(actor), trimmed(branch)
+        who, branch = self._state.actor_of(actor), trim_branch_name(branch)
         catalog = self._state.schemas.of(branch).catalog
         return ensure_indices_on(engine, self._state.workspace, catalog, branch, who)
 

@@ -12,7 +12,7 @@ from omnigraph.graph.checks import check_graph, probe, verify_mirrors
 from omnigraph.graph.graph import Graph, state_of
 from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
-from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
@@ -46,7 +46,7 @@ def init(
     from omnigraph.lang.schema import compile_schema
     from omnigraph.lang.schema.catalog_of import catalog_of
 
-    checked_actor(actor)
+    check_actor(actor)
     check_policy(policy)
     check_embedder(embedder)
     source, filename = read_source(schema)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchemas
 from omnigraph.graph.plan_cache import PlanCache
-from omnigraph.manifest.actors import checked_actor
+from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import LockManager
@@ -32,7 +32,7 @@ class GraphState:
         store = open_store(root)
         self.workspace = Workspace(root, store, LockManager(root), Manifest(root, store))
         self.mode = mode
-        self.actor = checked_actor(actor)
+        self.actor = check_actor(actor)
         self.embedder = embedder
         self.schemas = AcceptedSchemas(self.workspace.manifest)
         self.plans = PlanCache()
@@ -71,4 +71,4 @@ class GraphState:
 
     def actor_of(self, actor: object) -> str | None:
         """Who asks: the actor a call names, else the handle's."""
-        return self.actor if actor is None else checked_actor(actor)
+        return self.actor if actor is None else check_actor(actor)

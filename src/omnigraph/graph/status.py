@@ -7,7 +7,7 @@ from typing import Any
 from omnigraph.commit.sidecar import pending_and_strays
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.migrations import stamp_of
+from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.indexes import list_indexes
@@ -23,7 +23,7 @@ def graph_status(workspace: Workspace) -> dict[str, Any]:
         "uri": workspace.root.canonical,
         "graph_id": state.head.graph_id,
         "omnigraph": __version__,
-        "internal_schema_version": stamp_of(state.table),
+        "internal_schema_version": read_internal_version(state.table),
         "branches": refs.list_refs(workspace.manifest),
         "head": state.head.commit.to_json(),
         "manifest": {

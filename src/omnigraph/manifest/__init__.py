@@ -1,1 +1,1 @@
-"""The manifest: which version of which table belongs to the graph, and how that came to be."""
+"""The manifest: which version of which table belongs to the graph, and the commits that led there."""

@@ -1,4 +1,4 @@
-"""Actors: who asks for a change, as every surface that takes one checks it."""
+"""Actors: who asks for a change. Every surface that accepts an actor checks it here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ RESERVED: Final = "omnigraph:"
 LONGEST: Final = 256
 
 
-def checked_actor(actor: object, where: str = "actor") -> str | None:
-    """An actor as commits record it, without the white space around it; None is nobody.
+def check_actor(actor: object, where: str = "actor") -> str | None:
+    """Return the actor as commits record it, with surrounding white space removed; None means nobody.
 
-    ``where`` is the argument or flag it was given with. What starts with ``omnigraph:`` is the
-    product's own.
+    ``where`` names the argument or flag in error messages. Names that start with ``omnigraph:`` are
+    reserved for the product and refused.
     """
     if actor is None:
         return None

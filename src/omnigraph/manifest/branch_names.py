@@ -1,4 +1,4 @@
-"""Branch names: which are acceptable, which are internal, which clash."""
+"""Branch names: which are valid, which are internal, and which clash with each other."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from urllib.parse import quote
 from omnigraph.errors import BadRequest, BranchNameClash
 
 MAIN = "main"
-# `\w` without the underscore's friends: letters and digits in the Unicode sense, and `. - _`.
+# Letters and digits of any script, and `. - _` (the underscore is part of `\w`).
 _SEGMENT = re.compile(r"[\w.\-]+")
-# Lance keeps a branch in a file called by its percent-encoded name, and writes that under a longer
-# one in which the percent signs are encoded again; a file name ends at 255 bytes.
+# Lance stores a branch in a file named by its percent-encoded name. While writing it, Lance uses a
+# longer name in which the percent signs are encoded once more, and file names end at 255 bytes.
 _LONGEST_ENCODED: Final = 200
 
 
-def trimmed(name: object) -> str:
-    """A branch argument as every surface reads it: white space trimmed, never empty."""
+def trim_branch_name(name: object) -> str:
+    """Return a branch argument without surrounding white space; refuse an empty one."""
     if not isinstance(name, str):
         raise BadRequest(f"a branch is named by a text, not by {type(name).__name__}")
     text = name.strip()
@@ -28,25 +28,29 @@ def trimmed(name: object) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Names starting `__` belong to the product, except `__run__…`, which are ordinary."""
+    """Return whether a name belongs to the product: it starts with `__`, but not with `__run__`."""
     return name.startswith("__") and not name.startswith("__run__")
 
 
-def is_possible(name: str) -> bool:
-    """Whether a branch of that name can exist at all."""
-    return name == MAIN or is_internal(name) or _fault(name) is None
+def is_possible_name(name: str) -> bool:
+    """Return whether a branch of that name can exist at all."""
+    return name == MAIN or is_internal(name) or _name_fault(name) is None
 
 
-def checked(name: object) -> str:
-    """A name a branch may be created or deleted under; `BadRequest` says what is wrong with it."""
-    text = trimmed(name)
-    reason = _fault(text)
+def check_branch_name(name: object) -> str:
+    """Return the trimmed name if a branch may be created or deleted under it.
+
+    Otherwise raise ``BadRequest``, which says what is wrong with the name.
+    """
+    text = trim_branch_name(name)
+    reason = _name_fault(text)
     if reason is not None:
         raise BadRequest(f"`{text}` cannot name a branch: {reason}", branch=text, reason=reason)
     return text
 
 
-def _fault(text: str) -> str | None:
+def _name_fault(text: str) -> str | None:
+    """Return what is wrong with a branch name, or None."""
     if text == MAIN:
         return "`main` always exists and cannot be created or deleted"
     if is_internal(text):
@@ -63,7 +67,7 @@ def _fault(text: str) -> str | None:
     if not all(_SEGMENT.fullmatch(segment) for segment in segments):
         return "only letters, digits, `.`, `-`, `_` and `/` may stand in it"
     if "." in segments:
-        # To a file system this is the directory of all branches.
+        # A file system would read `.` as the directory that holds all branches.
         return "`.` alone is no name"
     if len(quote(quote(text, safe=""), safe="")) > _LONGEST_ENCODED:
         return "it is too long"
@@ -71,7 +75,10 @@ def _fault(text: str) -> str | None:
 
 
 def refuse_clash(name: str, live: Iterable[str]) -> None:
-    """Lance nests branch directories: no live name may be a path prefix of another."""
+    """Refuse a name that is a path prefix of a live branch, or the other way round.
+
+    Lance nests branch directories, so `a` and `a/b` cannot both exist.
+    """
     for other in live:
         if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
             raise BranchNameClash(

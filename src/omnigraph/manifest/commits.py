@@ -1,4 +1,8 @@
-"""The commit graph: first-parent chains, single commits, and the snapshots they name."""
+"""The commit graph: first-parent chains, single commits, and the snapshots they name.
+
+For example, with `main` at commit C3 (parents C3 -> C2 -> C1), ``list_commits`` returns ``[C3, C2,
+C1]`` and ``resolve(Target(snapshot="C2"))`` returns the tables as C2 pinned them.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,9 @@ def list_commits(
     filters: str | Iterable[str] | None = None,
     limit: int | None = None,
 ) -> list[GraphCommit]:
-    """The first-parent chain of a branch, newest first; `limit` applies after filtering."""
+    """Return the first-parent chain of a branch, newest first; ``limit`` applies after filtering."""
     _check_limit(limit)
-    tests = [parse_filter(text) for text in _texts(filters)]
+    tests = [parse_filter(text) for text in _filter_texts(filters)]
     state = manifest.state(branch)
     records = manifest.commits(state)
     found: list[GraphCommit] = []
@@ -48,6 +52,7 @@ def _check_limit(limit: object) -> None:
 
 
 def _chain(records: dict[str, GraphCommit], head: GraphCommit) -> Iterator[GraphCommit]:
+    """Yield the head, its first parent, and so on."""
     commit: GraphCommit | None = head
     while commit is not None:
         yield commit
@@ -55,14 +60,15 @@ def _chain(records: dict[str, GraphCommit], head: GraphCommit) -> Iterator[Graph
         commit = records.get(parent) if parent is not None else None
 
 
-def _texts(filters: object) -> Iterable[object]:
+def _filter_texts(filters: object) -> Iterable[object]:
+    """Return the filters as an iterable; a single filter need not be in a list."""
     if filters is None:
         return ()
     return (filters,) if isinstance(filters, str) or not isinstance(filters, Iterable) else filters
 
 
 def parse_filter(text: object) -> Test:
-    """The test a commit filter stands for: `actor=<id>` or `branch=<name>`."""
+    """Return the test that a commit filter stands for: `actor=<id>` or `branch=<name>`."""
     if not isinstance(text, str):
         raise BadRequest(f"a commit filter is a text, actor=<id> or branch=<name>, not {text!r}")
     key, equals, value = text.partition("=")
@@ -76,9 +82,9 @@ def parse_filter(text: object) -> Test:
 
 
 def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
-    """The record of a commit, whichever live branch knows it."""
+    """Return the record of a commit, from whichever live branch holds it."""
     for branch in (MAIN, *manifest.branches()):
-        # A branch that is deleted meanwhile is no live branch.
+        # A branch that is deleted while this loop runs is no longer live.
         with contextlib.suppress(BranchNotFound):
             found = manifest.commit(manifest.state(branch), graph_commit_id)
             if found is not None:
@@ -94,7 +100,7 @@ MAINTENANCE = frozenset({"optimize", "ensure_indices"})
 
 
 def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str) -> bool:
-    """Whether a branch's head is that commit, or only maintenance came after it.
+    """Return whether a branch's head is that commit, or only maintenance came after it.
 
     A maintenance commit changes no content, so it counts as its first parent.
     """
@@ -109,9 +115,9 @@ def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str
 
 
 def resolve(manifest: Manifest, target: Target) -> Snapshot:
-    """The snapshot a target names."""
+    """Return the snapshot that a target names."""
     if target.snapshot is not None:
-        return _at_commit(manifest, target.snapshot)
+        return _resolve_commit(manifest, target.snapshot)
     branch = target.branch or MAIN
     state = manifest.state(branch)
     if target.version is None:
@@ -127,7 +133,8 @@ def resolve(manifest: Manifest, target: Target) -> Snapshot:
     return Snapshot.of(branch, _head_at(manifest, branch, target.version))
 
 
-def _at_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
+def _resolve_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
+    """Return the snapshot of a commit; raise ``HistoryReclaimed`` if its branch is gone."""
     commit = find_commit(manifest, graph_commit_id)
     branch = commit.branch or MAIN
     reclaimed = HistoryReclaimed(
@@ -140,12 +147,13 @@ def _at_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
     except BranchNotFound:
         raise reclaimed from None
     if head.commit.graph_commit_id != graph_commit_id:
-        # The name was used again: another incarnation has that version.
+        # The branch was deleted and made again; its version of that number is another commit.
         raise reclaimed
     return Snapshot.of(branch, head)
 
 
 def _head_at(manifest: Manifest, branch: str, version: int) -> Head:
+    """Return the head of a branch at one version; raise ``HistoryReclaimed`` if cleanup removed it."""
     try:
         return manifest.at_version(branch, version)
     except (VersionMissing, TableMissing):

@@ -1,4 +1,4 @@
-"""Making a graph: empty tables, then the manifest with its genesis commit in one write."""
+"""Create a graph: first the empty tables, then the manifest with its first commit in one write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AFTER_MANIFEST = failpoints.declare("init.after_manifest")
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be made."""
+    """A table to create."""
 
     table_key: str
     incarnation: int
@@ -39,7 +39,7 @@ class NewTable:
 
 
 def table_schema(entity: Entity) -> pa.Schema:
-    """The columns of a type's table as Lance keeps them: Blob properties become blob columns."""
+    """Return the columns of a type's table as Lance stores them: Blob properties become blob columns."""
     schema = entity.arrow_schema()
     for name in entity.blob_properties:
         at = schema.get_field_index(name)
@@ -51,7 +51,7 @@ def table_schema(entity: Entity) -> pa.Schema:
 
 
 def first_tables(catalog: Catalog) -> list[NewTable]:
-    """The tables of a new graph: no name was used before."""
+    """Return the tables of a new graph. No table name was in use before."""
     kinds: tuple[tuple[layout.TableKind, Mapping[str, Entity]], ...] = (
         ("node", catalog.nodes),
         ("edge", catalog.edges),
@@ -71,10 +71,10 @@ def first_tables(catalog: Catalog) -> list[NewTable]:
 
 
 def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -> Head:
-    """Create the tables and then the manifest.
+    """Create the tables and then the manifest; return the head of the new graph.
 
-    The manifest comes last and in one write, so a graph exists whole or not at all. Empty tables
-    that an interrupted create left behind are taken over; anything else in the way is refused.
+    The manifest comes last and in one write, so the graph exists completely or not at all. Empty
+    tables that an interrupted create left behind are reused; anything else in the way is refused.
     """
     states = {}
     for new in tables:
@@ -108,6 +108,7 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
 
 
 def _empty_table(root: Root, location: str, arrow: pa.Schema) -> int:
+    """Create an empty table, or reuse one; return its version."""
     ref = TableRef(root.child(location), storage_options=root.lance_options())
     if table_exists(ref):
         left = open_table(ref)
@@ -122,7 +123,7 @@ def _empty_table(root: Root, location: str, arrow: pa.Schema) -> int:
 
 
 def already_initialised(root: Root) -> AlreadyInitialised:
-    """The error for a root that holds a graph, or parts of one."""
+    """Return the error for a root that already holds a graph."""
     return AlreadyInitialised(
         f"there is a graph at {root.canonical} already; open it with omnigraph.open",
         root=root.canonical,

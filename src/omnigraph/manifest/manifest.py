@@ -1,9 +1,12 @@
-"""Reading `__manifest`: warm handles per branch that notice other processes' publishes.
+"""Read `__manifest`: one remembered state per branch, which notices publishes of other processes.
 
-A handle remembers a branch by its Lance branch identifier and version. Whether something newer was
-published is one existence check for version n + 1; the new state is one row. That version n is still
-what was read is checked too: cleanup may have removed it together with n + 1, and somebody may have
-put another graph in its place.
+How the state of a branch is found, when version n is remembered:
+
+1. Read the Lance identifier of the branch. If it differs, the branch was made again: open it anew.
+2. Check whether the file of version n + 1 exists. If so, open the newest version and read its head
+   row; that one row is the whole state.
+3. If not, check that version n is still the file that was read. Cleanup may have removed n together
+   with n + 1, or another graph may have been put in its place.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
 from omnigraph.manifest import rows
-from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible
+from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
@@ -29,15 +32,16 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 PROBE_AHEAD = 16
+"""How many newer versions are probed one by one before the directory is listed instead."""
 REMADE_ATTEMPTS = 3
-"""How often a branch may be deleted and made again while its state is read, before that is told."""
+"""How many times a branch may be deleted and made again under a read before the read fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchPin:
-    """A branch as an operation found it: what it prepares there is meant for no other state.
+    """A branch as an operation found it; what the operation prepares is valid for this state only.
 
-    ``identifier`` is the Lance identifier of the branch of the manifest, None for `main`. A branch of
+    ``identifier`` is the Lance identifier of the manifest's branch, None for `main`. A branch of
     the same name with another identifier is another branch, whatever its version numbers are.
     """
 
@@ -50,7 +54,8 @@ class BranchPin:
 class BranchState:
     """One branch of the manifest at one version.
 
-    `identifier` is None for `main`, which has a `mark` of the file it was read from instead.
+    ``identifier`` is None for `main`, which never changes its identity. Instead, ``mark`` is a
+    fingerprint of the file that was read.
     """
 
     name: str
@@ -67,7 +72,7 @@ class BranchState:
 
 
 class Manifest:
-    """The manifest of one graph, all branches; safe to share between threads."""
+    """The manifest of one graph, with all its branches; safe to share between threads."""
 
     def __init__(self, root: Root, store: ObjectStore | None = None) -> None:
         self.root = root
@@ -80,7 +85,7 @@ class Manifest:
     # -- branches
 
     def branches(self) -> dict[str, TableBranch]:
-        """The live branches besides `main`, internal ones left out."""
+        """Return the live branches besides `main`, without internal ones."""
         try:
             listed = list_branches(self.ref)
         except TableMissing:
@@ -88,13 +93,14 @@ class Manifest:
         return {name: listed[name] for name in sorted(listed) if not is_internal(name)}
 
     def state(self, branch: str) -> BranchState:
-        """The newest state of a branch, whoever published it."""
+        """Return the newest published state of a branch."""
         for _ in range(REMADE_ATTEMPTS):
             with suppress(_BranchRemade):
                 return self._state(branch)
         return self._state(branch)
 
     def _state(self, branch: str) -> BranchState:
+        """Return the newest state; raise ``_BranchRemade`` if the branch was made again during the read."""
         known = self._states.get(branch)
         ref = self._branch_ref(branch)
         with self._unless_deleted(branch, ref.identifier):
@@ -111,8 +117,8 @@ class Manifest:
         )
         return self._remember(state)
 
-    def advanced(self, state: BranchState, table: Table, head: Head) -> None:
-        """Remember what this process just published itself; a store that fails now changes nothing."""
+    def remember_publish(self, state: BranchState, table: Table, head: Head) -> None:
+        """Remember what this process has just published; a failing store does not undo the publish."""
         try:
             mark = self._mark(state.name, table)
         except StorageError:
@@ -129,12 +135,13 @@ class Manifest:
                 self._states.pop(branch, None)
 
     def at_version(self, branch: str, version: int) -> Head:
-        """The head row of a branch as it was at one Lance version."""
+        """Return the head row of a branch as it was at one Lance version."""
         identifier = self._branch_ref(branch).identifier
         with self._unless_deleted(branch, identifier):
             return read_head_row(open_table(self._table_ref(branch, identifier).at(version)))
 
     def _remember(self, state: BranchState) -> BranchState:
+        """Remember a state, unless a newer one of the same branch is known."""
         with self._lock:
             known = self._states.get(state.name)
             stale = (
@@ -149,7 +156,9 @@ class Manifest:
     def _branch_ref(self, branch: str) -> _Ref:
         if branch == MAIN:
             return _Ref(None, 1)
-        found = read_branch(self._store, layout.MANIFEST, branch) if is_possible(branch) else None
+        found = (
+            read_branch(self._store, layout.MANIFEST, branch) if is_possible_name(branch) else None
+        )
         if found is None:
             self.forget(branch)
             raise branch_not_found(branch)
@@ -157,7 +166,7 @@ class Manifest:
 
     @contextmanager
     def _unless_deleted(self, branch: str, identifier: str | None) -> Iterator[None]:
-        """A failure to read what somebody deletes at this moment means that it is not there."""
+        """Turn a read error into ``BranchNotFound`` if the branch was deleted during the read."""
         try:
             yield
         except StorageError:
@@ -169,6 +178,7 @@ class Manifest:
             raise
 
     def _refuse_another_graph(self, head: Head) -> None:
+        """Refuse when another graph was put in the place of the one this handle opened."""
         with self._lock:
             if self._graph_id is None:
                 self._graph_id = head.graph_id
@@ -199,6 +209,7 @@ class Manifest:
         )
 
     def _newest_after(self, known: BranchState) -> Table | None:
+        """Return the newest version of the manifest if it changed, or None if the known one is current."""
         table = known.table
         version = table.version
         if not table.has_version(version + 1):
@@ -214,20 +225,24 @@ class Manifest:
         return open_table(table.ref.at(None))
 
     def _is_unchanged(self, known: BranchState) -> bool:
-        """Whether the remembered version is still the one that was read."""
+        """Return whether the remembered version is still the file that was read."""
         if known.name == MAIN:
             return known.mark is not None and known.mark == self._mark(MAIN, known.table)
         return known.table.has_version(known.table.version)
 
     def _mark(self, branch: str, table: Table) -> str | None:
+        """Return a fingerprint of the manifest file of `main`; None for branches."""
         if branch != MAIN:
-            return None  # its identifier says as much
+            return None  # the Lance identifier already tells branches apart
         return self._store.fingerprint(f"{layout.MANIFEST}/{manifest_path(table.version)}")
 
     # -- rows
 
     def commit(self, state: BranchState, graph_commit_id: str) -> GraphCommit | None:
-        """The record of a commit as this branch knows it, inherited and taken-over ones included."""
+        """Return the record of a commit as this branch knows it, or None.
+
+        Commits inherited from the parent branch and adopted from a merged one are included.
+        """
         if state.head.commit.graph_commit_id == graph_commit_id:
             return state.head.commit
         with self._unless_deleted(state.name, state.identifier):
@@ -235,14 +250,14 @@ class Manifest:
         return rows.read_commit(found[0]) if found else None
 
     def commits(self, state: BranchState) -> dict[str, GraphCommit]:
-        """Every commit record of a branch by id."""
+        """Return every commit record of a branch by id."""
         with self._unless_deleted(state.name, state.identifier):
             found = _metadata(state.table, "object_type", rows.GRAPH_COMMIT)
         records = (rows.read_commit(metadata) for metadata in found)
         return {record.graph_commit_id: record for record in records}
 
     def schema(self, state: BranchState) -> SchemaRow:
-        """The accepted schema."""
+        """Return the accepted schema."""
         found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
         if not found:
             raise StorageError(
@@ -252,7 +267,7 @@ class Manifest:
         return rows.read_schema(found[0])
 
     def table_rows(self, state: BranchState) -> list[Row]:
-        """All rows about tables: registrations, published versions, tombstones."""
+        """Return all rows about tables: registrations, published versions, tombstones."""
         kinds = [rows.TABLE, rows.TABLE_VERSION, rows.TABLE_TOMBSTONE]
         where = filter_expression(state.table.schema, [Condition("object_type", "in", kinds)])
         with self._unless_deleted(state.name, state.identifier):
@@ -270,18 +285,18 @@ class _Ref:
 
 
 class _BranchRemade(BranchNotFound):
-    """The branch that was asked is gone, and another has its name."""
+    """The branch was deleted, and another one now has its name."""
 
 
 def branch_not_found(branch: str) -> BranchNotFound:
-    """The error for a branch that is not there."""
+    """Return the error for a branch that does not exist."""
     return BranchNotFound(
         f"there is no branch `{branch}`; list the branches to see which there are", branch=branch
     )
 
 
 def read_head_row(table: Table) -> Head:
-    """The head row: the newest fragment holds it, since every publish writes it anew."""
+    """Return the head row. Every publish rewrites it, so the newest fragment is read first."""
     if not {"object_id", "metadata"} <= set(table.schema.names):
         raise _no_manifest(table)
     fragments = table.fragments()
@@ -303,6 +318,7 @@ def _no_manifest(table: Table) -> StorageError:
 def _metadata(
     table: Table, column: str, value: str, fragment_ids: list[int] | None = None
 ) -> list[str]:
+    """Return the metadata texts of the rows whose column has this value."""
     where = filter_expression(table.schema, [Condition(column, "=", value)])
     options = {} if fragment_ids is None else {"fragment_ids": fragment_ids}
     found: list[str] = table.read(["metadata"], where, **options).column("metadata").to_pylist()

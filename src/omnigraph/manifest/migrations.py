@@ -1,7 +1,8 @@
 """The internal schema version: the shape of what is on disk, and the steps that raise it.
 
-One constant, one dispatcher, one step function per version. A step is idempotent and survives a
-crash between its writes; the stamp is raised last, so a half-done step simply runs again.
+There is one constant, one dispatcher and one step function for each version. A step is idempotent
+and survives a crash between its writes; the version stamp is raised last, so a step that was
+interrupted runs again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from omnigraph.storage.tables.table import Table
 INTERNAL_SCHEMA_VERSION = 1
 
 
-def stamp_of(table: Table) -> int:
-    """The internal schema version a manifest was written with; 0 when it carries none."""
+def read_internal_version(table: Table) -> int:
+    """Return the internal schema version a manifest was written with; 0 if it carries none."""
     metadata = table.schema.metadata or {}
     text = metadata.get(INTERNAL_VERSION_KEY.encode(), b"0").decode()
     if not text.isascii() or not text.isdigit():
@@ -29,8 +30,8 @@ def stamp_of(table: Table) -> int:
 
 
 def refuse_newer(table: Table) -> None:
-    """Refuse to write what a newer product made."""
-    stamp = stamp_of(table)
+    """Refuse to write to a graph that a newer product made."""
+    stamp = read_internal_version(table)
     if stamp > INTERNAL_SCHEMA_VERSION:
         raise NewerFormat(
             f"the graph has internal schema version {stamp} and this omnigraph knows "
@@ -41,16 +42,19 @@ def refuse_newer(table: Table) -> None:
 
 
 def migrate(table: Table) -> Table:
-    """Raise a manifest to the current version, one step at a time; a current one is untouched."""
+    """Raise a manifest to the current version, one step at a time; a current one is left alone."""
     refuse_newer(table)
-    while (stamp := stamp_of(table)) < INTERNAL_SCHEMA_VERSION:
+    while (stamp := read_internal_version(table)) < INTERNAL_SCHEMA_VERSION:
         table = STEPS[stamp](table)
         table = set_schema_metadata(table, {INTERNAL_VERSION_KEY: str(stamp + 1)})
     return table
 
 
 def _annotate_primary_key(table: Table) -> Table:
-    """0 to 1: `object_id` becomes the unenforced primary key, which row-level CAS rests on."""
+    """Step 0 to 1: mark `object_id` as the unenforced primary key.
+
+    Lance's row-level compare-and-set needs the mark.
+    """
     known = table.schema.field("object_id").metadata or {}
     if known.get(b"lance-schema:unenforced-primary-key") == b"true":
         return table

@@ -1,7 +1,14 @@
 """The publisher: the only writer of `__manifest`.
 
-A publish is one merge-insert on `object_id` that Lance may not rebase. Every publish rewrites the
-branch's head row, so two publishers of one branch always collide on it and exactly one lands.
+A publish is one merge-insert on `object_id` that Lance may not rebase:
+
+1. Read the newest state, and check that the expected pins are still current.
+2. Build the rows: changed tables, the commit, and the head row with all pins.
+3. Merge-insert them. Every publish rewrites the head row of its branch, so two publishers of one
+   branch always collide on it and exactly one lands. The other starts again at 1.
+
+For example, publishing Person at version 8 on a head with {Person: 7, Knows: 3} writes one version
+row, one commit row and a head row with {Person: 8, Knows: 3}.
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ from omnigraph.errors import (
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
-from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, stamp_of
+from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
@@ -35,8 +42,8 @@ from omnigraph.version import __version__
 PUBLISHER_RETRY_BUDGET = 5
 MANIFEST_KEY = "__manifest"
 
-# A publish leaves one small fragment behind. Left alone they make every later publish slower;
-# fragments that reached the target are never rewritten again, so the cost of tidying is bounded.
+# Every publish adds one small fragment, and many fragments slow down every later publish. Fragments
+# that reached the target size are never rewritten again, so the cost of compacting stays bounded.
 COMPACT_AT_FRAGMENTS = 32
 COMPACT_TARGET_ROWS = 8192
 
@@ -49,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Who publishes what kind of operation, under which commit id; fixed before any retry."""
+    """Who publishes what kind of operation, under which commit id; it stays the same in every retry."""
 
     graph_commit_id: str
     operation: str
@@ -63,9 +70,9 @@ class Intent:
 class Changes:
     """What a publish changes besides the commit and the head.
 
-    ``tables`` are new pins of registered tables, ``registered`` new incarnations with their first
-    pin, ``renamed`` maps an incarnation to its new table key, ``dropped`` lists incarnations,
-    ``adopted`` are commit records taken over from a merged branch.
+    ``tables`` are new pins of registered tables, ``registered`` are new incarnations with their
+    first pin, ``renamed`` maps an incarnation to its new table key, ``dropped`` lists incarnations,
+    and ``adopted`` are commit records copied from a merged branch.
     """
 
     tables: tuple[TableState, ...] = ()
@@ -88,19 +95,19 @@ def publish(
     unchecked: bool = False,
     may_have_landed: bool = False,
 ) -> GraphCommit:
-    """Make table versions, schema and commit visible at once, or nothing.
+    """Make table versions, schema and commit visible at once, or change nothing.
 
-    ``expected`` are the pins of all tables written or relied on. ``identifier`` is that of the branch
-    the operation is meant for (None for `main`): another branch of that name does not get it. With
-    ``head_commit_id`` the head must still be that commit. Only an operation that relies on nothing
-    says ``unchecked``. A caller that tried before says ``may_have_landed``: a commit of that id that
-    is there already is then the answer.
+    ``expected``: the pins of all tables written or relied on. ``identifier``: the Lance identifier
+    of the branch the operation is meant for (None for `main`); another branch of that name is
+    refused. ``head_commit_id``: the head must still be that commit. ``unchecked``: the operation
+    relies on nothing, so ``expected`` may be empty. ``may_have_landed``: an earlier try may have
+    succeeded without an answer; if a commit of that id exists, it is returned.
     """
     expected = tuple(expected)
     if not expected and head_commit_id is None and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
     for attempt in range(PUBLISHER_RETRY_BUDGET):
-        state = _current(manifest, branch)
+        state = _current_state(manifest, branch)
         if state.identifier != identifier:
             raise branch_not_found(branch)
         landed = (
@@ -109,7 +116,7 @@ def publish(
         if landed is not None:
             return landed
         check_expected(state.head, expected, head_commit_id)
-        commit = _commit_of(state, intent)
+        commit = _new_commit(state, intent)
         head, new_rows = _rows(manifest, state, changes, commit)
         try:
             failpoints.hit(BEFORE_WRITE)
@@ -121,8 +128,8 @@ def publish(
             time.sleep(random.uniform(0.5, 1.5) * 0.004 * (attempt + 1))
             continue
         except StorageError:
-            # The store may have failed after the write landed: the commit id tells.
-            landed = _landed(manifest, branch, intent.graph_commit_id)
+            # The store may have failed after the write landed; then the commit id is there.
+            landed = _find_landed(manifest, branch, intent.graph_commit_id)
             if landed is None:
                 raise
             return landed
@@ -131,7 +138,7 @@ def publish(
                 f"the publish of {intent.graph_commit_id} landed at version {published.version} "
                 f"of the manifest instead of {commit.manifest_version}; report this as a bug"
             )
-        manifest.advanced(state, published, head)
+        manifest.remember_publish(state, published, head)
         tidy(published)
         return commit
     raise _contention(branch)
@@ -144,31 +151,33 @@ def _contention(branch: str) -> Contention:
     )
 
 
-def _current(manifest: Manifest, branch: str) -> BranchState:
-    """The newest state, raised to the current internal version where it is older."""
+def _current_state(manifest: Manifest, branch: str) -> BranchState:
+    """Return the newest state, after migrating it if its internal version is older."""
     state = manifest.state(branch)
-    if stamp_of(state.table) != INTERNAL_SCHEMA_VERSION:
+    if read_internal_version(state.table) != INTERNAL_SCHEMA_VERSION:
         migrate(state.table)
         state = manifest.state(branch)
     return state
 
 
-def _landed(manifest: Manifest, branch: str, graph_commit_id: str) -> GraphCommit | None:
+def _find_landed(manifest: Manifest, branch: str, graph_commit_id: str) -> GraphCommit | None:
+    """Return the commit of that id if it was published; None if it was not or cannot be read."""
     try:
         return manifest.commit(manifest.state(branch), graph_commit_id)
     except BranchNotFound:
-        raise  # deleted under the writer: that is why the store failed
+        raise  # the branch was deleted during the publish, which is why the store failed
     except OmniGraphError:
         return None
 
 
-def record_place(manifest: Manifest) -> None:
-    """Write down where the graph lies now, if it was moved; no commit. Under the graph lock.
+def record_root(manifest: Manifest) -> None:
+    """Record the current root of a graph that was moved, without a commit. Needs the graph lock.
 
-    From its first branch on a graph is bound to the place the record names.
+    Branches hold absolute paths, so from its first branch on a graph must stay at the recorded
+    root.
     """
     for _ in range(PUBLISHER_RETRY_BUDGET):
-        state = _current(manifest, MAIN)
+        state = _current_state(manifest, MAIN)
         if state.head.root == manifest.root.canonical:
             return
         head = replace(state.head, root=manifest.root.canonical)
@@ -177,8 +186,8 @@ def record_place(manifest: Manifest) -> None:
                 state.table, rows.to_table([rows.head_row(head)], state.table.schema)
             )
         except RowCollision:
-            continue  # a publish writes it down too
-        manifest.advanced(state, table, head)
+            continue  # a publish came first, and it records the root too
+        manifest.remember_publish(state, table, head)
         return
     raise _contention(MAIN)
 
@@ -186,14 +195,14 @@ def record_place(manifest: Manifest) -> None:
 def check_expected(
     head: Head, expected: Iterable[TableState], head_commit_id: str | None = None
 ) -> None:
-    """Refuse when a table moved, or became another one; the first in key order is reported.
+    """Refuse when a table moved or was replaced; the first one in key order is reported.
 
-    With ``head_commit_id`` the head must be that commit, too.
+    With ``head_commit_id`` the head must also be that commit.
     """
     for wanted in sorted(expected, key=lambda state: state.table_key):
         pinned = head.tables.get(wanted.table_key)
         if pinned is None or pinned.identity != wanted.identity:
-            raise _moved(wanted, pinned)
+            raise _moved_error(wanted, pinned)
     if head_commit_id not in {None, head.commit.graph_commit_id}:
         raise ExpectedVersionMismatch(
             f"the branch moved from commit {head_commit_id} to {head.commit.graph_commit_id} "
@@ -204,13 +213,13 @@ def check_expected(
         )
 
 
-def _moved(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMismatch:
-    """A table that was replaced by another one under its name has no version any more: 0."""
+def _moved_error(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMismatch:
+    """Return the error for a moved table. ``actual`` is 0 if another table has its name now."""
     actual = 0
     if pinned is not None and pinned.incarnation == wanted.incarnation:
         actual = pinned.table_version
     if actual == wanted.table_version:
-        actual = 0  # the same number on another branch
+        actual = 0  # the same number, but on another table branch
     became = f"moved from version {wanted.table_version} to {actual}" if actual else "was replaced"
     return ExpectedVersionMismatch(
         f"{wanted.table_key} {became} meanwhile; read again and retry",
@@ -221,7 +230,7 @@ def _moved(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMism
 
 
 def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersionMismatch:
-    """The lost race of an operation whose branch was deleted and made again under its name."""
+    """Return the lost race of an operation whose branch was deleted and made again."""
     first = min(pins, key=lambda state: state.table_key, default=None)
     return ExpectedVersionMismatch(
         f"branch `{branch}` was deleted and made again meanwhile; read again and retry",
@@ -231,7 +240,7 @@ def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersi
     )
 
 
-def _commit_of(state: BranchState, intent: Intent) -> GraphCommit:
+def _new_commit(state: BranchState, intent: Intent) -> GraphCommit:
     return GraphCommit(
         graph_commit_id=intent.graph_commit_id,
         branch=None if state.name == MAIN else state.name,
@@ -248,6 +257,7 @@ def _commit_of(state: BranchState, intent: Intent) -> GraphCommit:
 def _rows(
     manifest: Manifest, state: BranchState, changes: Changes, commit: GraphCommit
 ) -> tuple[Head, list[rows.Row]]:
+    """Return the new head and all rows that a publish writes."""
     tables = apply_changes(state.head.tables, changes)
     by_incarnation = {table.incarnation: table for table in tables.values()}
     before = {table.incarnation: table for table in state.head.tables.values()}
@@ -271,7 +281,7 @@ def _rows(
 
 
 def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[str, TableState]:
-    """The pins after a publish, by table key."""
+    """Return the pins after a publish, by table key."""
     states = {table.incarnation: table for table in tables.values()}
     for incarnation in changes.dropped:
         del states[incarnation]
@@ -283,7 +293,10 @@ def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[st
 
 
 def tidy(table: Table) -> None:
-    """Compact the manifest when its fragments pile up; a user's write never fails because of it."""
+    """Compact the manifest when many small fragments have piled up.
+
+    A failure is only logged, so that it never makes a user's write fail.
+    """
     if len(table.fragments()) < COMPACT_AT_FRAGMENTS:
         return
     try:

@@ -1,4 +1,4 @@
-"""Graph branches: native Lance branches of `__manifest`, and nothing else."""
+"""Graph branches, which are native Lance branches of `__manifest`: list, create and delete them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest, BranchExists, BranchInUse, BranchNotFound, OmniGraphError
-from omnigraph.manifest.branch_names import MAIN, checked, refuse_clash, trimmed
+from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash, trim_branch_name
 from omnigraph.manifest.commits import find_commit
 from omnigraph.manifest.manifest import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import record_place
+from omnigraph.manifest.publisher import record_root
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.tables.branch_refs import TableBranch
 from omnigraph.storage.tables.table_branches import (
@@ -33,17 +33,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BranchCreated:
-    """The answer of a branch create."""
+    """The result of creating a branch."""
 
     name: str
     from_: str
     head_commit_id: str
     version: int
     identifier: str | None = None
-    """What tells this branch from any other that is ever called the same."""
+    """The Lance identifier, which no later branch of the same name will have."""
 
     def to_json(self) -> dict[str, Any]:
-        """The public form."""
+        """Return the public form."""
         return {
             "name": self.name,
             "from": self.from_,
@@ -53,20 +53,20 @@ class BranchCreated:
 
 
 def list_refs(manifest: Manifest) -> list[str]:
-    """`main` first, then all other branches in code-point order."""
+    """Return `main`, then all other branches in code-point order."""
     return [MAIN, *manifest.branches()]
 
 
 def create_ref(manifest: Manifest, name: object, source: object) -> BranchCreated:
-    """Fork the manifest at the head of `source`. The caller holds the graph lock."""
-    new = checked(name)
-    origin = _source(manifest, source)
+    """Fork the manifest at the head of ``source``. The caller holds the graph lock."""
+    new = check_branch_name(name)
+    origin = _source_branch(manifest, source)
     live = manifest.branches()
     if new in live:
         raise BranchExists(f"there is a branch `{new}` already; choose another name", branch=new)
     refuse_clash(new, live)
     refuse_newer(manifest.state(origin).table)
-    record_place(manifest)
+    record_root(manifest)
     state = manifest.state(origin)
     failpoints.hit(BEFORE_CREATE)
     remove_residue(manifest.ref, new)
@@ -80,12 +80,13 @@ def create_ref(manifest: Manifest, name: object, source: object) -> BranchCreate
     )
 
 
-def _source(manifest: Manifest, source: object) -> str:
+def _source_branch(manifest: Manifest, source: object) -> str:
+    """Return the branch that a source names; refuse commits, snapshots and versions."""
     if isinstance(source, Target):
         if source.snapshot is not None or source.version is not None:
             raise BadRequest("a branch is made from a branch head, not from a snapshot or version")
         source = source.branch or MAIN
-    name = trimmed(source)
+    name = trim_branch_name(source)
     if name == MAIN or name in manifest.branches():
         return name
     try:
@@ -99,37 +100,40 @@ def _source(manifest: Manifest, source: object) -> str:
 
 
 def delete_ref(manifest: Manifest, name: object) -> str:
-    """Remove a branch. The caller holds the graph lock; reclaiming its forks is best effort."""
-    doomed = checked(name)
+    """Delete a branch. The caller holds the graph lock.
+
+    The table forks of the branch are deleted too; one that cannot be is left for cleanup.
+    """
+    branch = check_branch_name(name)
     live = manifest.branches()
-    if doomed not in live:
-        raise branch_not_found(doomed)
-    for other in _users(manifest, doomed, live):
+    if branch not in live:
+        raise branch_not_found(branch)
+    for other in _dependents(manifest, branch, live):
         raise BranchInUse(
-            f"branch `{doomed}` is still needed by branch `{other}`; delete that one first",
-            branch=doomed,
+            f"branch `{branch}` is still needed by branch `{other}`; delete that one first",
+            branch=branch,
             by=other,
         )
-    state = manifest.state(doomed)
+    state = manifest.state(branch)
     refuse_newer(state.table)
-    forked = [table for table in state.head.tables.values() if table.table_branch == doomed]
+    forked = [table for table in state.head.tables.values() if table.table_branch == branch]
     failpoints.hit(BEFORE_DELETE)
-    delete_branch(manifest.ref, doomed)
+    delete_branch(manifest.ref, branch)
     failpoints.hit(AFTER_DELETE)
-    manifest.forget(doomed)
+    manifest.forget(branch)
     for table in forked:
         ref = TableRef(
             manifest.root.child(table.location), storage_options=manifest.root.lance_options()
         )
         try:
-            delete_branch(ref, doomed)
+            delete_branch(ref, branch)
         except OmniGraphError as error:
             logger.warning("the fork of %s stays until cleanup: %s", table.table_key, error)
-    return doomed
+    return branch
 
 
-def _users(manifest: Manifest, name: str, live: Mapping[str, TableBranch]) -> Iterator[str]:
-    """Branches made from this one, and branches whose manifest pins one of its table forks."""
+def _dependents(manifest: Manifest, name: str, live: Mapping[str, TableBranch]) -> Iterator[str]:
+    """Yield the branches made from this one, and those whose manifest pins one of its table forks."""
     yield from (other for other, branch in live.items() if branch.parent == name)
     for other in (MAIN, *live):
         tables = manifest.state(other).head.tables.values()

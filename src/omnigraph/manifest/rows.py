@@ -1,8 +1,18 @@
-"""The rows of `__manifest` and the values they stand for.
+"""The rows of `__manifest`, and the values they stand for.
 
-One dataset holds six kinds of rows (`object_type`). The head row of a branch carries, besides the
-branch's newest commit, the pins of the whole snapshot: opening a snapshot reads one row however
-long the history is. The `table_version` rows say the same, one published version at a time.
+One dataset holds six kinds of rows (`object_type`). The head row of a branch carries its newest
+commit and the pins of the whole snapshot, so opening a snapshot reads one row, however long the
+history is. The `table_version` rows say the same, one published version at a time.
+
+For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after commit C2:
+
+  object_id      object_type     holds
+  head           graph_head      commit C2, pins {node:Person: version 2}
+  schema         schema          the accepted schema
+  table:7        table           key node:Person, its location
+  version:7@@v=1 table_version   12 rows
+  version:7@@v=2 table_version   13 rows
+  commit:C2      graph_commit    parent C1, actor, time
 """
 
 from __future__ import annotations
@@ -34,8 +44,8 @@ SCHEMA = "schema"
 class TableState:
     """What a snapshot pins for one table: a version of one incarnation on one table branch.
 
-    A branch name can be deleted and used again, and version numbers then repeat:
-    ``table_branch_id`` is the Lance identifier of that very branch, None on the main lineage.
+    A branch name can be deleted and used again, and version numbers then repeat. So
+    ``table_branch_id`` holds the Lance identifier of the branch, None on the main lineage.
     """
 
     table_key: str
@@ -48,11 +58,11 @@ class TableState:
 
     @property
     def identity(self) -> tuple[int, str | None, str | None, int]:
-        """What tells this state of the table from every other one, whatever it is called."""
+        """What distinguishes this state of the table from every other one, whatever its key is."""
         return self.incarnation, self.table_branch, self.table_branch_id, self.table_version
 
     def to_json(self) -> dict[str, Any]:
-        """The public fields (surfaces: `snapshot`)."""
+        """Return the public fields, as `snapshot` shows them."""
         return {
             "table_key": self.table_key,
             "table_path": self.location,
@@ -64,7 +74,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class GraphCommit:
-    """One publish. `branch` is None for commits made on `main`."""
+    """The record of one publish. ``branch`` is None for commits made on `main`."""
 
     graph_commit_id: str
     branch: str | None
@@ -77,7 +87,7 @@ class GraphCommit:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The public record; recovery facts appear only where there are some."""
+        """Return the public record; `recovery` appears only in commits of a recovery."""
         record: dict[str, Any] = {
             "graph_commit_id": self.graph_commit_id,
             "branch": self.branch,
@@ -97,7 +107,8 @@ class GraphCommit:
 class Head:
     """The head row of one branch: its newest commit and everything a snapshot needs.
 
-    ``root`` is where the graph lay, and ``product`` the version that wrote, at the last publish.
+    ``root`` is where the graph was, and ``product`` the version of omnigraph that wrote, at the
+    last publish.
     """
 
     graph_id: str
@@ -134,7 +145,7 @@ class Row:
 
 
 def arrow_schema(internal_version: int) -> pa.Schema:
-    """The schema of `__manifest`, stamped with the internal schema version."""
+    """Return the schema of `__manifest`, stamped with the internal schema version."""
     import pyarrow as pa
 
     primary_key = {"lance-schema:unenforced-primary-key": "true"}
@@ -156,7 +167,7 @@ INTERNAL_VERSION_KEY = "omnigraph:internal_schema_version"
 
 
 def to_table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as an Arrow table of the manifest's schema."""
+    """Return the rows as an Arrow table of the manifest's schema."""
     import pyarrow as pa
 
     listed = list(rows)
@@ -174,7 +185,7 @@ def to_table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
 
 
 def table_row(state: TableState) -> Row:
-    """The registration of a table incarnation under its current key."""
+    """Return the row that registers a table incarnation under its current key."""
     return Row(
         f"table:{state.incarnation}",
         TABLE,
@@ -185,7 +196,7 @@ def table_row(state: TableState) -> Row:
 
 
 def version_row(state: TableState) -> Row:
-    """One published version of a table."""
+    """Return the row of one published version of a table."""
     return Row(
         f"version:{state.incarnation}@{state.table_branch or ''}@v={state.table_version}",
         TABLE_VERSION,
@@ -202,7 +213,7 @@ def version_row(state: TableState) -> Row:
 
 
 def tombstone_row(state: TableState) -> Row:
-    """The logical delete of a table; it hides versions up to the pinned one."""
+    """Return the row that deletes a table logically; it hides versions up to the pinned one."""
     return Row(
         f"tombstone:{state.incarnation}",
         TABLE_TOMBSTONE,
@@ -216,7 +227,7 @@ def tombstone_row(state: TableState) -> Row:
 
 
 def commit_row(commit: GraphCommit) -> Row:
-    """The record of a publish; its parents are the objects it is based on."""
+    """Return the record of a publish; its parents are the objects it is based on."""
     parents = (commit.parent_commit_id, commit.merged_parent_commit_id)
     return Row(
         f"commit:{commit.graph_commit_id}",
@@ -227,7 +238,7 @@ def commit_row(commit: GraphCommit) -> Row:
 
 
 def head_row(head: Head) -> Row:
-    """The head of a branch."""
+    """Return the head row of a branch."""
     tables = [astuple(state) for state in head.tables.values()]
     document = {
         "graph_id": head.graph_id,
@@ -242,7 +253,7 @@ def head_row(head: Head) -> Row:
 
 
 def schema_row(schema: SchemaRow) -> Row:
-    """The accepted schema."""
+    """Return the row of the accepted schema."""
     document = {
         "source": schema.source,
         "ir": schema.ir,
@@ -266,13 +277,13 @@ def _dump(document: Mapping[str, Any]) -> str:
 
 
 def read_commit(metadata: str) -> GraphCommit:
-    """The commit a `graph_commit` row records."""
-    return _decoded(GRAPH_COMMIT, metadata, lambda document: GraphCommit(**document))
+    """Decode the commit of a `graph_commit` row."""
+    return _decode(GRAPH_COMMIT, metadata, lambda document: GraphCommit(**document))
 
 
 def read_head(metadata: str) -> Head:
-    """The head a `graph_head` row records."""
-    return _decoded(GRAPH_HEAD, metadata, _head)
+    """Decode the head of a `graph_head` row."""
+    return _decode(GRAPH_HEAD, metadata, _head)
 
 
 def _head(document: Mapping[str, Any]) -> Head:
@@ -288,11 +299,11 @@ def _head(document: Mapping[str, Any]) -> Head:
 
 
 def read_schema(metadata: str) -> SchemaRow:
-    """The accepted schema a `schema` row records."""
-    return _decoded(SCHEMA, metadata, lambda document: SchemaRow(**document))
+    """Decode the accepted schema of a `schema` row."""
+    return _decode(SCHEMA, metadata, lambda document: SchemaRow(**document))
 
 
-def _decoded(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
+def _decode(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
     try:
         return read(json.loads(metadata))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -302,10 +313,10 @@ def _decoded(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
 
 
 def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
-    """The snapshot the `table`, `table_version` and `table_tombstone` rows describe.
+    """Derive the snapshot from the `table`, `table_version` and `table_tombstone` rows.
 
-    For each registered table: the newest version no tombstone hides. This is what every head row
-    must agree with; recovery checks and tests hold the two against each other.
+    For each registered table this is the newest version that no tombstone hides. Every head row
+    must agree with it; recovery checks and tests compare the two.
     """
     keys: dict[int, tuple[str, str]] = {}
     newest: dict[int, Row] = {}

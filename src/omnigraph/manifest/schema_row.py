@@ -1,8 +1,11 @@
-"""The accepted schema: the manifest's `schema` row is the authority, three files mirror it.
+"""The accepted schema: the manifest's `schema` row is the authority, and three files mirror it.
 
 The files are for people and tools. They are written after the publish that accepts a schema, so a
-crash can leave them one schema behind; the state file says which schema they mirror, and that tells
-a stale mirror (rewritten) from an edited one (refused).
+crash can leave them one schema behind. The state file says which schema they mirror:
+
+* the source matches the row: fine, the other two are rewritten if they differ;
+* the source matches the state file but not the row: stale, all three are rewritten;
+* the source matches neither: a person edited it, and the edit is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ STATE_FORMAT = 1
 
 
 def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
-    """The row and the identities of a schema accepted at graph creation."""
+    """Return the row and the identities of the schema a graph is created with."""
     from omnigraph.lang.schema.identity import create
 
     ir = create(compiled.shape)
@@ -36,7 +39,7 @@ def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
 
 
 def read_catalog(row: SchemaRow) -> Catalog:
-    """The catalog of an accepted schema."""
+    """Return the catalog of an accepted schema."""
     return catalog_of(read_ir(row.ir))
 
 
@@ -44,14 +47,14 @@ def read_catalog(row: SchemaRow) -> Catalog:
 
 
 def write_mirrors(store: ObjectStore, row: SchemaRow, *, source: bool = True) -> None:
-    """Write the mirror files, the state last; `source` says whether the text is among them."""
+    """Write the mirror files, the state file last; ``source`` says whether to write the text too."""
     if source:
         store.write_text(layout.SCHEMA_SOURCE, row.source)
     store.write_text(layout.SCHEMA_IR, json.dumps(row.ir, ensure_ascii=False, indent=2) + "\n")
-    store.write_text(layout.SCHEMA_STATE, json.dumps(_state(row), indent=2) + "\n")
+    store.write_text(layout.SCHEMA_STATE, json.dumps(_state_document(row), indent=2) + "\n")
 
 
-def _state(row: SchemaRow) -> dict[str, Any]:
+def _state_document(row: SchemaRow) -> dict[str, Any]:
     return {
         "format": STATE_FORMAT,
         "ir_version": row.ir["ir_version"],
@@ -62,13 +65,13 @@ def _state(row: SchemaRow) -> dict[str, Any]:
 
 
 def mirrors_agree(store: ObjectStore, row: SchemaRow) -> bool:
-    """Whether all three files mirror this schema."""
+    """Return whether all three files mirror this schema."""
     text = _read(store, layout.SCHEMA_SOURCE)
     return text is not None and _shape_hash(text) == row.shape_hash and _others_agree(store, row)
 
 
 def settle_mirrors(store: ObjectStore, row: SchemaRow) -> None:
-    """Bring stale mirrors up to date; an edit that changes the meaning is `SchemaConflict`."""
+    """Bring stale mirrors up to date; raise ``SchemaConflict`` for an edit that changes the meaning."""
     text = _read(store, layout.SCHEMA_SOURCE)
     mirrored = None if text is None else _shape_hash(text)
     if mirrored == row.shape_hash:
@@ -88,16 +91,17 @@ def settle_mirrors(store: ObjectStore, row: SchemaRow) -> None:
 
 
 def _others_agree(store: ObjectStore, row: SchemaRow) -> bool:
-    return _read_state(store) == _state(row) and _read_ir_hash(store) == row.ir_hash
+    return _read_state(store) == _state_document(row) and _read_ir_hash(store) == row.ir_hash
 
 
 def _read(store: ObjectStore, name: str) -> str | None:
+    """Return the text of a control object; None if it is missing."""
     try:
         return store.read_text(name)
     except NotFound:
         return None
     except InvalidText:
-        return "\ufffd"  # some text, which no schema and no document is
+        return "\ufffd"  # a text that is neither a schema nor a JSON document
 
 
 def _read_state(store: ObjectStore) -> dict[str, Any] | None:
@@ -121,6 +125,7 @@ def _document(store: ObjectStore, name: str) -> Any:
 
 
 def _shape_hash(text: str) -> str | None:
+    """Return the shape hash of a schema text; None if it does not compile."""
     from omnigraph.lang.schema import compile_schema
 
     try:

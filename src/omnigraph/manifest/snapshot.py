@@ -1,4 +1,9 @@
-"""Snapshots: immutable maps from table key to table state, and the targets that name them."""
+"""Snapshots: immutable maps from table key to table state, and the targets that name them.
+
+For example, ``Target.of(branch="review", version=12)`` names one version of a branch;
+``manifest.commits.resolve`` turns it into a ``Snapshot`` whose tables are ``{"node:Person": version
+8 on table branch "review", "edge:Knows": version 3 on the main lineage}``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 
 
@@ -28,16 +33,16 @@ class Snapshot:
 
     @property
     def manifest_version(self) -> int:
-        """The version of the head commit on the branch it was made on."""
+        """The version of the head commit on the branch where it was made."""
         return self.commit.manifest_version
 
     @classmethod
     def of(cls, branch: str, head: Head) -> Snapshot:
-        """The snapshot a head row describes."""
+        """Return the snapshot that a head row describes."""
         return cls(branch, head.graph_id, head.ir_hash, head.commit, head.tables)
 
     def to_json(self) -> dict[str, Any]:
-        """The public form, tables ordered by key."""
+        """Return the public form, with tables ordered by key."""
         return {
             "graph_commit_id": self.graph_commit_id,
             "branch": self.branch,
@@ -48,7 +53,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a read is pointed at: a branch head, a commit id, or a version of a branch."""
+    """What a read looks at: a branch head, a commit id, or a version of a branch."""
 
     branch: str | None = None
     snapshot: str | None = None
@@ -56,7 +61,7 @@ class Target:
 
     @classmethod
     def of(cls, branch: object = None, snapshot: object = None, version: object = None) -> Target:
-        """A checked target; nothing given means the head of `main`."""
+        """Return a checked target; without arguments, the head of `main`."""
         if snapshot is not None:
             if branch is not None or version is not None:
                 raise BadRequest("give a snapshot alone, or a branch with an optional version")
@@ -65,15 +70,15 @@ class Target:
             return cls(snapshot=snapshot.strip())
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise BadRequest("a version is a whole number")
-        return cls(branch=MAIN if branch is None else trimmed(branch), version=version)
+        return cls(branch=MAIN if branch is None else trim_branch_name(branch), version=version)
 
     @property
     def names_a_head(self) -> bool:
-        """Whether this means whatever a branch's newest commit is when it is asked for."""
+        """Whether this target means the newest commit of a branch at the time of the read."""
         return self.snapshot is None and self.version is None
 
     def to_json(self) -> dict[str, Any]:
-        """The public form; a version appears only where one was given."""
+        """Return the public form; a version appears only if one was given."""
         named: dict[str, Any] = {"branch": self.branch, "snapshot": self.snapshot}
         return named if self.version is None else {**named, "version": self.version}
 

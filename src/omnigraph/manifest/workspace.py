@@ -15,7 +15,7 @@ from omnigraph.storage.uris import Root
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Root, control objects, locks and manifest of one graph."""
+    """The root, control objects, locks and manifest of one graph."""
 
     root: Root
     store: ObjectStore
@@ -23,20 +23,20 @@ class Workspace:
     manifest: Manifest
 
     def ref(self, location: str) -> TableRef:
-        """The address of a table."""
+        """Return the address of a table."""
         return TableRef(self.root.child(location), storage_options=self.root.lance_options())
 
     def pinned(self, state: TableState) -> TableRef:
-        """The address of a table at its pinned version."""
+        """Return the address of a table at its pinned version."""
         return self.ref(state.location).on(
             state.table_branch, state.table_version, state.table_branch_id
         )
 
     def lock_name(self, location: str, branch: str) -> str:
-        """The lock of a table on a graph branch."""
+        """Return the name of the lock of a table on a graph branch."""
         return self.locks.table_lock(location, lance_branch(branch))
 
 
 def lance_branch(branch: str) -> str | None:
-    """The Lance branch a graph branch's tables fork to; None for `main`."""
+    """Return the Lance branch that tables of a graph branch are forked to; None for `main`."""
     return None if branch == MAIN else branch

@@ -6,7 +6,7 @@ from omnigraph.commit.heal import heal
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import Contention
 from omnigraph.manifest import refs
-from omnigraph.manifest.branch_names import MAIN, checked
+from omnigraph.manifest.branch_names import MAIN, check_branch_name
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -18,7 +18,7 @@ def create_branch(workspace: Workspace, name: str, source: str | Target) -> refs
     # A dead writer of a deleted branch of that name is discarded, never left in the way.
     heal(workspace)
     with _changing(workspace, name, "branch_create", Patience()):
-        _refuse_unsettled(workspace, checked(name))
+        _refuse_unsettled(workspace, check_branch_name(name))
         return refs.create_ref(workspace.manifest, name, source)
 
 
@@ -57,7 +57,7 @@ def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) ->
 
 def _no_writers(workspace: Workspace, name: str, patience: Patience) -> HeldLocks:
     """The head and every table of a branch. Its caller holds the graph lock, so it stays that branch."""
-    branch = checked(name)
+    branch = check_branch_name(name)
     tables = workspace.manifest.state(branch).head.tables.values()
     names = [workspace.lock_name(table.location, branch) for table in tables]
     purpose = Purpose("branch_delete")
@@ -80,6 +80,6 @@ def _refuse_unsettled(workspace: Workspace, name: str) -> None:
 
 def _changing(workspace: Workspace, name: str, operation: str, patience: Patience) -> HeldLocks:
     """The graph lock; what cannot be is refused before it is taken, which writes."""
-    checked(name)
+    check_branch_name(name)
     workspace.manifest.state(MAIN)
     return workspace.locks.acquire(workspace.locks.graph_lock(), patience, Purpose(operation))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.manifest.actors import checked_actor
-from omnigraph.manifest.branch_names import MAIN, trimmed
+from omnigraph.manifest.actors import check_actor
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.formats.frame_layout import check_ends
 
@@ -84,10 +84,10 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(
         _graph(given),
         _require(given, "type"),
-        trimmed(given.get("branch", MAIN)),
+        trim_branch_name(given.get("branch", MAIN)),
         _ends(given),
         merge,
-        checked_actor(given.get("actor")),
+        check_actor(given.get("actor")),
     )
 
 
