@@ -15,7 +15,7 @@ def test_small_batches_are_compared_together(monkeypatch, sizes):
     schema = pa.schema({"id": pa.int64()})
     numbers = iter(range(100))
     batches = [pa.record_batch({"id": [next(numbers) for _ in range(size)]}) for size in sizes]
-    parts = list(images._gathered(batches, schema))
+    parts = list(images._gather(batches, schema))
     assert [value for part in parts for value in part["id"].to_pylist()] == list(range(sum(sizes)))
     assert all(part.num_rows >= 8 for part in parts[:-1])
     assert len(parts) <= max(1, sum(sizes) // 8 + 1)
