@@ -1,4 +1,4 @@
-"""A condition of a statement on pending rows, with the same meaning as when Lance filters."""
+"""Apply the condition of a statement to pending rows, with the same meaning as a Lance filter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def matches(rows: pa.Table, condition: Condition, type: PropType) -> pa.BooleanArray:
-    """Which rows satisfy the condition on a column of that type; a null never does."""
+    """Return which rows satisfy the condition on a column of that type; a null never does."""
     import pyarrow as pa
 
     column = Column(type, one_array(rows.column(condition.column)))
