@@ -21,7 +21,7 @@ from omnigraph.errors import (
     OmniGraphError,
     StorageError,
 )
-from omnigraph.graph.arguments import checked_retries
+from omnigraph.graph.arguments import check_retries
 from omnigraph.pipeline.datasource.options import read_options, write_options
 from tests.stored import read_back
 
@@ -103,13 +103,13 @@ def test_a_bucket_is_needed(root):
 
 @pytest.mark.parametrize("retries", [None, 0, 1, 20, 10**30])
 def test_retries(retries):
-    assert checked_retries(retries) == retries
+    assert check_retries(retries) == retries
 
 
 @pytest.mark.parametrize("retries", [-1, True, False, 1.0, 2.5, "3", b"1", [1], float("nan")])
 def test_retries_that_are_no_whole_number_are_refused(retries):
     with pytest.raises(BadRequest, match=r"retries is .* whole number"):
-        checked_retries(retries)
+        check_retries(retries)
 
 
 # ------------------------------------------------------------------ dates and bytes in records

@@ -10,7 +10,7 @@ from omnigraph.embeddings.mock import mock_embedding
 from omnigraph.embeddings.provider import (
     MockEmbedder,
     embed_texts,
-    required_embedder,
+    require_embedder,
     resolve_embedder,
 )
 from omnigraph.errors import BadRequest, ProviderError
@@ -56,7 +56,7 @@ class TestChoice:
             monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", value)
         assert resolve_embedder(None) is None
         with pytest.raises(ProviderError) as caught:
-            required_embedder(None, "Doc.vec")
+            require_embedder(None, "Doc.vec")
         for word in ("Doc.vec", "omnigraph.open(embedder=", "OMNIGRAPH_EMBEDDINGS_MOCK=1"):
             assert word in str(caught.value)
         assert "API_KEY" not in str(caught.value), "no code reads one"

@@ -23,7 +23,7 @@ from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
-from omnigraph.write.mutate import Checked, Request, _Mutation, mutate
+from omnigraph.write.mutate import CheckedMutation, Request, _Mutation, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
 from tests.opened import workspace_of
@@ -171,7 +171,7 @@ class TestBranches:
 
 
 def checked(catalog, ir_hash, plan):
-    return Request(lambda: Checked(catalog, ir_hash, plan, {}), "main", retries=0)
+    return Request(lambda: CheckedMutation(catalog, ir_hash, plan, {}), "main", retries=0)
 
 
 class TestHandles:

@@ -423,9 +423,9 @@ class Unchanging:
 def test_an_update_makes_one_table_whatever_the_number_of_assignments(tmp_path, monkeypatch):
     names = [f"p{at}" for at in range(50)]
     text = " ".join(f"{name}: I64?" for name in names)
-    matching = PendingTable.matching
+    matching = PendingTable.rows_where
     monkeypatch.setattr(
-        PendingTable, "matching", lambda self, condition: Unchanging(matching(self, condition))
+        PendingTable, "rows_where", lambda self, condition: Unchanging(matching(self, condition))
     )
     with init(tmp_path / "wide", f"node T {{ k: String @key {text} }}") as graph:
         run(graph, 'insert T { k: "a" p0: 1 } insert T { k: "b" }')

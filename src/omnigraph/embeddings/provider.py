@@ -42,7 +42,7 @@ def resolve_embedder(configured: Embedder | None) -> Embedder | None:
     return MockEmbedder() if settings.EMBEDDINGS_MOCK.get() else None
 
 
-def required_embedder(configured: Embedder | None, place: str) -> Embedder:
+def require_embedder(configured: Embedder | None, place: str) -> Embedder:
     """An embedder, or the error that says how to give one."""
     embedder = resolve_embedder(configured)
     if embedder is None:

@@ -1,4 +1,4 @@
-"""The graph handle: what `init` and `open` return. Short delegations; the rules live below it."""
+"""The graph handle that ``init`` and ``open`` return. It only delegates; the rules live below it."""
 
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import at, init, open

@@ -1,4 +1,4 @@
-"""The schema a graph has accepted, as a catalog: read once for each schema, checked at every call."""
+"""The accepted schema of a graph as a catalog: built once per schema, looked up at every call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.manifest.schema_row import read_catalog
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedSchema:
     """One accepted schema: the hash that names it, its row in the manifest, and its types."""
 
     ir_hash: str
@@ -24,23 +24,23 @@ class Accepted:
 class AcceptedSchemas:
     """Looks up the accepted schema of a branch; safe to share between threads.
 
-    All branches share the schema of `main` today. Callers name the branch they work on all the same,
-    so that branches can have schemas of their own without a change in any caller.
+    All branches share the schema of `main` today. Callers still name their branch, so that branches
+    can get schemas of their own without a change in any caller.
     """
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._lock = threading.Lock()
-        self._known: Accepted | None = None
+        self._known: AcceptedSchema | None = None
 
-    def of(self, branch: str) -> Accepted:  # noqa: ARG002
-        """The schema accepted for a branch by now."""
+    def of(self, branch: str) -> AcceptedSchema:  # noqa: ARG002
+        """Return the schema that is accepted for a branch now."""
         return self.at(self._manifest.state(MAIN))
 
-    def at(self, main: BranchState) -> Accepted:
-        """The schema of a state of `main` that was just read."""
+    def at(self, main: BranchState) -> AcceptedSchema:
+        """Return the schema of a state of `main` that was just read."""
         with self._lock:
             if self._known is None or self._known.ir_hash != main.head.ir_hash:
                 row = self._manifest.schema(main)
-                self._known = Accepted(main.head.ir_hash, row, read_catalog(row))
+                self._known = AcceptedSchema(main.head.ir_hash, row, read_catalog(row))
             return self._known

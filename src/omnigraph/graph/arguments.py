@@ -1,4 +1,4 @@
-"""What callers hand to a graph, checked where it enters: refused with a sentence, never ignored."""
+"""Check the arguments that callers pass to a graph; a wrong one is refused, never ignored."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import LoadOptions
 
 
-def checked_load(options: Mapping[str, Any], actor: str | None) -> LoadOptions:
-    """The options of a load; ``actor`` is who asks where they name nobody."""
+def check_load_options(options: Mapping[str, Any], actor: str | None) -> LoadOptions:
+    """Return the checked options of a load; ``actor`` is used if they name none."""
     from omnigraph.pipeline.load_options import LoadOptions
 
     unknown = sorted(set(options) - {field.name for field in fields(LoadOptions)})
@@ -27,26 +27,26 @@ def checked_load(options: Mapping[str, Any], actor: str | None) -> LoadOptions:
     return replace(
         asked,
         actor=actor if asked.actor is None else check_actor(asked.actor),
-        rejects=checked_rejects(asked.rejects),
-        progress=checked_progress(asked.progress),
-        retries=checked_retries(asked.retries),
+        rejects=check_rejects(asked.rejects),
+        progress=check_progress(asked.progress),
+        retries=check_retries(asked.retries),
         branch=trim_branch_name(asked.branch),
         from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
     )
 
 
-def checked_retries(retries: object) -> int | None:
-    """How often a lost race is run again: a whole number from 0 on, or None for as long as it pays."""
+def check_retries(retries: object) -> int | None:
+    """Return how often a lost race is run again: 0 or more, or None for as long as time permits."""
     if retries is None:
         return None
-    # A truth value is an int to Python, and never what was meant.
+    # True and False are ints in Python, but never meant as a number here.
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise BadRequest(f"retries is {retries!r}; give a whole number, 0 or more, or leave it out")
     return retries
 
 
-def checked_rejects(rejects: object) -> Path | None:
-    """The file that gets the bad records of a load."""
+def check_rejects(rejects: object) -> Path | None:
+    """Return the path of the file that gets the bad records of a load."""
     if rejects is None or isinstance(rejects, Path):
         return rejects
     if not isinstance(rejects, str) or not rejects:
@@ -54,8 +54,8 @@ def checked_rejects(rejects: object) -> Path | None:
     return Path(rejects)
 
 
-def checked_progress(progress: Any) -> Any:
-    """The function that a load tells its progress to."""
+def check_progress(progress: Any) -> Any:
+    """Return the function that a load calls with its progress."""
     if progress is not None and not callable(progress):
         raise BadRequest(
             f"a Python {type(progress).__name__} cannot be told the progress of a load; give a "
@@ -65,7 +65,7 @@ def checked_progress(progress: Any) -> Any:
 
 
 def check_spark(master: object, conf: object) -> None:
-    """Refuse a Spark master that is no text and settings that are none."""
+    """Refuse a Spark master that is not a text, and settings that are not a dict."""
     if master is not None and (not isinstance(master, str) or not master.strip()):
         raise BadRequest(f"spark_master is {master!r}; give a master as Spark knows it, `local[*]`")
     if conf is None:
@@ -75,7 +75,7 @@ def check_spark(master: object, conf: object) -> None:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse a policy: none is enforced in this version, and one that is ignored protects nothing."""
+    """Refuse any policy: this version enforces none, and an ignored policy would protect nothing."""
     if policy is not None:
         raise BadRequest(
             "this version of omnigraph enforces no policy; leave policy out, and protect the graph "
@@ -84,7 +84,7 @@ def check_policy(policy: object) -> None:
 
 
 def check_embedder(embedder: object) -> None:
-    """Refuse what cannot embed: an embedder has a ``model`` and a method ``embed``."""
+    """Refuse an object that cannot embed: an embedder has a ``model`` and a method ``embed``."""
     if embedder is None:
         return
     if not hasattr(embedder, "model") or not callable(getattr(embedder, "embed", None)):

@@ -1,4 +1,4 @@
-"""What opening and refreshing check: the place, the format on disk, the mirrors of the schema."""
+"""Checks at opening and refreshing: the root, the format on disk, the mirrors of the schema."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ from omnigraph.version import __version__
 
 
 def check_graph(workspace: Workspace, mode: Mode) -> None:
-    """Refuse a graph that moved or is newer; for writing, raise an older one to the current format."""
+    """Refuse a graph that was moved or is newer; for writing, migrate an older format."""
     check_place(workspace)
     if mode == "rw":
         check_format(workspace)
 
 
 def check_place(workspace: Workspace) -> None:
-    """Lance branches hold absolute paths: a graph with branches must lie where it was made."""
+    """Refuse a graph with branches that is not at its recorded root.
+
+    Lance branches hold absolute paths, so such a graph must stay where it was made.
+    """
     recorded, actual = workspace.manifest.state(MAIN).head.root, workspace.root.canonical
     if recorded != actual and workspace.manifest.branches():
         raise GraphMoved(
@@ -42,7 +45,10 @@ def check_place(workspace: Workspace) -> None:
 
 
 def check_format(workspace: Workspace) -> None:
-    """Refuse a newer format on any branch; raise an older one; probe a store new to this product."""
+    """Refuse a newer format on any branch, and migrate an older one.
+
+    A graph last written by another version of the product also gets its store probed again.
+    """
     state = workspace.manifest.state(MAIN)
     refuse_newer(state.table)
     if state.head.product != __version__:
@@ -58,13 +64,13 @@ def check_format(workspace: Workspace) -> None:
 
 
 def probe(store: ObjectStore) -> None:
-    """Prove that the store keeps the promises commits and locks are built on."""
+    """Prove that the store keeps the promises that commits and locks are built on."""
     probe_put_if_absent(store)
     probe_compare_and_set(store)
 
 
 def _manifest_tables(workspace: Workspace) -> list[Table]:
-    """The manifest on every branch; one that is deleted meanwhile is left out."""
+    """Return the manifest of every branch; a branch deleted in the meantime is left out."""
     tables = []
     for branch in refs.list_refs(workspace.manifest):
         with contextlib.suppress(BranchNotFound):
@@ -75,7 +81,8 @@ def _manifest_tables(workspace: Workspace) -> list[Table]:
 def verify_mirrors(workspace: Workspace, row: SchemaRow) -> None:
     """Rewrite stale files that mirror the schema; refuse edited ones.
 
-    Whoever applies a schema holds the graph lock until the files are written.
+    If the graph lock is taken, nothing is done: a schema change holds it until its files are
+    written.
     """
     if mirrors_agree(workspace.store, row):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omnigraph.graph.accepted_schema import Accepted
+from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import commits, refs
@@ -15,7 +15,7 @@ from omnigraph.manifest.snapshot import Target
 
 
 class Branches:
-    """`graph.branches`."""
+    """`graph.branches`: create, list and delete branches."""
 
     def __init__(self, state: GraphState) -> None:
         self._state = state
@@ -28,7 +28,7 @@ class Branches:
     ) -> refs.BranchCreated:
         """Make a branch at the head of another one. No data is copied and no commit is made.
 
-        ``actor`` is who asks; a branch records nobody, since it makes no commit.
+        ``actor`` is who asks. It is checked but not recorded, since there is no commit.
         """
         from omnigraph.write.branches import create_branch
 
@@ -37,7 +37,7 @@ class Branches:
         return create_branch(self._state.workspace, name, from_)
 
     def list(self) -> list[str]:
-        """`main` first, then the others in code-point order."""
+        """Return `main`, then the other branches in code-point order."""
         self._state.ensure_open()
         return refs.list_refs(self._state.workspace.manifest)
 
@@ -46,7 +46,7 @@ class Branches:
         name: str,
         actor: str | None = None,
     ) -> None:
-        """Remove a branch and its commits; not undoable. ``actor`` is who asks."""
+        """Delete a branch and its commits; this cannot be undone. ``actor`` is who asks."""
         from omnigraph.write.branches import delete_branch
 
         self._state.ensure_writable()
@@ -55,7 +55,7 @@ class Branches:
 
 
 class Commits:
-    """`graph.commits`."""
+    """`graph.commits`: the history of a branch, and single commits."""
 
     def __init__(self, state: GraphState) -> None:
         self._state = state
@@ -66,14 +66,14 @@ class Commits:
         filter: str | Iterable[str] | None = None,
         limit: int | None = None,
     ) -> list[GraphCommit]:
-        """The first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
+        """Return the first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
         self._state.ensure_open()
         return commits.list_commits(
             self._state.workspace.manifest, trim_branch_name(branch), filter, limit
         )
 
     def show(self, graph_commit_id: str) -> GraphCommit:
-        """One commit, whichever live branch holds it."""
+        """Return one commit, from whichever live branch holds it."""
         self._state.ensure_open()
         return commits.find_commit(self._state.workspace.manifest, graph_commit_id)
 
@@ -94,6 +94,6 @@ class Schema:
         """The accepted types."""
         return self._accepted().catalog
 
-    def _accepted(self) -> Accepted:
+    def _accepted(self) -> AcceptedSchema:
         self._state.ensure_open()
         return self._state.schemas.of(MAIN)

@@ -1,4 +1,4 @@
-"""`Graph`: one open graph, and what can be asked of it."""
+"""`Graph`: one open graph, and the calls users make on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from omnigraph.graph import loads, reads
-from omnigraph.graph.arguments import checked_retries
+from omnigraph.graph.arguments import check_retries
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
@@ -20,7 +20,7 @@ from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.uris import Root
 
-# What only writes need is imported by them: a process that asks one question loads none of it.
+# Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
     from omnigraph.embeddings.provider import Embedder
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Graph:
-    """One open graph. Every call sees the newest published state unless told otherwise."""
+    """One open graph. Every call sees the newest published state, unless it names another."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Graph:
 
     @property
     def uri(self) -> str:
-        """Where the graph is, in its one spelling."""
+        """The address of the graph, in its canonical spelling."""
         return self._state.workspace.root.canonical
 
     @property
@@ -60,17 +60,17 @@ class Graph:
 
     @property
     def actor(self) -> str | None:
-        """Who the commits of calls that name no actor are recorded for."""
+        """The actor that commits record if a call names none."""
         return self._state.actor
 
     @property
     def embedder(self) -> Embedder | None:
-        """What makes vectors of texts."""
+        """The embedder that turns texts into vectors, or None."""
         return self._state.embedder
 
     @property
     def internal_schema_version(self) -> int:
-        """The version of the on-disk format, as the manifest is stamped with it."""
+        """The version of the on-disk format, as stamped on the manifest."""
         self._state.ensure_open()
         return read_internal_version(self._state.workspace.manifest.state(MAIN).table)
 
@@ -90,11 +90,11 @@ class Graph:
         return f"<omnigraph.Graph {self.uri} ({self.mode}{closed})>"
 
     def close(self) -> None:
-        """Drop what the handle remembers; further calls are refused."""
+        """Drop all caches of the handle; later calls are refused."""
         self._state.close()
 
     def refresh(self) -> None:
-        """Check the graph again and finish what dead writers left; reads are fresh without this."""
+        """Check the graph again and finish what dead writers left. Reads are fresh without this."""
         from omnigraph.commit.heal import heal
 
         self._state.ensure_open()
@@ -110,7 +110,7 @@ class Graph:
         snapshot: str | None = None,
         version: int | None = None,
     ) -> Snapshot:
-        """The pinned state of a branch head, a commit id, or a version of a branch."""
+        """Return the pinned state of a branch head, a commit id, or a version of a branch."""
         self._state.ensure_open()
         return commits.resolve(self._state.workspace.manifest, Target.of(branch, snapshot, version))
 
@@ -126,7 +126,8 @@ class Graph:
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
 
-        ``source`` is query text, or a ``Path`` to a file; ``name`` chooses where it has several.
+        ``source`` is query text, or a ``Path`` to a file. ``name`` chooses one query if it has
+        several.
         """
         self._state.ensure_open()
         return reads.query(self._state, source, name, params, Target.of(branch, snapshot, version))
@@ -141,7 +142,7 @@ class Graph:
         snapshot: str | None = None,
         version: int | None = None,
     ) -> Explanation:
-        """What ``query`` would do: the plan, the tables it reads, and how their indexes are."""
+        """Describe what ``query`` would do: the plan, the tables it reads, and the state of their indexes."""
         self._state.ensure_open()
         target = Target.of(branch, snapshot, version)
         return reads.explain_query(self._state, source, name, params, target)
@@ -156,7 +157,7 @@ class Graph:
         snapshot: str | None = None,
         version: int | None = None,
     ) -> Profiled:
-        """Run ``query``, and say how many rows and milliseconds each phase took."""
+        """Run ``query`` and measure rows and milliseconds of each phase."""
         self._state.ensure_open()
         target = Target.of(branch, snapshot, version)
         return reads.profile_query(self._state, source, name, params, target)
@@ -174,7 +175,7 @@ class Graph:
             return loads.run_load(self._state, inputs.json(source), asked)
 
     def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
-        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
+        """Load a frame of one node type: Arrow, pandas, polars, Spark, or a Parquet, CSV or Arrow file."""
         asked = loads.load_options(self._state, options)
         with loads.load_input(self._state) as inputs:
             return loads.run_load(self._state, inputs.nodes(type, frame), asked)
@@ -187,7 +188,7 @@ class Graph:
         to_col: str = "to",
         **options: Unpack[LoadKeywords],
     ) -> LoadResult:
-        """Load a frame of one edge type; the two columns name the ids of its ends."""
+        """Load a frame of one edge type; the two columns hold the ids of its ends."""
         asked = loads.load_options(self._state, options)
         with loads.load_input(self._state) as inputs:
             return loads.run_load(self._state, inputs.edges(type, frame, from_col, to_col), asked)
@@ -204,27 +205,29 @@ class Graph:
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
-        ``if_commit`` refuses unless the branch is at that commit. A lost race is run again: ``retries``
-        None as long as locks are waited for, a number at most so often, 0 never.
+        ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
+        race is run again; None means until the waiting time for locks is used up, 0 means never.
         """
-        from omnigraph.write.mutate import Checked, Request, mutate
+        from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
         self._state.ensure_writable()
         name, params = named_or_given(name, params)
         text, filename = read_source(source)
         target = trim_branch_name(branch)
 
-        def check() -> Checked:
+        def check() -> CheckedMutation:
             accepted = self._state.schemas.of(target)
             plan = self._state.plans.mutation(accepted.catalog, text, name, filename)
-            return Checked(accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params))
+            return CheckedMutation(
+                accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params)
+            )
 
         request = Request(
             check,
             target,
-            self._state.actor_of(actor),
+            self._state.choose_actor(actor),
             if_commit,
-            checked_retries(retries),
+            check_retries(retries),
             self.embedder,
         )
         return mutate(self._state.workspace, request)
@@ -237,18 +240,18 @@ class Graph:
     ) -> IndexReport:
         """Build every declared index that is missing on a table with rows.
 
-        On ``engine="spark"`` executors build the parts; ``auto`` does so for large tables when a
+        With ``engine="spark"`` executors build the parts; ``auto`` does so for large tables if a
         session is running or a master is configured.
         """
         from omnigraph.pipeline.spark.maintenance_jobs import ensure_indices_on
 
         self._state.ensure_writable()
-        who, branch = self._state.actor_of(actor), trim_branch_name(branch)
+        who, branch = self._state.choose_actor(actor), trim_branch_name(branch)
         catalog = self._state.schemas.of(branch).catalog
         return ensure_indices_on(engine, self._state.workspace, catalog, branch, who)
 
     def status(self) -> dict[str, Any]:
-        """Branches, head, and for each table of `main` its versions, fragments and indexes."""
+        """Return branches, head, and for each table of `main` its versions, fragments and indexes."""
         from omnigraph.graph.status import graph_status
 
         self._state.ensure_open()
@@ -256,5 +259,5 @@ class Graph:
 
 
 def state_of(graph: Graph) -> GraphState:
-    """The inside of a handle, for the other doors of the package and for tests."""
+    """Return the internals of a handle, for other modules of the package and for tests."""
     return graph._state  # noqa: SLF001

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from omnigraph.graph.arguments import checked_load
+from omnigraph.graph.arguments import check_load_options
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
 
-# What a load needs is imported by loads alone: a process that asks one question loads none of it.
+# Loads import what they need inside their functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def load_options(state: GraphState, options: LoadKeywords) -> LoadOptions:
-    """The checked options of a load, on a handle that may write."""
+    """Return the checked options of a load; refuse a handle that may not write."""
     state.ensure_writable()
-    return checked_load(options, state.actor)
+    return check_load_options(options, state.actor)
 
 
 def load_input(state: GraphState) -> LoadInput:
-    """An empty input, to be filled and loaded inside its ``with`` block."""
+    """Return an empty input, to be filled and loaded inside its ``with`` block."""
     from omnigraph.pipeline.load_input import LoadInput
 
     state.ensure_open()

@@ -1,4 +1,4 @@
-"""`init`, `open` and `at`: the ways to a graph."""
+"""`init`, `open` and `at`: create a graph, open one, and name a state of it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def init(
 
 
 def _refuse_unusable(root: Root) -> None:
-    """Refuse the top of a file system, and what is below a file."""
+    """Refuse the top of a file system, and a path below a file."""
     if not root.is_local:
         return
     path = Path(root.path)
@@ -84,6 +84,7 @@ def _refuse_unusable(root: Root) -> None:
 
 
 def _refuse_existing(root: Root, store: ObjectStore, force: bool) -> None:
+    """Refuse a root that holds a graph or, without ``force``, schema files."""
     ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
     if table_exists(ref):
         raise already_initialised(root)
@@ -104,10 +105,11 @@ def open(
     policy: object = None,
     embedder: Embedder | None = None,
 ) -> Graph:
-    """Open a graph. ``"rw"`` checks and repairs what it must; ``"r"`` never writes anything.
+    """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
 
     ``actor`` is recorded by the commits of calls that name none. ``embedder`` makes the vectors of
-    ``@embed`` properties and of searches by text. Policies are not built: any ``policy`` is refused.
+    ``@embed`` properties and of searches by text. Policies are not supported yet: any ``policy`` is
+    refused.
     """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
@@ -127,5 +129,5 @@ def open(
 def at(
     branch: str | None = None, snapshot: str | None = None, version: int | None = None
 ) -> Target:
-    """A read target: a branch head, a commit id, or a version of a branch."""
+    """Return a read target: a branch head, a commit id, or a version of a branch."""
     return Target.of(branch, snapshot, version)

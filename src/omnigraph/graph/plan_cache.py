@@ -1,4 +1,4 @@
-"""Plans of queries that were run before, kept for as long as the schema is the same."""
+"""A cache of query plans, valid for as long as the schema stays the same."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from omnigraph.lang.schema.catalog import Catalog
 
 MAX_PLANS = 256
 MAX_TEXT = 2_000_000
-"""Characters of all texts together: a plan takes about ten times the memory of its text."""
+"""The limit for all cached texts together, in characters. A plan takes ten times its text."""
 
 
 class PlanCache:
-    """The plans of one handle, by text and name; safe to share between threads.
+    """The cached plans of one handle, by text and name; safe to share between threads.
 
-    Faults are never remembered: the next call may name another file.
+    Errors are not cached, because they name the file, and the next call may name another one.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class PlanCache:
         self._lock = threading.Lock()
 
     def read(self, catalog: Catalog, text: str, name: str | None, filename: str | None) -> ReadPlan:
-        """The plan of a read; a mutation is refused."""
+        """Return the plan of a read; a mutation is refused."""
         plan = self._plan("read", catalog, text, name, filename)
         assert isinstance(plan, ReadPlan)
         return plan
@@ -38,7 +38,7 @@ class PlanCache:
     def mutation(
         self, catalog: Catalog, text: str, name: str | None, filename: str | None
     ) -> MutationPlan:
-        """The plan of a mutation; a read is refused."""
+        """Return the plan of a mutation; a read is refused."""
         plan = self._plan("mutation", catalog, text, name, filename)
         assert isinstance(plan, MutationPlan)
         return plan
@@ -46,6 +46,7 @@ class PlanCache:
     def _plan(
         self, want: QueryKind, catalog: Catalog, text: str, name: str | None, filename: str | None
     ) -> Plan:
+        """Return a cached plan of this very catalog, or compile one and drop the oldest if too many."""
         if not isinstance(name, str | None):
             raise BadRequest(f"a query is named by a text, not by {type(name).__name__}")
         key = (text, name, want)

@@ -37,15 +37,15 @@ def query(
     target: Target,
     profile: Profile | None = None,
 ) -> QueryResult:
-    """Run a read on one snapshot; parameters may stand in the place of the name."""
+    """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
-    return _while_it_lives(target, lambda: _query(state, source, chosen, given, target, profile))
+    return _retry_if_remade(target, lambda: _query(state, source, chosen, given, target, profile))
 
 
-def _while_it_lives(target: Target, read: Callable[[], Answer]) -> Answer:
-    """Run a read of a branch again when that branch was deleted and made again under it.
+def _retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
+    """Run a read of a branch head again if the branch was deleted and made again meanwhile.
 
-    One that is gone answers so when it is asked for again; a commit or version is what it is.
+    If the branch is gone, the next try says so. A commit or version is fixed, so it is tried once.
     """
     for _ in range(REMADE_ATTEMPTS if target.names_a_head else 0):
         with suppress(HistoryReclaimed):
@@ -65,7 +65,7 @@ def _query(
         snapshot, catalog = resolve(state, target)
     with timed(profile, "plan"):
         plan = _plan(state, catalog, source, name)
-        values = _values(plan, params)
+        values = _bind_values(plan, params)
     from omnigraph.read.execute import run_read
 
     with timed(profile, "run") as phase:
@@ -78,7 +78,7 @@ def _query(
 def profile_query(
     state: GraphState, source: str | Path, name: Name, params: Params, target: Target
 ) -> Profiled:
-    """Run a read and keep what each phase took."""
+    """Run a read and measure each phase."""
     profile = Profile()
     result = query(state, source, name, params, target, profile)
     return Profiled(result, tuple(profile.phases))
@@ -87,25 +87,25 @@ def profile_query(
 def explain_query(
     state: GraphState, source: str | Path, name: Name, params: Params, target: Target
 ) -> Explanation:
-    """Describe a read; parameters may be left out, and are checked when they are given."""
+    """Describe a read. Parameters may be left out, and are checked if they are given."""
     from omnigraph.read.explain import explain
 
     chosen, given = named_or_given(name, params)
 
-    def described() -> Explanation:
+    def describe() -> Explanation:
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
         if given is not None:
             bind(plan.params, given)
         return explain(state.reader.view(snapshot, catalog), plan, target)
 
-    return _while_it_lives(target, described)
+    return _retry_if_remade(target, describe)
 
 
 def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:
-    """The snapshot a read stays on, and the types to read it with: the current ones, also for the past."""
+    """Return the snapshot of a read, and the current catalog, which is also used for the past."""
     if target == Target(branch=MAIN):
-        # From one row, so that a schema that is accepted meanwhile cannot come between the two.
+        # Both come from one row, so that a schema change cannot slip in between.
         main = state.workspace.manifest.state(MAIN)
         return Snapshot.of(MAIN, main.head), state.schemas.at(main).catalog
     snapshot = commits.resolve(state.workspace.manifest, target)
@@ -117,5 +117,5 @@ def _plan(state: GraphState, catalog: Catalog, source: str | Path, name: str | N
     return state.plans.read(catalog, text, name, filename)
 
 
-def _values(plan: ir.ReadPlan, params: Params) -> dict[str, Any]:
+def _bind_values(plan: ir.ReadPlan, params: Params) -> dict[str, Any]:
     return {**bind(plan.params, params), ir.NOW_PARAM: now_us() // 1000}

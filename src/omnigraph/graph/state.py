@@ -1,4 +1,4 @@
-"""The inside of an open graph: what `Graph` and its facets share."""
+"""The internals of an open graph that `Graph` and its facets share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 
-# Loaded by the first read: a process that only writes needs none of it.
+# Imported by the first read, so that a process that only writes stays light.
 if TYPE_CHECKING:
     from omnigraph.embeddings.provider import Embedder
     from omnigraph.read.view.view import Reader
@@ -24,7 +24,7 @@ Mode = Literal["rw", "r"]
 
 
 class GraphState:
-    """Workspace, caches and settings of one open graph, and whether it is still open."""
+    """The workspace, caches and settings of one open graph, and whether it is still open."""
 
     def __init__(
         self, root: Root, mode: Mode, actor: str | None = None, embedder: Embedder | None = None
@@ -42,7 +42,7 @@ class GraphState:
 
     @property
     def reader(self) -> Reader:
-        """What reads share: tables opened at a snapshot, and what was read of them."""
+        """The reader shared by all reads, which caches open tables and what was read of them."""
         from omnigraph.read.view.view import Reader
 
         with self._lock:
@@ -51,7 +51,7 @@ class GraphState:
             return self._reader
 
     def close(self) -> None:
-        """Drop what is remembered; ``ensure_open`` refuses from now on."""
+        """Drop all caches; ``ensure_open`` refuses from now on."""
         self.is_closed = True
         self.workspace.manifest.forget()
         with self._lock:
@@ -69,6 +69,6 @@ class GraphState:
         if self.mode != "rw":
             raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
 
-    def actor_of(self, actor: object) -> str | None:
-        """Who asks: the actor a call names, else the handle's."""
+    def choose_actor(self, actor: object) -> str | None:
+        """Return the actor a call names, or else the actor of the handle."""
         return self.actor if actor is None else check_actor(actor)

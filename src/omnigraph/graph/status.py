@@ -16,7 +16,7 @@ from omnigraph.version import __version__
 
 
 def graph_status(workspace: Workspace) -> dict[str, Any]:
-    """Branches, head, and for each table of `main` its versions, fragments and indexes."""
+    """Return branches, head, and for each table of `main` its versions, fragments and indexes."""
     state = workspace.manifest.state(MAIN)
     pending, strays = pending_and_strays(workspace)
     return {

@@ -1,4 +1,4 @@
-"""What a writer wants to change, table by table, as the validator sees it."""
+"""What a writer wants to change, table by table, in the form the validator works on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.runner.protocol import Frame
 
 ORDER = "0rec"
-"""The column that orders incoming rows: the greatest is the last record.
+"""The column that orders incoming rows: the greatest value is the last record.
 
 No property can have that name, because it begins with a digit.
 """
 MADE = "0made"
-"""Of edge types with an ``identity``: whether the id of a row was made for it, not given."""
+"""The column of edge types with an ``identity`` that says whether the id was generated, not given."""
 SHOWN = 20
 """How many broken rows, or bad records of a load, an error lists."""
 
@@ -24,9 +24,10 @@ SHOWN = 20
 class TableDelta:
     """The change of one table.
 
-    ``pending`` holds the final image of every added or changed row, one per id: ``id``, ``src`` and
-    ``dst`` of edges, the members of unique groups, and the order column. ``removed`` holds the ids
-    of committed rows that go. ``replaced``: all committed rows go, except those in ``pending``.
+    ``pending`` holds the final values of every added or changed row, one per id: ``id``, ``src``
+    and ``dst`` of edges, the members of unique groups, and the order column. ``removed`` holds the
+    ids of committed rows that are deleted. ``replaced``: all committed rows are deleted, except
+    those in ``pending``. ``strict``: an id that exists already is refused.
     """
 
     entity: Entity
@@ -38,13 +39,13 @@ class TableDelta:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """All tables of one operation, by table key."""
+    """The changes of one operation, by table key."""
 
     catalog: Catalog
     tables: Mapping[str, TableDelta] = field(default_factory=dict)
 
     def delta(self, entity: Entity) -> TableDelta:
-        """The change of a table, empty when the operation does not touch it."""
+        """Return the change of a table; it is empty if the operation does not touch the table."""
         return self.tables.get(entity.table_key, TableDelta(entity))
 
 
@@ -55,7 +56,7 @@ ViolationKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule. ``record`` is the order value of the row that broke it, where there is one."""
+    """One broken rule. ``record`` is the order value of the row that broke it, or None."""
 
     kind: ViolationKind
     table_key: str
@@ -66,7 +67,7 @@ class Violation:
 
 
 def needed_columns(entity: Entity) -> list[str]:
-    """The columns of a row that set rules look at, besides its id."""
+    """Return the columns of a row that the set rules read, besides its id."""
     columns = ["src", "dst"] if isinstance(entity, EdgeType) else []
     for group in entity.unique:
         columns += [name for name in group if name not in columns]

@@ -1,4 +1,4 @@
-"""Committed rows of the pinned snapshot, fetched by the few keys a change touches where it can."""
+"""Committed rows of the pinned snapshot, read by the few keys a change touches where possible."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY_LIMIT = 10_000
-"""Up to so many keys are looked up through the index; beyond, the columns are scanned whole."""
+"""Up to this many keys are looked up through the index; for more, whole columns are scanned."""
 
 
 class Committed:
-    """The committed side of a validation. Tables looked at are remembered: the publish relies on
-    them."""
+    """The committed side of a validation.
+
+    It remembers in ``relied_on`` which tables were read, because the publish relies on them.
+    """
 
     def __init__(
         self,
@@ -46,41 +48,42 @@ class Committed:
         keys: Frame,
         key_column: str,
     ) -> Frame:
-        """Committed rows whose `column` is among the keys (or all rows, when the keys are many)."""
+        """Return committed rows whose ``column`` is among the keys (or all rows, if the keys are many)."""
         names = list(dict.fromkeys(["id", *columns]))
         pin = self.pins[entity.table_key]
         self.relied_on.add(entity.table_key)
         schema = entity.arrow_schema()
         if changes.delta(entity).replaced or pin.row_count == 0:
-            return self._nothing(schema, names)
+            return self._empty_rows(schema, names)
         wanted = distinct(self.runner, keys, key_column, KEY_LIMIT)
         if wanted is None:
             return self._scan(entity, names)
         if not wanted:
-            return self._nothing(schema, names)
+            return self._empty_rows(schema, names)
         among = stored_items(wanted, schema.field(column).type)
         where = filter_expression(schema, [Condition(column, "in", among)])
         return self.runner.scan(self.locate(pin), names, where)
 
     def between(self, edge: EdgeType, columns: Sequence[str], keys: Frame) -> Frame:
-        """Committed edges whose ends are among those of the keys (all rows, when these are many)."""
+        """Return committed edges whose ends are among those of the keys (all edges, if these are many)."""
         names = list(dict.fromkeys(["id", *columns]))
         pin = self.pins[edge.table_key]
         self.relied_on.add(edge.table_key)
         if pin.row_count == 0:
-            return self._nothing(edge.arrow_schema(), names)
-        where = among_ends(self.runner, edge, keys)
+            return self._empty_rows(edge.arrow_schema(), names)
+        where = filter_by_ends(self.runner, edge, keys)
         if where is None:
             return self._scan(edge, names)
         return self.runner.scan(self.locate(pin), names, where)
 
     def all_rows(self, entity: Entity, columns: Sequence[str]) -> Frame:
-        """Every committed row."""
+        """Return every committed row."""
         self.relied_on.add(entity.table_key)
         names = list(dict.fromkeys(["id", *columns]))
         return self._scan(entity, names)
 
-    def _nothing(self, schema: pa.Schema, names: Sequence[str]) -> Frame:
+    def _empty_rows(self, schema: pa.Schema, names: Sequence[str]) -> Frame:
+        """Return a frame of these columns without rows."""
         import pyarrow as pa
 
         fields = pa.schema([schema.field(name) for name in names])
@@ -89,15 +92,18 @@ class Committed:
         return self._empty[fields]
 
     def _scan(self, entity: Entity, names: Sequence[str]) -> Frame:
-        """Whole columns; rules that want the same ones share them."""
+        """Return whole columns; rules that need the same columns share one scan."""
         key = (entity.table_key, *names)
         if key not in self._scanned:
             self._scanned[key] = self.runner.scan(self.locate(self.pins[entity.table_key]), names)
         return self._scanned[key]
 
 
-def among_ends(runner: Runner, edge: EdgeType, keys: Frame) -> Pushdown | None:
-    """The edges whose ends are among those of the keys; an end of which they have many is left out."""
+def filter_by_ends(runner: Runner, edge: EdgeType, keys: Frame) -> Pushdown | None:
+    """Return a filter for edges whose ends are among those of the keys; None if there are too many.
+
+    If only one end has too many different values, the filter is on the other end alone.
+    """
     ends = [(side, distinct(runner, keys, side, KEY_LIMIT)) for side in ("src", "dst")]
     few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
     return filter_expression(edge.arrow_schema(), few) if few else None

@@ -1,4 +1,12 @@
-"""The evaluator: set rules of a change set against committed rows, in the order of the rules."""
+"""Check the set rules of a change set against the committed rows.
+
+Rules run in a fixed order: taken ids, uniqueness, missing endpoints, edges that lose a node, and
+cardinality. The first rule that is broken ends the check. Each rule first tries a cheap look at
+rows in memory, and asks the SQL engine (``validate/rules.py``) only if that does not settle it.
+
+For example, a strict insert of Person "ann", which exists, gives ``[Violation("key", "node:Person",
+"ann", ...)]``.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +29,7 @@ TEXT = PropType(Scalar.STRING)
 
 
 def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Violation]:
-    """The instances of the first broken set rule: ids, uniqueness, endpoints, cardinality."""
+    """Return the violations of the first set rule that is broken, or an empty list."""
     evaluation = _Evaluation(changes, committed)
     for rule in (
         evaluation.taken_ids,
@@ -37,7 +45,7 @@ def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Viola
 
 
 def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
-    """The error of a write that breaks a rule: the first violation leads, the count follows."""
+    """Return the error of a write that breaks a rule: the first violation, and how many more there are."""
     first = violations[0]
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     if first.kind == "key":
@@ -53,6 +61,8 @@ def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
 
 
 class _Evaluation:
+    """The set rules, each a method that yields its violations."""
+
     def __init__(self, changes: ChangeSet, committed: Committed) -> None:
         self.changes = changes
         self.committed = committed
@@ -61,13 +71,16 @@ class _Evaluation:
 
     # -- frames
 
-    def pend(self, delta: TableDelta) -> Frame:
-        return delta.pending if delta.pending is not None else self._none(delta.entity)
+    def pending_rows(self, delta: TableDelta) -> Frame:
+        """Return the frame called `pend` in the SQL: added and changed rows."""
+        return delta.pending if delta.pending is not None else self._empty_frame(delta.entity)
 
-    def gone(self, delta: TableDelta) -> Frame:
-        return delta.removed if delta.removed is not None else self._none(delta.entity)
+    def removed_ids(self, delta: TableDelta) -> Frame:
+        """Return the frame called `gone` in the SQL: removed ids."""
+        return delta.removed if delta.removed is not None else self._empty_frame(delta.entity)
 
-    def _none(self, entity: Entity) -> Frame:
+    def _empty_frame(self, entity: Entity) -> Frame:
+        """Return a frame without rows, with the columns that rules read."""
         import pyarrow as pa
 
         schema = entity.arrow_schema()
@@ -79,15 +92,19 @@ class _Evaluation:
         return self.runner.ask(text, frames)
 
     def is_empty(self, frame: Frame) -> bool:
-        """Whether a look at rows in memory shows that there are none; no engine is started."""
+        """Return whether the frame is in memory and has no rows; starts no engine."""
         return self.fewer_than(1, frame)
 
     def fewer_than(self, rows: int, frame: Frame) -> bool:
+        """Return whether the frame is in memory and has fewer rows than that."""
         here = self.runner.in_memory(frame)
         return here is not None and here.num_rows < rows
 
     def are_among(self, frame: Frame, column: str, *others: Frame) -> bool:
-        """Whether a look at rows in memory shows that all values of the column are ids of others."""
+        """Return whether all values of the column are ids of the other frames.
+
+        False also if a frame is not in memory; then the SQL has to decide.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -109,6 +126,7 @@ class _Evaluation:
     # -- rules
 
     def taken_ids(self) -> Iterator[Violation]:
+        """Yield rows of strict inserts whose id exists already."""
         for delta in self.deltas():
             if not delta.strict or delta.pending is None or delta.replaced:
                 continue
@@ -116,12 +134,13 @@ class _Evaluation:
             com = self.committed.rows(self.changes, entity, [], "id", delta.pending, "id")
             if self.is_empty(com):
                 continue
-            frames = {"pend": delta.pending, "com": com, "gone": self.gone(delta)}
+            frames = {"pend": delta.pending, "com": com, "gone": self.removed_ids(delta)}
             for row in self.ask(rules.taken_ids(), frames).to_pylist():
                 message = f"{entity.table_key} already has the id {row['id']!r}"
                 yield Violation("key", entity.table_key, row["id"], message, row["rec"])
 
     def unique(self) -> Iterator[Violation]:
+        """Yield rows that share the values of a unique group with another row."""
         for delta in self.deltas():
             if delta.pending is None:
                 continue
@@ -131,26 +150,30 @@ class _Evaluation:
     def _unique_group(
         self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
     ) -> Iterator[Violation]:
+        """Compare the incoming rows with each other, then with the committed rows."""
         if not self.fewer_than(2, pending):
             found = self.ask(rules.unique_within(group), {"pend": pending})
-            yield from self._clashes(delta.entity, group, found)
+            yield from self._unique_violations(delta.entity, group, found)
         lead = group[0]
         com = self.committed.rows(self.changes, delta.entity, group, lead, pending, lead)
-        if self.are_among(com, "id", pending, self.gone(delta)):
+        if self.are_among(com, "id", pending, self.removed_ids(delta)):
             return
-        frames = {"pend": pending, "com": com, "gone": self.gone(delta)}
+        frames = {"pend": pending, "com": com, "gone": self.removed_ids(delta)}
         found = self.ask(rules.unique_against(group), frames)
-        yield from self._clashes(delta.entity, group, found)
+        yield from self._unique_violations(delta.entity, group, found)
 
-    def _clashes(
+    def _unique_violations(
         self, entity: Entity, group: tuple[str, ...], found: pa.Table
     ) -> Iterator[Violation]:
+        """Yield one violation for each row of the answer."""
         place = (
             f"{entity.name}.{group[0]}"
             if len(group) == 1
             else (f"{entity.name}.({', '.join(group)})")
         )
-        columns = [_shown(entity, name, found.column(f"v{at}")) for at, name in enumerate(group)]
+        columns = [
+            _display_values(entity, name, found.column(f"v{at}")) for at, name in enumerate(group)
+        ]
         for at, row in enumerate(found.select(["row_id", "other_id", "rec"]).to_pylist()):
             values = ", ".join(column[at] for column in columns)
             message = (
@@ -161,30 +184,38 @@ class _Evaluation:
             yield Violation("unique", entity.table_key, row["row_id"], message, row["rec"], detail)
 
     def endpoints(self) -> Iterator[Violation]:
+        """Yield incoming edges whose source or target does not exist after the change."""
         for edge, delta in self.edge_deltas():
             if delta.pending is None:
                 continue
-            ends = list(self._ends(edge, delta.pending))
-            if self._all_there(delta.pending, ends):
+            ends = list(self._look_up_ends(edge, delta.pending))
+            if self._all_ends_exist(delta.pending, ends):
                 continue
             for side, type_name, com in ends:
-                frames = self._around(delta.pending, type_name, com)
+                frames = self._endpoint_frames(delta.pending, type_name, com)
                 for row in self.ask(rules.missing_endpoints(side), frames).to_pylist():
-                    yield _endpoint(edge, row["id"], side, row["node"], type_name, row["rec"])
+                    yield _endpoint_violation(
+                        edge, row["id"], side, row["node"], type_name, row["rec"]
+                    )
 
-    def _around(self, edges: Frame, type_name: str, com: Frame) -> dict[str, Frame]:
-        """The frames of the texts about ends of edges."""
+    def _endpoint_frames(self, edges: Frame, type_name: str, com: Frame) -> dict[str, Frame]:
+        """Return the frames that the SQL about endpoints reads."""
         nodes = self.changes.delta(self.catalog.nodes[type_name])
-        return {"pend": edges, "nodes": self.pend(nodes), "gone": self.gone(nodes), "com": com}
+        return {
+            "pend": edges,
+            "nodes": self.pending_rows(nodes),
+            "gone": self.removed_ids(nodes),
+            "com": com,
+        }
 
-    def _all_there(self, edges: Frame, ends: Sequence[tuple[str, str, Frame]]) -> bool:
-        """Whether every end is a node: no more is asked for, which is less work than to say which."""
+    def _all_ends_exist(self, edges: Frame, ends: Sequence[tuple[str, str, Frame]]) -> bool:
+        """Return whether every end is a node. Counting is cheaper than finding which ones are missing."""
         together: dict[tuple[str, int], list[tuple[str, Frame]]] = {}
         for side, type_name, com in ends:
             together.setdefault((type_name, id(com)), []).append((side, com))
         for (type_name, _), found in together.items():
             sides, com = [side for side, _ in found], found[0][1]
-            frames = self._around(edges, type_name, com)
+            frames = self._endpoint_frames(edges, type_name, com)
             removed = self.changes.delta(self.catalog.nodes[type_name]).removed
             if removed is None and all(
                 self.are_among(edges, side, com, frames["nodes"]) for side in sides
@@ -195,8 +226,8 @@ class _Evaluation:
                 return False
         return True
 
-    def _ends(self, edge: EdgeType, edges: Frame) -> Iterator[tuple[str, str, Frame]]:
-        """Side, node type and committed nodes of both ends; one lookup where they are of one type."""
+    def _look_up_ends(self, edge: EdgeType, edges: Frame) -> Iterator[tuple[str, str, Frame]]:
+        """Yield side, node type and committed nodes of both ends; ends of one type share a lookup."""
         import pyarrow as pa
 
         here = self.runner.in_memory(edges)
@@ -213,6 +244,7 @@ class _Evaluation:
             yield side, type_name, self.committed.rows(self.changes, node, [], "id", edges, side)
 
     def stranded(self) -> Iterator[Violation]:
+        """Yield committed edges that stay although the node at one end is removed."""
         for edge in self.catalog.edges.values():
             delta = self.changes.delta(edge)
             for side, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
@@ -222,48 +254,51 @@ class _Evaluation:
                 if delta.replaced:
                     continue
                 com = self._edges_at(edge, side, nodes)
-                if self.are_among(com, "id", self.gone(delta)):
+                if self.are_among(com, "id", self.removed_ids(delta)):
                     continue
                 frames = {
                     "com": com,
-                    "pend": self.pend(delta),
-                    "gone": self.gone(delta),
-                    "nodes": self.pend(nodes),
-                    "left_nodes": self.gone(nodes),
+                    "pend": self.pending_rows(delta),
+                    "gone": self.removed_ids(delta),
+                    "nodes": self.pending_rows(nodes),
+                    "left_nodes": self.removed_ids(nodes),
                 }
                 text = rules.stranded_edges(side, replaced=nodes.replaced)
                 for row in self.ask(text, frames).to_pylist():
-                    yield _endpoint(edge, row["id"], side, row["node"], type_name, None)
+                    yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, None)
 
     def _edges_at(self, edge: EdgeType, side: str, nodes: TableDelta) -> Frame:
+        """Return the committed edges at the removed nodes."""
         if nodes.replaced or nodes.removed is None:
             return self.committed.all_rows(edge, ["src", "dst"])
         return self.committed.rows(self.changes, edge, ["src", "dst"], side, nodes.removed, "id")
 
     def cardinality(self) -> Iterator[Violation]:
+        """Yield source nodes that would have too few or too many edges."""
         for edge, delta in self.edge_deltas():
             bounds = edge.cardinality
             if bounds.min == 0 and self._cannot_exceed(edge, delta, bounds.max):
                 continue
-            touched = self._touched(edge, delta)
+            touched = self._touched_sources(edge, delta)
             com = self.committed.rows(self.changes, edge, ["src"], "src", touched, "src")
             sources = self.changes.delta(self.catalog.nodes[edge.from_type])
             frames = {
                 "touched": touched,
-                "pend": self.pend(delta),
-                "gone": self.gone(delta),
+                "pend": self.pending_rows(delta),
+                "gone": self.removed_ids(delta),
                 "com": com,
-                "nodes": self.pend(sources),
-                "left_nodes": self.gone(sources),
+                "nodes": self.pending_rows(sources),
+                "left_nodes": self.removed_ids(sources),
             }
             text = rules.cardinality(bounds.min, bounds.max, replaced_sources=sources.replaced)
             for row in self.ask(text, frames).to_pylist():
-                yield _cardinality(edge, row["src"], row["n"])
+                yield _cardinality_violation(edge, row["src"], row["n"])
 
     def _cannot_exceed(self, edge: EdgeType, delta: TableDelta, limit: int | None) -> bool:
-        """Whether a look shows that no source gets more edges than the limit.
+        """Return whether a cheap count shows that no source gets more edges than the limit.
 
-        Old and new edges together are counted, the removed and the moved ones too.
+        The count takes old and new edges together, including removed and moved ones, so it may be
+        too high but never too low.
         """
         import pyarrow as pa
 
@@ -277,25 +312,27 @@ class _Evaluation:
         counts = sources.value_counts().field("counts").to_pylist()
         return max(counts, default=0) <= limit
 
-    def _touched(self, edge: EdgeType, delta: TableDelta) -> Frame:
-        pending, gone = self.pend(delta), self.gone(delta)
+    def _touched_sources(self, edge: EdgeType, delta: TableDelta) -> Frame:
+        """Return the source nodes that gain or lose an edge."""
+        pending, removed = self.pending_rows(delta), self.removed_ids(delta)
         if delta.replaced:
             old = self.committed.all_rows(edge, ["src"])
             return self.runner.sql(rules.touched_by_replacing(), {"pend": pending, "com": old})
-        ids = self.runner.sql(rules.changed_ids(), {"pend": pending, "gone": gone})
+        ids = self.runner.sql(rules.changed_ids(), {"pend": pending, "gone": removed})
         old = self.committed.rows(self.changes, edge, ["src"], "id", ids, "id")
-        frames = {"pend": pending, "gone": gone, "com": old}
+        frames = {"pend": pending, "gone": removed, "com": old}
         return self.runner.sql(rules.touched_sources(), frames)
 
 
-def _shown(entity: Entity, name: str, values: pa.ChunkedArray) -> list[str]:
+def _display_values(entity: Entity, name: str, values: pa.ChunkedArray) -> list[str]:
+    """Return values as error messages show them."""
     prop = entity.properties.get(name)
     kind = TEXT if prop is None else prop.type.as_nullable(False)
     shown = (to_json(kind, value) for value in from_arrow(kind, values.cast(kind.arrow_type())))
     return [value if isinstance(value, str) else json.dumps(value) for value in shown]
 
 
-def _endpoint(
+def _endpoint_violation(
     edge: EdgeType, row_id: str, side: str, node: str, type_name: str, record: int | None
 ) -> Violation:
     message = f"{side} {node!r} of edge {edge.name} {row_id!r}: {type_name} not found"
@@ -303,7 +340,7 @@ def _endpoint(
     return Violation("endpoint", edge.table_key, row_id, message, record, detail)
 
 
-def _cardinality(edge: EdgeType, source: str, count: int) -> Violation:
+def _cardinality_violation(edge: EdgeType, source: str, count: int) -> Violation:
     bounds = edge.cardinality
     below = count < bounds.min
     limit = bounds.min if below else bounds.max

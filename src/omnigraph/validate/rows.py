@@ -1,4 +1,4 @@
-"""Row rules: enum, range, check and null, as functions of an Arrow table."""
+"""Row rules: enum, range, check and null, each computed for a whole Arrow column at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mask = Any
 
 
 def row_violations(entity: Entity, rows: pa.Table, limit: int | None = SHOWN) -> list[Violation]:
-    """Every broken row rule, at most `limit` rows per rule, in the order of the rows."""
+    """Return the broken row rules, at most ``limit`` rows per rule, in the order of the rows."""
     found: list[Violation] = []
     there = set(rows.column_names)
     places = rows.select([name for name in ("id", ORDER) if name in there])
@@ -33,14 +33,14 @@ def row_violations(entity: Entity, rows: pa.Table, limit: int | None = SHOWN) ->
         column = rows.column(prop.name).combine_chunks()
         rules = _rules(entity, prop, column, bounds.get(prop.name, ()), checks.get(prop.name, ()))
         for kind, bad, text in rules:
-            found += _report(entity, prop, column, places, kind, bad, text, limit)
+            found += _violations(entity, prop, column, places, kind, bad, text, limit)
     return sorted(found, key=lambda violation: violation.record or 0)
 
 
 def _by_property(
     entity: Entity,
 ) -> tuple[dict[str, list[Range]], dict[str, list[Check]]]:
-    """The ranges and checks of a type by the property they are about."""
+    """Return the ranges and checks of a type by the property they constrain."""
     bounds: dict[str, list[Range]] = {}
     checks: dict[str, list[Check]] = {}
     if isinstance(entity, NodeType):
@@ -61,6 +61,7 @@ def _rules(
     ranges: Sequence[Range],
     checks: Sequence[Check],
 ) -> Iterator[Rule]:
+    """Yield the rules of one property: kind, mask of the bad rows, and the message for a value."""
     import pyarrow.compute as pc
 
     place = f"{entity.name}.{prop.name}"
@@ -91,6 +92,7 @@ def _check_text(place: str, check: Check, value: object) -> str:
 
 
 def _outside_enum(prop: Property, column: pa.Array) -> Mask:
+    """Return the mask of rows with a value that the enum does not have; lists are checked by item."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -106,7 +108,11 @@ def _outside_enum(prop: Property, column: pa.Array) -> Mask:
 
 
 def _outside_range(bounds: Range, column: pa.Array) -> Mask:
-    """Compared exactly: a bound that does not fit the column's type is settled, never rounded."""
+    """Return the mask of rows outside the bounds.
+
+    The comparison is exact: a bound that does not fit the column's type is resolved beforehand,
+    never rounded.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -122,13 +128,13 @@ def _outside_range(bounds: Range, column: pa.Array) -> Mask:
             return pc.is_valid(column)
         exact_op, value = settled
         compare = {">=": pc.greater_equal, "<=": pc.less_equal, ">": pc.greater, "<": pc.less}
-        # Inverted, because NaN is within no bounds. Null stays null, which is no violation.
+        # Inverted, so that NaN counts as outside. Null stays null, which is no violation.
         outside = pc.invert(compare[exact_op](column, pa.scalar(value, column.type)))
         bad = outside if bad is None else pc.or_(bad, outside)
     return pa.repeat(pa.scalar(False), len(column)) if bad is None else bad
 
 
-def _report(
+def _violations(
     entity: Entity,
     prop: Property,
     column: pa.Array,
@@ -138,6 +144,7 @@ def _report(
     text: Callable[[object], str],
     limit: int | None,
 ) -> Iterator[Violation]:
+    """Yield a violation for each bad row, up to the limit."""
     import pyarrow.compute as pc
 
     places = pc.indices_nonzero(pc.fill_null(bad, fill_value=False))

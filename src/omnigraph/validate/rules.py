@@ -1,8 +1,17 @@
-"""Set rules: SQL texts that DuckDB and Spark SQL read alike, and what their answers mean.
+"""Set rules: SQL that DuckDB and Spark SQL read alike, and what the answers mean.
 
-Frames by name in every text: `pend` the incoming rows, `gone` removed ids, `com` committed rows.
-Property names stand in backticks and never become names of the answer: members of a unique group
-come back as `v0`, `v1`, and so on.
+Every text reads frames by these names: `pend` holds the incoming rows, `gone` removed ids, `com`
+committed rows. Property names are quoted with backticks and never become column names of the
+answer: the members of a unique group come back as `v0`, `v1`, and so on.
+
+For example, ``unique_within(["email"])`` over the incoming rows
+
+  id   0rec  email
+  ann  1     a@x
+  bob  2     b@x
+  cy   3     a@x
+
+answers one row: other_id ann, row_id cy, rec 3, v0 a@x.
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ UNTOUCHED = f"{ALIVE} AND NOT EXISTS (SELECT 1 FROM pend q WHERE q.id = c.id)"
 
 
 def taken_ids() -> str:
-    """Strict insert of an id that is there already."""
+    """Find incoming ids that exist already; for strict inserts."""
     return (
         f"SELECT p.id, p.`0rec` AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
         f"ORDER BY rec LIMIT {SHOWN}"
@@ -25,7 +34,7 @@ def taken_ids() -> str:
 
 
 def repeated_ids() -> str:
-    """Ids that several incoming rows have, with their last record."""
+    """Find ids that several incoming rows have, with their last record."""
     return (
         "SELECT id, MAX(`0rec`) AS rec FROM pend GROUP BY id HAVING COUNT(*) > 1 "
         f"ORDER BY rec LIMIT {SHOWN}"
@@ -33,7 +42,7 @@ def repeated_ids() -> str:
 
 
 def losing_records() -> str:
-    """Incoming records that a later record of the same id replaces: the later record wins."""
+    """Find incoming records that a later record of the same id replaces: the later record wins."""
     return (
         "SELECT p.`0rec` FROM pend p JOIN "
         "(SELECT id, MAX(`0rec`) AS last FROM pend GROUP BY id HAVING COUNT(*) > 1) d "
@@ -42,14 +51,14 @@ def losing_records() -> str:
 
 
 def winning_rows() -> str:
-    """Incoming rows without those of `losers`, the answer of ``losing_records``."""
+    """Select the incoming rows without those of `losers`, the answer of ``losing_records``."""
     return (
         "SELECT p.* FROM pend p WHERE NOT EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)"
     )
 
 
 def unique_within(members: Sequence[str]) -> str:
-    """Two incoming rows with one tuple; a tuple with a null member is exempt."""
+    """Find incoming rows that share one tuple of values; a tuple with a null member is exempt."""
     names = ", ".join(_q(name) for name in members)
     values = ", ".join(f"{_q(name)} AS v{at}" for at, name in enumerate(members))
     present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
@@ -61,7 +70,7 @@ def unique_within(members: Sequence[str]) -> str:
 
 
 def unique_against(members: Sequence[str]) -> str:
-    """An incoming row with the tuple of a committed row that stays as it is."""
+    """Find incoming rows with the tuple of a committed row that stays as it is."""
     values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
     equal = " AND ".join(f"c.{_q(name)} = p.{_q(name)}" for name in members)
     return (
@@ -72,9 +81,9 @@ def unique_against(members: Sequence[str]) -> str:
 
 
 def identified_edges(members: Sequence[str]) -> str:
-    """Incoming edges without an id of their own that mean another by its tuple, with that one's id.
+    """Find incoming edges with a generated id whose tuple identifies another edge, and that edge's id.
 
-    That is the committed edge that holds the tuple (`com`), or else the first incoming one.
+    The other edge is the committed edge with that tuple (`com`), or else the first incoming one.
     """
     names = ", ".join(f"p.{_q(name)}" for name in members)
     present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
@@ -82,7 +91,7 @@ def identified_edges(members: Sequence[str]) -> str:
         " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "fc"
     )
     return (
-        # The ids of the few that repeat are fetched: to compare all of them takes longer.
+        # Only the ids of the few repeated tuples are fetched: comparing all ids takes longer.
         f"WITH repeated AS (SELECT {names}, MIN(p.`0rec`) AS rec FROM pend p "
         f"WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1), "
         "firsts AS (SELECT g.*, q.id FROM repeated g JOIN pend q ON q.`0rec` = g.rec) "
@@ -93,7 +102,7 @@ def identified_edges(members: Sequence[str]) -> str:
 
 
 def with_taken_ids(others: Sequence[str]) -> str:
-    """Incoming rows with the ids of `taken`, by their order, in place of their own."""
+    """Select the incoming rows with their own ids replaced by those of `taken`, matched by record."""
     columns = ", ".join(f"p.{_q(name)}" for name in others)
     return (
         f"SELECT COALESCE(t.id, p.id) AS id, {columns} FROM pend p "
@@ -102,18 +111,18 @@ def with_taken_ids(others: Sequence[str]) -> str:
 
 
 def count_missing_endpoints(sides: Sequence[str]) -> str:
-    """How many of these ends of incoming edges are no node after the change.
+    """Count the ends of incoming edges that are not nodes after the change.
 
-    The frames are those of ``missing_endpoints``. One look at the nodes serves both ends.
+    The frames are those of ``missing_endpoints``. One pass over the nodes serves both ends.
     """
     ends = " UNION ALL ".join(f"SELECT e.{side} AS node FROM pend e" for side in sides)
     return f"SELECT COUNT(*) AS n FROM ({ends}) t ANTI JOIN ({_LIVE_NODES}) l ON l.id = t.node"
 
 
 def missing_endpoints(side: str) -> str:
-    """Incoming edges one end of which is no node after the change.
+    """Find incoming edges one end of which is not a node after the change.
 
-    Here `pend` are the edges, `nodes` incoming nodes, `com` committed ones, `gone` removed ids.
+    Here `pend` are the edges, `nodes` incoming nodes, `com` committed nodes, `gone` removed ids.
     """
     return (
         f"SELECT e.id, e.{side} AS node, e.`0rec` AS rec FROM pend e "
@@ -122,7 +131,7 @@ def missing_endpoints(side: str) -> str:
 
 
 def stranded_edges(side: str, *, replaced: bool) -> str:
-    """Committed edges that stay while the node at one end goes.
+    """Find committed edges that stay although the node at one end is removed.
 
     Here `com` are the edges, `nodes` incoming nodes, `left_nodes` the ids of removed nodes.
     """
@@ -135,7 +144,7 @@ def stranded_edges(side: str, *, replaced: bool) -> str:
 
 
 def touched_sources() -> str:
-    """Sources that gain or lose an edge. Here `com` are the committed edges that change or go."""
+    """Find sources that gain or lose an edge. Here `com` are the committed edges that change or go."""
     return (
         "SELECT DISTINCT u.src FROM (SELECT p.src FROM pend p "
         "UNION ALL SELECT c.src FROM com c JOIN pend q ON q.id = c.id "
@@ -144,22 +153,22 @@ def touched_sources() -> str:
 
 
 def touched_by_replacing() -> str:
-    """Sources that gain or lose an edge when all committed edges (`com`) go."""
+    """Find sources that gain or lose an edge when all committed edges (`com`) are removed."""
     return (
         "SELECT DISTINCT u.src FROM (SELECT p.src FROM pend p UNION ALL SELECT c.src FROM com c) u"
     )
 
 
 def changed_ids() -> str:
-    """Ids of edges that are new, changed or removed."""
+    """Select the ids of edges that are new, changed or removed."""
     return "SELECT p.id FROM pend p UNION ALL SELECT d.id FROM gone d"
 
 
 def cardinality(low: int, high: int | None, *, replaced_sources: bool) -> str:
-    """Touched sources whose number of edges is out of bounds after the change.
+    """Find touched sources whose number of edges is out of bounds after the change.
 
-    Here `touched` are the sources, `com` committed edges of them, `left_nodes` removed source nodes,
-    `nodes` incoming source nodes. Sources that go themselves are exempt.
+    Here `touched` are the sources, `com` their committed edges, `left_nodes` removed source nodes,
+    `nodes` incoming source nodes. Sources that are removed themselves are exempt.
     """
     above = "" if high is None else f" OR COUNT(l.id) > {high}"
     stays = (

@@ -1,1 +1,1 @@
-"""Everything small that changes a graph: mutations, indexes, and later merge and schema apply."""
+"""Writers besides loads: mutations, branches, index builds and compaction."""

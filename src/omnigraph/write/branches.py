@@ -1,4 +1,4 @@
-"""Creating and deleting graph branches, under the graph lock."""
+"""Create and delete graph branches, under the graph lock."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from omnigraph.storage.locks.waiting import Patience, Purpose
 
 def create_branch(workspace: Workspace, name: str, source: str | Target) -> refs.BranchCreated:
     """Make a branch at the head of another one; no data is copied and no commit is made."""
-    # A dead writer of a deleted branch of that name is discarded, never left in the way.
+    # A dead writer may have left an operation on an earlier branch of that name; recovery discards it.
     heal(workspace)
-    with _changing(workspace, name, "branch_create", Patience()):
+    with _take_graph_lock(workspace, name, "branch_create", Patience()):
         _refuse_unsettled(workspace, check_branch_name(name))
         return refs.create_ref(workspace.manifest, name, source)
 
 
 def delete_branch(workspace: Workspace, name: str) -> None:
-    """Remove a branch and its commits, while no writer stands between its checks and its publish."""
+    """Delete a branch and its commits, while no writer is between its checks and its publish."""
     patience = Patience()
     with (
-        _changing(workspace, name, "branch_delete", patience),
-        _no_writers(workspace, name, patience),
+        _take_graph_lock(workspace, name, "branch_delete", patience),
+        _lock_out_writers(workspace, name, patience),
     ):
         refs.delete_ref(workspace.manifest, name)
 
 
 def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) -> bool:
-    """Take back a branch that its maker has no use for, unless somebody wrote to it meanwhile.
+    """Delete a branch that its creator no longer needs; return False if others have written to it.
 
-    A writer with a sidecar is left to recovery.
+    A branch with a pending sidecar stays as well, because its operation is left to recovery.
     """
     patience = Patience()
     with (
-        _changing(workspace, name, "branch_delete", patience),
-        _no_writers(workspace, name, patience),
+        _take_graph_lock(workspace, name, "branch_delete", patience),
+        _lock_out_writers(workspace, name, patience),
     ):
         state = workspace.manifest.state(name)
         pending = list_sidecars(workspace, state.head.graph_id)
@@ -55,8 +55,11 @@ def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) ->
         return True
 
 
-def _no_writers(workspace: Workspace, name: str, patience: Patience) -> HeldLocks:
-    """The head and every table of a branch. Its caller holds the graph lock, so it stays that branch."""
+def _lock_out_writers(workspace: Workspace, name: str, patience: Patience) -> HeldLocks:
+    """Take the head lock and every table lock of a branch.
+
+    The caller holds the graph lock, so the branch cannot be replaced meanwhile.
+    """
     branch = check_branch_name(name)
     tables = workspace.manifest.state(branch).head.tables.values()
     names = [workspace.lock_name(table.location, branch) for table in tables]
@@ -65,7 +68,10 @@ def _no_writers(workspace: Workspace, name: str, patience: Patience) -> HeldLock
 
 
 def _refuse_unsettled(workspace: Workspace, name: str) -> None:
-    """A writer of a deleted branch would publish to the next branch of that name."""
+    """Refuse a name for which an operation is still pending on an earlier branch.
+
+    Otherwise that operation could be published to the new branch.
+    """
     if name in refs.list_refs(workspace.manifest):
         return
     for sidecar in list_sidecars(workspace, workspace.manifest.state(MAIN).head.graph_id):
@@ -78,8 +84,13 @@ def _refuse_unsettled(workspace: Workspace, name: str) -> None:
             )
 
 
-def _changing(workspace: Workspace, name: str, operation: str, patience: Patience) -> HeldLocks:
-    """The graph lock; what cannot be is refused before it is taken, which writes."""
+def _take_graph_lock(
+    workspace: Workspace, name: str, operation: str, patience: Patience
+) -> HeldLocks:
+    """Take the graph lock.
+
+    Name and graph are checked first, because taking a lock writes to the store.
+    """
     check_branch_name(name)
     workspace.manifest.state(MAIN)
     return workspace.locks.acquire(workspace.locks.graph_lock(), patience, Purpose(operation))

@@ -1,6 +1,12 @@
-"""Compaction: small fragments become large ones, in one commit. Rows, ids and answers stay.
+"""Compaction: merge small fragments into large ones, in one commit. Rows, ids and answers stay.
 
-Who rewrites the fragments (this process, or executors) is the caller's choice: a ``Rewrite``.
+1. Plan for each table which fragments to merge.
+2. Rewrite them, without locks. Where that runs (this process or Spark executors) is the caller's
+   choice: a ``Rewrite``.
+3. Commit all tables at once, under the locks.
+
+For example, a table with fragments of 10, 20 and 30 rows gets one fragment of 60 rows, and the
+report says ``removed={"node:Person": 3}, added={"node:Person": 1}``.
 """
 
 from __future__ import annotations
@@ -39,23 +45,23 @@ from omnigraph.storage.tables.table_errors import TableMoved
 
 logger = logging.getLogger(__name__)
 
-# Lance commits a compaction as ReserveFragments and Rewrite.
+# Lance commits a compaction as two transactions, ReserveFragments and Rewrite.
 COMPACTION_VERSIONS = 2
 
 Rewrite = Callable[[Table, Sequence[Any]], Sequence[Any]]
-"""Run the tasks of ``plan_compaction`` on that version of the table, and give their results."""
+"""A function that runs the tasks of ``plan_compaction`` on that table and returns their results."""
 
 
 @dataclass(slots=True)
 class CompactionReport:
-    """How many fragments went and came, by table key; tables that failed are as they were."""
+    """How many fragments were removed and added, by table key; failed tables are unchanged."""
 
     removed: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     commit: GraphCommit | None = None
     note: str | None = None
-    """Why the engine is not the one that was to be expected."""
+    """Why another engine was used than the caller would expect."""
 
 
 def rewrite_here(table: Table, tasks: Sequence[Any]) -> list[Any]:
@@ -64,10 +70,11 @@ def rewrite_here(table: Table, tasks: Sequence[Any]) -> list[Any]:
 
 
 class TableCompaction:
-    """The compaction of one table: fragments are rewritten first, at leisure, then put in place.
+    """The compaction of one table: fragments are rewritten first, without locks, then committed.
 
-    On main the commit is Lance's own, which keeps indexes whole. On a branch that would break them:
-    there a staged rewrite leaves the new fragments out of the indexes, which are then folded.
+    On main the commit is Lance's own, which keeps indexes complete. On a branch Lance's commit
+    would break them, so the rewrite is staged there without the indexes, which are then extended in
+    a second step.
     """
 
     def __init__(self, table_key: str, report: CompactionReport, rewrite: Rewrite) -> None:
@@ -77,7 +84,7 @@ class TableCompaction:
         self.results: Sequence[Any] = ()
 
     def prepare(self, table: Table, tasks: Sequence[Any]) -> bool:
-        """Write the new fragments, which nothing refers to yet; whether there are any."""
+        """Write the new fragments, which nothing refers to yet; return whether there are any."""
         try:
             self.results = self.rewrite(table, tasks)
         except OmniGraphError as error:
@@ -85,10 +92,10 @@ class TableCompaction:
         return bool(self.results)
 
     def steps(self, branch: str) -> tuple[Step, ...]:
-        """Put what was prepared in place."""
+        """Return the steps that commit the prepared fragments."""
         if lance_branch(branch) is None:
             return (InlineStep("compact", self._commit, versions=COMPACTION_VERSIONS),)
-        # A rewrite without the fold is whole in itself, so recovery may publish it alone.
+        # The rewrite is complete without the fold, so recovery may publish it alone: versions=0.
         return StagedStep(self._stage), InlineStep("fold indexes", self._fold, versions=0)
 
     def _commit(self, table: Table) -> Table:
@@ -104,14 +111,14 @@ class TableCompaction:
         return stage_rewritten(table, self.results)
 
     def _fold(self, table: Table) -> Table:
-        """Best effort: searches read what an index does not cover."""
+        """Extend the indexes to the new fragments. Best effort: searches read uncovered rows directly."""
         try:
             return fold_indexes(table)
         except TableMoved:
             raise
         except OmniGraphError as error:
             logger.warning("the indexes of %s do not cover all rows yet: %s", table.ref, error)
-        # It may have landed although its answer was lost.
+        # The fold may have succeeded although its answer was lost, so open the newest version.
         return open_table(table.ref.at(None))
 
     def _count(self, removed: int, added: int) -> None:
@@ -127,7 +134,7 @@ def compact(
 ) -> CompactionReport:
     """Compact every table of a branch that has fragments of its own to merge, in one commit.
 
-    A table that fails is reported and does not hold up the others.
+    A table that fails is reported and does not stop the others.
     """
     heal(workspace)
 
@@ -136,7 +143,7 @@ def compact(
         changes = []
         for pin in attempt.state.head.tables.values():
             if pin.table_branch != lance_branch(branch):
-                continue  # inherited whole: the parent's to compact
+                continue  # inherited unchanged from the parent branch, which compacts it
             table = open_table(workspace.pinned(pin))
             tasks = plan_compaction(table)
             if not tasks:
@@ -145,7 +152,7 @@ def compact(
             if job.prepare(table, tasks):
                 changes.append(TableChange(pin, job.steps(branch)))
         if report.failed:
-            # Files that are missing may have gone with their branch.
+            # The failure may come from files that were deleted together with their branch.
             now = workspace.manifest.state(branch)
             if now.identifier != attempt.state.identifier:
                 raise branch_remade(branch)

@@ -1,7 +1,7 @@
-"""Index builds: what a type declares, what is missing, and one commit that builds it.
+"""Index builds: which indexes a type should have, which are missing, and one commit that builds them.
 
-The same functions serve `ensure_indices` and a load that builds inside its own commit. Where the
-parts of an index are built (here, or by executors) is the caller's choice: a ``Builds``.
+The same functions serve ``ensure_indices`` and loads that build indexes in their own commit. Where
+an index is built (this process or Spark executors) is the caller's choice: a ``Builds``.
 """
 
 from __future__ import annotations
@@ -27,35 +27,38 @@ from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
 
-Wanted = tuple[str, IndexKind]
+WantedIndex = tuple[str, IndexKind]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The built parts of one index, and the fragments that have nothing to index."""
+class IndexParts:
+    """The built parts of one index, and the fragments that have no values to index."""
 
     segments: Sequence[Any]
     without_values: Sequence[int] = ()
 
 
-Build = Callable[[Table, str, IndexKind], Parts]
-Builds = Callable[[Sequence[Wanted]], Build]
-"""Given all indexes a table is to get, how to build each: so that they can be built at once."""
+Build = Callable[[Table, str, IndexKind], IndexParts]
+Builds = Callable[[Sequence[WantedIndex]], Build]
+"""A function from all indexes a table will get to the function that builds one of them.
+
+It sees all of them first, so that they can be built at the same time.
+"""
 
 
-def build_here(_wanted: Sequence[Wanted]) -> Build:
-    """Each index as one part, in this process, when its turn comes."""
+def build_here(_wanted: Sequence[WantedIndex]) -> Build:
+    """Build each index as one part, in this process, when its step runs."""
 
-    def build(table: Table, column: str, kind: IndexKind) -> Parts:
+    def build(table: Table, column: str, kind: IndexKind) -> IndexParts:
         numbers = [fragment.id for fragment in table.fragments()]
-        return Parts([build_segment(table, column, kind, numbers)])
+        return IndexParts([build_segment(table, column, kind, numbers)])
 
     return build
 
 
 @dataclass
 class IndexReport:
-    """What was built, what has nothing to be built on yet, and what failed."""
+    """What was built, what has no values to build on yet, and what failed."""
 
     built: list[tuple[str, str]] = field(default_factory=list)
     pending: list[tuple[str, str]] = field(default_factory=list)
@@ -64,10 +67,10 @@ class IndexReport:
     engine: str = "local"
     """`spark` when an index was built by executors."""
     note: str | None = None
-    """Why the engine is not the one that was to be expected."""
+    """Why another engine was used than the caller would expect."""
 
     def to_json(self) -> dict[str, Any]:
-        """The public form."""
+        """Return the public form."""
         return {
             "built": [list(item) for item in self.built],
             "pending_indexes": [list(item) for item in self.pending],
@@ -80,14 +83,19 @@ class IndexReport:
         }
 
 
-def wanted_indexes(entity: Entity) -> list[Wanted]:
-    """Every index a table should have: the implicit columns, then what is declared."""
+def wanted_indexes(entity: Entity) -> list[WantedIndex]:
+    """Return every index a table should have: the implicit columns first, then what is declared."""
     implicit = [(name, IndexKind.BTREE) for name in entity.implicit_columns]
     return [*implicit, *declared_indexes(entity)]
 
 
-def missing_indexes(entity: Entity, table: Table, *, all_of_them: bool = False) -> list[Wanted]:
-    """The wanted indexes a table does not have at all (or all, when none will survive)."""
+def missing_indexes(
+    entity: Entity, table: Table, *, all_of_them: bool = False
+) -> list[WantedIndex]:
+    """Return the wanted indexes that a table does not have at all.
+
+    ``all_of_them`` returns every wanted index, for a write after which none will be left.
+    """
     return [
         (name, kind)
         for name, kind in wanted_indexes(entity)
@@ -97,19 +105,21 @@ def missing_indexes(entity: Entity, table: Table, *, all_of_them: bool = False) 
 
 def index_steps(
     entity: Entity,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedIndex],
     report: IndexReport,
     builds: Builds = build_here,
 ) -> Iterator[StagedStep]:
-    """Best-effort steps that build indexes on the table as they find it."""
+    """Yield best-effort steps that build indexes on the table as they find it."""
     build = builds(wanted)
     for name, kind in wanted:
-        yield StagedStep(_staging(entity, name, kind, report, build), best_effort=True)
+        yield StagedStep(_make_stage(entity, name, kind, report, build), best_effort=True)
 
 
-def _staging(
+def _make_stage(
     entity: Entity, name: str, kind: IndexKind, report: IndexReport, build: Build
 ) -> Callable[[Table], Staged | None]:
+    """Return the function that builds and stages one index, and reports the outcome."""
+
     def stage(table: Table) -> Staged | None:
         try:
             parts = build(table, name, kind)
@@ -135,7 +145,8 @@ def ensure_indices(
 ) -> IndexReport:
     """Build every missing index of every table that has rows, in one commit.
 
-    What fails is reported and holds up nothing else; where nothing was built there is no commit.
+    An index that fails is reported and does not stop the others. If nothing was built, there is no
+    commit.
     """
     heal(workspace)
 
@@ -144,7 +155,7 @@ def ensure_indices(
         changes = []
         for pin in attempt.state.head.tables.values():
             entity = catalog.entity(pin.table_key)
-            todo = _buildable(workspace, entity, pin, report)
+            todo = _find_buildable(workspace, entity, pin, report)
             if todo:
                 steps = index_steps(entity, todo, report, builds_for(pin))
                 changes.append(TableChange(pin, tuple(steps)))
@@ -160,10 +171,10 @@ def ensure_indices(
     return Attempts(workspace, branch).run(build)
 
 
-def _buildable(
+def _find_buildable(
     workspace: Workspace, entity: Entity, pin: TableState, report: IndexReport
-) -> list[Wanted]:
-    """The missing indexes of a table; those without anything to build on are reported."""
+) -> list[WantedIndex]:
+    """Return the missing indexes of a table; those without values to build on are reported."""
     if pin.row_count == 0:
         return []
     table = open_table(workspace.pinned(pin))
@@ -181,4 +192,4 @@ def _is_empty(table: Table, column: str) -> bool:
     try:
         return table.count_rows(where) == 0
     except OmniGraphError:
-        return False  # The build meets the same trouble, and is reported.
+        return False  # the build will meet the same error and report it

@@ -1,4 +1,14 @@
-"""Mutations: statements run in order over an overlay, validated once, committed once."""
+"""Mutations: run the statements in order, validate the result once, commit once.
+
+1. Each statement reads the committed rows overlaid by the pending ones (``write/pending.py``), and
+   adds its own changes to the pending ones.
+2. The final rows are checked by the row rules and the set rules.
+3. Each changed table gets one step: an append if all its rows are new, an upsert if not, or a
+   delete.
+
+For example, ``insert Person { name: "Ann" }`` followed by ``update Person set { age: 31 } where
+name = "Ann"`` commits one row {name: Ann, age: 31}. Deleting a node also deletes its edges.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +24,7 @@ from omnigraph.commit.heal import heal
 from omnigraph.embeddings.provider import (
     Embedder,
     embed_texts,
-    required_embedder,
+    require_embedder,
     resolve_embedder,
 )
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
@@ -42,7 +52,7 @@ from omnigraph.write.pending import ENDPOINT_COLUMNS, PendingTable
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """What a mutation did; `commit` is None when nothing matched."""
+    """What a mutation did; ``commit`` is None if nothing matched."""
 
     branch: str
     query_name: str
@@ -52,7 +62,7 @@ class MutationResult:
     commit: GraphCommit | None
 
     def to_json(self) -> dict[str, Any]:
-        """The public form."""
+        """Return the public form."""
         return {
             "branch": self.branch,
             "query_name": self.query_name,
@@ -64,8 +74,8 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A mutation checked against one schema, which ``ir_hash`` names."""
+class CheckedMutation:
+    """A mutation that was checked against one schema, which ``ir_hash`` names."""
 
     catalog: Catalog
     ir_hash: str
@@ -75,9 +85,9 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One mutation to run. ``check`` gives its plan under the schema that is accepted now."""
+    """One mutation to run. ``check`` returns its plan under the schema accepted at that moment."""
 
-    check: Callable[[], Checked]
+    check: Callable[[], CheckedMutation]
     branch: str
     actor_id: str | None = None
     if_commit: str | None = None
@@ -88,8 +98,8 @@ class Request:
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
     """Run a mutation, after finishing what dead writers left.
 
-    One that lost a race is run again, and means what it would have meant a moment later. The time that
-    ``now()`` gives stays the same.
+    A mutation that lost a race is run again on the new head. ``now()`` keeps the time of the first
+    try.
     """
     heal(workspace)
     started = stamp_us()
@@ -98,9 +108,11 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
 
 
 class _Mutation:
-    """One attempt on one snapshot."""
+    """One attempt to run a mutation, on one snapshot."""
 
-    def __init__(self, attempt: Attempt, request: Request, checked: Checked, started: int) -> None:
+    def __init__(
+        self, attempt: Attempt, request: Request, checked: CheckedMutation, started: int
+    ) -> None:
         self.attempt = attempt
         self.workspace = attempt.workspace
         self.catalog = checked.catalog
@@ -114,6 +126,7 @@ class _Mutation:
         self.edges = 0
 
     def run(self) -> MutationResult:
+        """Run the statements, and commit if they changed anything."""
         if self.checked.ir_hash != self.state.head.ir_hash:
             raise SchemaConflict("the schema changed while the mutation was checked; run it again")
         for statement in self.checked.plan.statements:
@@ -123,9 +136,9 @@ class _Mutation:
                 self._update(statement)
             else:
                 self._delete(statement)
-        made = self._commit() if self._changes_something() else None
+        made = self._commit() if self._has_changes() else None
         if made is None:
-            # The condition must hold at the end too, also where there is nothing to publish.
+            # Without a publish nothing else checks ``if_commit`` at the end.
             now = self.workspace.manifest.state(self.request.branch)
             check_precondition(self.workspace, now, self.request.if_commit)
         return MutationResult(
@@ -137,10 +150,11 @@ class _Mutation:
             made,
         )
 
-    def _changes_something(self) -> bool:
+    def _has_changes(self) -> bool:
         return any(table.rows.num_rows or table.removed for table in self.tables.values())
 
     def _table(self, entity: Entity) -> PendingTable:
+        """Return the pending table of a type, opened on first use."""
         known = self.tables.get(entity.table_key)
         if known is None:
             pin = self.state.head.tables.get(entity.table_key)
@@ -156,13 +170,18 @@ class _Mutation:
 
     # -- statements
 
-    def _stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
-        """The value as its column stores it; what only a parameter's value can break is found here."""
+    def _to_stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
+        """Return the value as its column stores it; refuse a parameter value that does not fit.
+
+        Literals were checked with the query, so only values of parameters can fail here.
+        """
         value = ir.value_of(assignment.value, self.params)
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _bytes_only(assignment.property, _id_text(value) if is_endpoint else value)
+            return _refuse_external_blob(
+                assignment.property, _id_text(value) if is_endpoint else value
+            )
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -174,9 +193,10 @@ class _Mutation:
                 property=assignment.property,
                 violation="overflow",
             ) from None
-        return _bytes_only(assignment.property, value)
+        return _refuse_external_blob(assignment.property, value)
 
     def _insert(self, statement: ir.Insert) -> None:
+        """Add one row: a node by its key or a new id, an edge under a new id."""
         entity: Entity
         if statement.kind == "edge":
             entity = self.catalog.edges[statement.type_name]
@@ -185,16 +205,17 @@ class _Mutation:
             entity = self.catalog.nodes[statement.type_name]
             self.nodes += 1
         values = {
-            _column(entity, a.property): self._stored(entity, a) for a in statement.assignments
+            _column(entity, a.property): self._to_stored(entity, a) for a in statement.assignments
         }
         keyed = isinstance(entity, NodeType) and entity.key is not None
-        self._require(entity, values)
+        self._require_values(entity, values)
         self._fill_embeddings(entity, values)
         values["id"] = self._key_id(entity, values) if keyed else new_ulid()
         self._table(entity).insert(values, fresh=not keyed)
         self._check_size()
 
-    def _require(self, entity: Entity, values: Mapping[str, Any]) -> None:
+    def _require_values(self, entity: Entity, values: Mapping[str, Any]) -> None:
+        """Refuse null for required properties, and edges without both ends."""
         for name, prop in entity.properties.items():
             if name in values and values[name] is None and not prop.type.nullable:
                 raise _null_error(entity, name)
@@ -204,6 +225,7 @@ class _Mutation:
                 raise _null_error(entity, name)
 
     def _key_id(self, entity: Entity, values: Mapping[str, Any]) -> str:
+        """Return the id that the key of a node determines."""
         assert isinstance(entity, NodeType)
         assert entity.key is not None
         members = [(entity.properties[name].type, values[name]) for name in entity.key]
@@ -215,7 +237,10 @@ class _Mutation:
             ) from None
 
     def _fill_embeddings(self, entity: Entity, values: dict[str, Any]) -> None:
-        """A vector left out is made from its source text, where a provider is configured."""
+        """Compute vectors that were left out from their source text.
+
+        Without an embedder, a nullable vector stays null and a required one is refused.
+        """
         for name, embed in entity.embeds.items():
             prop = entity.properties[name]
             text = values.get(embed.source)
@@ -226,22 +251,24 @@ class _Mutation:
             if embedder is None and prop.type.nullable:
                 continue
             if embedder is None:
-                embedder = required_embedder(None, place)
+                embedder = require_embedder(None, place)
             (values[name],) = embed_texts(
                 embedder, [text], prop.type.dim or 0, place, model=embed.model
             )
 
     def _update(self, statement: ir.Update) -> None:
+        """Assign the values to all rows that match, committed or pending."""
         import pyarrow as pa
 
         entity = self.catalog.nodes[statement.type_name]
         pending = self._table(entity)
-        rows = pending.matching(self._condition(entity, statement.where))
+        rows = pending.rows_where(self._condition(entity, statement.where))
         self.nodes += rows.num_rows
         columns = dict(zip(rows.column_names, rows.columns, strict=True))
+        # Takes the one assigned value as often as there are rows.
         repeated = pa.array([0] * rows.num_rows, pa.int64())
         for assignment in statement.assignments:
-            value = self._stored(entity, assignment)
+            value = self._to_stored(entity, assignment)
             if value is None and not entity.properties[assignment.property].type.nullable:
                 raise _null_error(entity, assignment.property)
             kind = columns[assignment.property].type
@@ -251,6 +278,7 @@ class _Mutation:
             self._check_size()
 
     def _delete(self, statement: ir.Delete) -> None:
+        """Remove the committed rows that match; for nodes, also the edges at them."""
         if statement.kind == "edge":
             edge = self.catalog.edges[statement.type_name]
             pending = self._table(edge)
@@ -269,6 +297,7 @@ class _Mutation:
         return Condition(column, where.op, _id_text(value) if is_endpoint else value)
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
+        """Remove the edges that begin or end at these nodes."""
         for edge in self.catalog.edges.values():
             for end, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
                 if type_name == node.name:
@@ -276,6 +305,7 @@ class _Mutation:
                     self.edges += pending.remove(pending.ids_among(end, ids))
 
     def _check_size(self) -> None:
+        """Refuse a mutation with more pending rows than OMNIGRAPH_MUTATION_MAX_ROWS."""
         limit = settings.MUTATION_MAX_ROWS.get()
         if limit is None:
             return
@@ -292,6 +322,7 @@ class _Mutation:
     # -- the end
 
     def _commit(self) -> GraphCommit:
+        """Validate, then commit the changed tables; the others that were read are relied on."""
         relied_on = self._validate()
         changed = {
             key: table for key, table in self.tables.items() if table.rows.num_rows or table.removed
@@ -302,7 +333,9 @@ class _Mutation:
             pin=self.state.pin,
             ir_hash=self.state.head.ir_hash,
             intent=Intent(new_ulid(), "mutation", self.started, self.request.actor_id),
-            tables=tuple(TableChange(table.pin, (_step(table),)) for table in changed.values()),
+            tables=tuple(
+                TableChange(table.pin, (_write_step(table),)) for table in changed.values()
+            ),
             relied_on=tuple(
                 head.tables[key]
                 for key in sorted(relied_on | set(self.tables))
@@ -312,7 +345,7 @@ class _Mutation:
         return self.attempt.commit(write)
 
     def _validate(self) -> set[str]:
-        """Judge the final image; the tables looked at are what the publish relies on."""
+        """Check the final rows; return the keys of the tables that were read for it."""
         import pyarrow as pa
 
         for table in self.tables.values():
@@ -344,16 +377,17 @@ class _Mutation:
 
 
 def _column(entity: Entity, name: str) -> str:
-    """The column a statement means: `from` and `to` are the ends of an edge."""
+    """Return the column a statement means: `from` and `to` are the ends of an edge."""
     return ENDPOINT_COLUMNS.get(name, name) if isinstance(entity, EdgeType) else name
 
 
 def _id_text(value: Any) -> Any:
-    """The id of a node, which an integer parameter may name."""
+    """Return a node id as text; a parameter may give it as an integer."""
     return str(value) if isinstance(value, int) else value
 
 
-def _step(table: PendingTable) -> StagedStep:
+def _write_step(table: PendingTable) -> StagedStep:
+    """Return the step that writes the pending changes of one table."""
     import pyarrow as pa
 
     rows, removed, fresh = table.rows, table.removed, table.fresh_only
@@ -366,7 +400,8 @@ def _step(table: PendingTable) -> StagedStep:
     return StagedStep(stage)
 
 
-def _bytes_only(name: str, value: Any) -> Any:
+def _refuse_external_blob(name: str, value: Any) -> Any:
+    """Return the value, unless it is a blob that is stored elsewhere."""
     if isinstance(value, ExternalBlob):
         raise ConstraintError(
             f"property `{name}`: the external blob {value.uri!r} is refused, no external place is "

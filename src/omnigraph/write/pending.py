@@ -1,7 +1,13 @@
-"""The changes a mutation has gathered so far, laid over the committed rows of its snapshot.
+"""The changes of a mutation so far, laid over the committed rows of its snapshot.
 
-Inserted and updated rows are kept as Arrow tables, one row per id, and hide the committed row of the
-same id. Deletes are kept as ids. Nothing is written here.
+Inserted and updated rows are kept as Arrow tables, one row per id, and hide the committed row of
+the same id. Deletes are kept as ids. Nothing is written here.
+
+For example, with Ann (30) and Bob (40) committed:
+
+  update Person set { age: 31 } where name = "Ann"     rows    = [Ann 31]
+  insert Person { name: "Cy" age: 20 }                 rows    = [Ann 31, Cy 20]
+  rows_where(age > 25)                                 returns   [Bob 40, Ann 31]
 """
 
 from __future__ import annotations
@@ -24,7 +30,10 @@ ENDPOINT_COLUMNS = {"from": "src", "to": "dst"}
 
 
 class PendingTable:
-    """One table's pending rows and removed ids."""
+    """The pending rows and removed ids of one table.
+
+    ``fresh_only`` stays True while every pending row has a new id, so that they can be appended.
+    """
 
     def __init__(self, entity: Entity, pin: TableState, table: Table) -> None:
         self.entity = entity
@@ -35,19 +44,19 @@ class PendingTable:
         self._removed_set: set[str] = set()
         self._schema = _plain_schema(table.schema)
         self._rows: pa.Table = self._schema.empty_table()
-        # Rows put one by one, by id: most mutations are a few inserts, and a table per row is slow.
+        # Rows inserted one by one are gathered by id: one Arrow table per inserted row is slow.
         self._recent: dict[str, Mapping[str, Any]] = {}
 
     @property
     def rows(self) -> pa.Table:
-        """The final images so far, one per id."""
+        """The final rows so far, one per id."""
         if self._recent:
             recent, self._recent = self._recent, {}
-            self._put(_table_of(self._schema, list(recent.values())))
+            self._put(_to_table(self._schema, list(recent.values())))
         return self._rows
 
     def insert(self, values: Mapping[str, Any], *, fresh: bool) -> None:
-        """Add the stored values of one row; a pending row of the same id gives way.
+        """Add the stored values of one row, in place of any pending row of the same id.
 
         ``fresh``: no other row has this id, neither committed nor pending.
         """
@@ -55,12 +64,13 @@ class PendingTable:
         self._recent[values["id"]] = values
 
     def replace(self, rows: pa.Table) -> None:
-        """Add the final images of rows that are there, committed or pending."""
+        """Add new values of rows that exist already, committed or pending."""
         self.fresh_only = False
         assert not self._recent, "rows are replaced by what was read of them"
         self._put(rows)
 
     def _put(self, rows: pa.Table) -> None:
+        """Add rows, in place of pending rows with the same ids."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -71,14 +81,14 @@ class PendingTable:
         self._rows = pa.concat_tables([kept, rows.select(kept.column_names)])
 
     def remove(self, ids: list[str]) -> int:
-        """Mark committed rows as removed; how many were not so already."""
+        """Mark committed rows as removed; return how many were not marked before."""
         new = [one for one in ids if one not in self._removed_set]
         self._removed_set.update(new)
         self.removed += new
         return len(new)
 
-    def matching(self, condition: Condition) -> pa.Table:
-        """The rows a statement sees: committed ones, overlaid by those of earlier statements."""
+    def rows_where(self, condition: Condition) -> pa.Table:
+        """Return the rows a statement sees: committed ones, replaced by those of earlier statements."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -96,13 +106,13 @@ class PendingTable:
         return PropType(Scalar.STRING) if prop is None else prop.type
 
     def ids_where(self, condition: Condition) -> list[str]:
-        """Ids of committed rows that satisfy a condition."""
+        """Return the ids of committed rows that satisfy a condition."""
         where = filter_expression(self.table.schema, [condition])
         ids: list[str] = self.table.read(["id"], where).column("id").to_pylist()
         return ids
 
     def ids_among(self, column: str, values: list[str]) -> list[str]:
-        """Ids of committed rows whose text column holds one of the values."""
+        """Return the ids of committed rows whose text column has one of the values."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -116,7 +126,7 @@ class PendingTable:
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The table's schema with blob columns as the bytes a writer holds."""
+    """Return the table's schema, with blob columns as plain bytes."""
     import pyarrow as pa
 
     return pa.schema(
@@ -125,7 +135,7 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def read_plain(table: Table, where: Any) -> pa.Table:
-    """Whole rows, blobs as bytes, so that they can be written again."""
+    """Return whole rows with blobs as bytes, so that they can be written again."""
     import pyarrow as pa
 
     blobs = blob_columns(table.schema)
@@ -137,8 +147,8 @@ def read_plain(table: Table, where: Any) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _table_of(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:
-    """A table of stored values by column name; absent ones are null."""
+def _to_table(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:
+    """Return a table of stored values by column name; missing values are null."""
     import pyarrow as pa
 
     columns = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]

@@ -23,7 +23,7 @@ from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
-from omnigraph.validate.committed import among_ends
+from omnigraph.validate.committed import filter_by_ends
 
 TAKEN = "0taken"
 """The column with the id that an edge took; `id` beside it is the one that was made for it."""
@@ -72,7 +72,7 @@ def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array |
     runner = LocalRunner()
     try:
         pending = runner.frame(pa.Table.from_batches([rows.select(narrow_columns(entity))]))
-        where = among_ends(runner, entity, pending)
+        where = filter_by_ends(runner, entity, pending)
         held = runner.scan(table.ref, ["id", *entity.identity], where)
         text = rules.identified_edges(entity.identity)
         taken = runner.ask(text, {"pend": pending, "com": held})

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.embeddings.provider import (
     Embedder,
     embed_texts,
-    required_embedder,
+    require_embedder,
     resolve_embedder,
 )
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
@@ -109,7 +109,7 @@ class RowRules:
                 continue
             place = f"{entity.name}.{name}"
             if embedder is None:
-                embedder = required_embedder(None, place)
+                embedder = require_embedder(None, place)
             wanted = pc.filter(texts, absent).to_pylist()
             made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model))
             kept = batch.column(name).to_pylist()

@@ -32,9 +32,9 @@ from omnigraph.write.compaction import CompactionReport, Rewrite, compact, rewri
 from omnigraph.write.ensure_indices import (
     Build,
     Builds,
+    IndexParts,
     IndexReport,
-    Parts,
-    Wanted,
+    WantedIndex,
     build_here,
     ensure_indices,
 )
@@ -131,14 +131,14 @@ class IndexPart:
         return build_segment(open_table(self.ref), self.column, self.kind, self.fragment_ids)
 
 
-def build_on_spark(session: SparkSession, wanted: Sequence[Wanted]) -> Build:
+def build_on_spark(session: SparkSession, wanted: Sequence[WantedIndex]) -> Build:
     """Return a function that builds all indexes of a table in one job, at its first call.
 
     Later calls see the table some index commits later, with the same fragments.
     """
-    built: dict[Wanted, list[tuple[IndexPart, Outcome[Any]]]] = {}
+    built: dict[WantedIndex, list[tuple[IndexPart, Outcome[Any]]]] = {}
 
-    def build(table: Table, column: str, kind: IndexKind) -> Parts:
+    def build(table: Table, column: str, kind: IndexKind) -> IndexParts:
         if not built:
             parts = list(plan_parts(table, wanted, session.sparkContext.defaultParallelism))
             outcomes = run_tasks(
@@ -156,7 +156,7 @@ def build_on_spark(session: SparkSession, wanted: Sequence[Wanted]) -> Build:
     return build
 
 
-def plan_parts(table: Table, wanted: Sequence[Wanted], cores: int) -> Iterator[IndexPart]:
+def plan_parts(table: Table, wanted: Sequence[WantedIndex], cores: int) -> Iterator[IndexPart]:
     """Divide the indexes of a table into parts: one for each core, if that is worth while."""
     sizes = fragment_sizes(table)
     worthwhile = sum(rows for _, rows in sizes) // ROWS_PER_PART
@@ -166,7 +166,7 @@ def plan_parts(table: Table, wanted: Sequence[Wanted], cores: int) -> Iterator[I
             yield IndexPart(table.ref, column, kind, group.fragment_ids, group.rows)
 
 
-def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> Parts:
+def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> IndexParts:
     """Return the parts of one index, and the fragments that have no value to index."""
     segments = []
     without_values: list[int] = []
@@ -179,7 +179,7 @@ def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> Parts:
             segments.append(outcome.get())
     if nothing is not None and not segments:
         raise nothing
-    return Parts(segments, without_values)
+    return IndexParts(segments, without_values)
 
 
 # ------------------------------------------------------------------ compaction

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.embeddings.provider import Embedder, embed_texts, required_embedder
+from omnigraph.embeddings.provider import Embedder, embed_texts, require_embedder
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
@@ -82,7 +82,7 @@ class _Run:
 
     def _embedded(self, ranking: ir.Nearest, text: str) -> list[float]:
         place = f"{self.space.type.name}.{ranking.field.property}"
-        embedder = required_embedder(self.embedder, f"nearest to a text on {place}")
+        embedder = require_embedder(self.embedder, f"nearest to a text on {place}")
         dimension = ranking.field.type.dim
         assert dimension is not None
         return embed_texts(embedder, [text], dimension, place, ranking.model)[0]
