@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.lang.query import ir
 from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.match.measures import COUNT, FLOAT_SUM, GREATEST, LEAST, WHOLE_SUM
 from omnigraph.read.match.totals import Totals
 from omnigraph.read.output import aggregate
-from omnigraph.read.output.aggregate import Aggregator, UnsureError
+from omnigraph.read.output.aggregate import Aggregator
+from omnigraph.read.output.whole_sums import UnsureError
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, RefusedError, _Run
@@ -239,10 +241,10 @@ def test_what_a_summed_away_variable_leaves_behind_is_used():
     counts = np.array([2, 3, 0], np.int64)
     sums = np.array([4.0, 6.0, 0.0])
     carried = {
-        1: Totals(counts, words),
-        2: Totals(counts, words, best=best),
-        3: Totals(counts, words, best=best),
-        4: Totals(counts, words, sums=sums),
+        1: Totals(words, {COUNT: counts}),
+        2: Totals(words, {COUNT: counts, LEAST: best}),
+        3: Totals(words, {COUNT: counts, GREATEST: best}),
+        4: Totals(words, {COUNT: counts, FLOAT_SUM: sums}),
     }
     weights = np.array([2, 4, 0], np.int64)
     batch = Bindings(3, {"x": codes_of(1, 1, 0)}, weights, carried)
@@ -331,7 +333,8 @@ def test_sums_that_were_carried_wrap_only_where_rows_are_asked_for_again():
     total = ir.Aggregate("sum", prop("gone", "i"), I64)
     plan = ir.ReadPlan("q", (), (), (ir.Column("s", total, I64),), ())
     counts, sums = np.array([1, 0], np.int64), np.array([2**62, 0], np.int64)
-    fine = Bindings(2, {"x": codes_of(0, 1)}, None, {0: Totals(counts, numbers, sums)})
+    totals = Totals(numbers, {COUNT: counts, WHOLE_SUM: sums})
+    fine = Bindings(2, {"x": codes_of(0, 1)}, None, {0: totals})
     space = {"x": ArrowSpace("ab", {})}
     assert stored(plan, table_of(plan, space, {}, [fine])) == [[2**62]]
     aggregator = Aggregator(plan, space, {})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
+from omnigraph.read.match.measures import COUNT, GREATEST, LEAST, WHOLE_SUM
 from omnigraph.read.match.totals import Totals
 from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, Scalar
@@ -25,9 +26,9 @@ def totals_of(draw, count, key):
     counts = np.array(draw(st.lists(st.integers(0, 9), min_size=count, max_size=count)), np.int64)
     if key % 2:
         sums = draw(st.lists(st.integers(-99, 99), min_size=count, max_size=count))
-        return Totals(counts, COLUMN, sums=np.array(sums, np.int64))
+        return Totals(COLUMN, {COUNT: counts, WHOLE_SUM: np.array(sums, np.int64)})
     best = np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), np.int32)
-    return Totals(counts, COLUMN, best=best, want=draw(st.sampled_from(["min", "max"])))
+    return Totals(COLUMN, {COUNT: counts, draw(st.sampled_from([LEAST, GREATEST])): best})
 
 
 @st.composite
@@ -59,11 +60,7 @@ def plain(one):
     weights = one.multiplicities().tolist()
     entries = [
         {
-            key: (
-                int(entry.counts[at]),
-                None if entry.sums is None else int(entry.sums[at]),
-                None if entry.best is None else (int(entry.best[at]), entry.want),
-            )
+            key: {measure: int(entries[at]) for measure, entries in entry.measures.items()}
             for key, entry in one.totals.items()
         }
         for at in range(one.count)
@@ -125,8 +122,10 @@ def test_a_neighbour_multiplies_what_every_code_stands_for(data):
     sent = plain(Candidates(one.size, one.codes, factors, message))
 
     def times(entry, factor):
-        count, total, best = entry
-        return count * factor, None if total is None else total * factor, best
+        return {
+            measure: value * factor if measure in (COUNT, WHOLE_SUM) else value
+            for measure, value in entry.items()
+        }
 
     expected = {}
     for code, (weight, entries) in plain(one).items():
@@ -157,13 +156,14 @@ def test_all_codes_as_one_add_up(one):
     assert totals.keys() == one.totals.keys()
     for key, entry in totals.items():
         parts = [entries[key] for _, entries in plain(one).values()]
-        assert entry.counts.tolist() == [sum(count for count, _, _ in parts)]
-        if entry.sums is not None:
-            assert entry.sums.tolist() == [sum(total for _, total, _ in parts)]
-        if entry.best is not None:
-            known = [best[0] for _, _, best in parts if best[0] >= 0]
-            chosen = (min if entry.want == "min" else max)(known, default=-1)
-            assert entry.best.tolist() == [chosen]
+        for measure, found in entry.measures.items():
+            values = [part[measure] for part in parts]
+            if measure in (COUNT, WHOLE_SUM):
+                assert found.tolist() == [sum(values)]
+            else:
+                known = [value for value in values if value >= 0]
+                chosen = (min if measure is LEAST else max)(known, default=-1)
+                assert found.tolist() == [chosen]
 
 
 @given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 50)))

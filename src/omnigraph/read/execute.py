@@ -16,12 +16,15 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.access_path import open_match
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.complement import negative, only_counts, signed
+from omnigraph.read.match.complement import negative, signed
+from omnigraph.read.match.measures import WHOLE_SUM
 from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.match.solve import codes_in_match, solve
-from omnigraph.read.match.wanted import Wanted
-from omnigraph.read.output.aggregate import Aggregator, UnsureError
+from omnigraph.read.match.wanted import Total, Wanted
+from omnigraph.read.output.aggregate import Aggregator
+from omnigraph.read.output.aggregate_functions import measures_of, only_counts
 from omnigraph.read.output.order import Collector
+from omnigraph.read.output.whole_sums import UnsureError
 from omnigraph.read.profile import Profile, timed
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
 from omnigraph.read.values.space import Space
@@ -76,16 +79,17 @@ class _Run:
         """The groups. ``wide``: sums of integers are added from rows, not while variables are summed away."""
         columns = self.plan.columns
         kept: set[str] = set()
-        totals: dict[int, ir.Aggregate] = {}
+        totals: dict[int, Total] = {}
         for at, column in enumerate(columns):
             if not isinstance(column.expr, ir.Aggregate):
                 kept.update(operand_variables(column.expr))
             elif isinstance(column.expr.arg, ir.PropertyOf):
-                of_rows = wide and column.expr.is_whole_sum
-                if of_rows or column.expr.arg.var in self.pattern.edges:
-                    kept.add(column.expr.arg.var)
+                arg, measures = column.expr.arg, measures_of(column.expr)
+                of_rows = wide and WHOLE_SUM in measures
+                if of_rows or arg.var in self.pattern.edges:
+                    kept.add(arg.var)
                 else:
-                    totals[at] = column.expr
+                    totals[at] = Total(arg, measures)
         aggregator = Aggregator(self.plan, self._spaces(), self.params, wide=wide)
         with timed(self.profile, "match") as phase:
             rows = 0

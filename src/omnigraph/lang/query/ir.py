@@ -65,14 +65,10 @@ class NodeId:
 class Aggregate:
     """`count(expr)` and the other aggregates. `type` is the type of the result."""
 
-    function: OneOf["count", "sum", "avg", "min", "max"]
+    function: str
+    """A name in ``aggregates.AGGREGATES``."""
     arg: Operand
     type: PropType
-
-    @property
-    def is_whole_sum(self) -> bool:
-        """Whether it is a sum of integers, which is computed exactly."""
-        return self.function == "sum" and self.type.is_integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ Counts = npt.NDArray[np.int64]
 Index = npt.NDArray[np.int64]
 """Positions in another array."""
 Floats = npt.NDArray[np.float64]
-Sums = npt.NDArray[Any]
-"""Floats, or integers that wrap."""
 Mask = npt.NDArray[np.bool_]
 
 

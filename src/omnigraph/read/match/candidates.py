@@ -18,7 +18,8 @@ from typing import TypeVar
 import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask
-from omnigraph.read.match.totals import TOO_MANY, Totals, times
+from omnigraph.read.match.measures import TOO_MANY, times
+from omnigraph.read.match.totals import Totals
 from omnigraph.read.values.numbers import too_many
 
 Aligned = TypeVar("Aligned", Codes, Counts, Floats)

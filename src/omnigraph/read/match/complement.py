@@ -51,9 +51,7 @@ def _without_inequality(
     pattern: Pattern, wanted: Wanted, catalog: Catalog, sign: int
 ) -> Iterator[tuple[int, Pattern]]:
     """Different nodes: any nodes, less twice the same."""
-    asked = wanted.kept | {
-        one.arg.var for one in wanted.totals.values() if isinstance(one.arg, ir.PropertyOf)
-    }
+    asked = wanted.kept | {one.arg.var for one in wanted.totals.values()}
     for join in pattern.joins:
         pair = _keys_differ(join, pattern, catalog)
         free = [name for name in pair if name not in asked and name not in pattern.given]
@@ -100,17 +98,8 @@ def _is_joined(negation: Negation) -> bool:
     )
 
 
-def only_counts(plan: ir.ReadPlan) -> bool:
-    """Whether every aggregate counts, so that rows with a sign cancel out exactly."""
-    return all(
-        column.expr.function == "count"
-        for column in plan.columns
-        if isinstance(column.expr, ir.Aggregate)
-    )
-
-
 def negative(batch: Bindings) -> Bindings:
-    """The same rows, to be subtracted."""
+    """The same rows, to be subtracted; their totals are counts."""
     weights = np.ones(batch.count, np.int64) if batch.weights is None else batch.weights
-    totals = {at: replace(entry, counts=-entry.counts) for at, entry in batch.totals.items()}
+    totals = {at: entry.each(lambda _, counts: -counts) for at, entry in batch.totals.items()}
     return Bindings(batch.count, batch.codes, -weights, totals)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -183,24 +182,11 @@ class _Preparation:
     def _with_totals(self, name: str, candidates: Candidates) -> Candidates:
         """The variable with its part in the aggregates, unless rows of it are enumerated."""
         totals: dict[int, Totals] = {}
-        for key, aggregate in self.wanted.totals.items():
-            arg = aggregate.arg
-            if not isinstance(arg, ir.PropertyOf) or arg.var != name:
-                continue
-            column = self.data.space_of(self.pattern, name).column(arg.property)
-            chosen: Any = slice(None) if candidates.codes is None else candidates.codes
-            valid = np.ones(candidates.size, np.bool_) if column.valid is None else column.valid
-            counts = valid[chosen].astype(np.int64)
-            match aggregate.function:
-                case "sum" | "avg":
-                    # Null is 0. Integers wrap, and the aggregate judges whether they could.
-                    kind = np.int64 if aggregate.is_whole_sum else np.float64
-                    totals[key] = Totals(counts, column, sums=column.numbers[chosen].astype(kind))
-                case "min" | "max" as want:
-                    best = column.codes[chosen]
-                    totals[key] = Totals(counts, column, best=best, want=want)
-                case _:
-                    totals[key] = Totals(counts, column)
+        for key, total in self.wanted.totals.items():
+            if total.arg.var == name:
+                column = self.data.space_of(self.pattern, name).column(total.arg.property)
+                codes = slice(None) if candidates.codes is None else candidates.codes
+                totals[key] = Totals.of_codes(column, total.measures, codes)
         if candidates.weights is not None:
             totals = {key: entry.times(candidates.weights) for key, entry in totals.items()}
         return replace(candidates, totals={**candidates.totals, **totals})
@@ -214,9 +200,8 @@ def _needed(pattern: Pattern, wanted: Wanted, joins: Iterable[ir.Compare]) -> se
     for negation in pattern.negations:
         if len(negation.outer) > 1 or negation.outer & pattern.edges.keys():
             must |= negation.outer
-    for aggregate in wanted.totals.values():
-        # An edge's property cannot travel with a message: its rows are enumerated.
-        must |= {name for name in _arguments(aggregate) if name in pattern.edges}
+    # An edge's property cannot travel with a message: its rows are enumerated.
+    must |= {one.arg.var for one in wanted.totals.values()} & pattern.edges.keys()
     for traversal in pattern.traversals:
         if traversal.edge_var in must or traversal.left == traversal.right:
             must |= traversal.ends
@@ -241,8 +226,3 @@ def _split(pattern: Pattern) -> tuple[list[ir.Compare], list[ir.Compare]]:
         apart = names <= component.keys() and not any(names <= one for one in component.values())
         (joining if apart and joins_by_value(join) else judged).append(join)
     return judged, joining
-
-
-def _arguments(aggregate: ir.Aggregate) -> set[str]:
-    arg = aggregate.arg
-    return {arg.var} if isinstance(arg, ir.PropertyOf | ir.NodeId) else set()

@@ -1,50 +1,36 @@
-"""Grouped output: rows of a match, batch by batch, into counts, sums and extremes per group.
+"""Grouped output: rows of a match, batch by batch, into one row of aggregates per group.
 
 Each batch is reduced to one row per group, then the partial results are merged. Group keys are looked up
 only for the rows of the answer.
 
     return { $a.city, count($b) }   cities [0, 0, 1], weights [2, 1, 4]   ->   Oslo 3, Rome 4
-
-Integers are added in 64 bits, which is exact as long as the largest value times the rows of a group
-fits. Where it may not, ``UnsureError`` asks for the rows once more, to be added in 128 bits (``wide_sums``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings, joined
-from omnigraph.read.match.totals import Totals
-from omnigraph.read.output.grouping import (
-    Amounts,
-    Lines,
-    Measure,
-    Slot,
-    given,
-    merged,
-    neutral,
-    reduced,
-)
-from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
+from omnigraph.read.match.measures import COUNT, Argument
+from omnigraph.read.output.aggregate_functions import FUNCTIONS, Measured, Result, measures_of
+from omnigraph.read.output.grouping import Amounts, Lines, Slot, given, merged, reduced
+from omnigraph.read.output.selection import Integers, Key, best, in_order
+from omnigraph.read.output.whole_sums import WholeSums
 from omnigraph.read.values.column import Column
-from omnigraph.read.values.numbers import MAX_COUNT, sortable, unsortable
+from omnigraph.read.values.numbers import unsortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
-from omnigraph.read.values.wide_sums import narrowed, products
+
+Measures = dict[Slot, Amounts]
 
 _FEW_ROWS = 1 << 16
-
-
-class UnsureError(Exception):
-    """A sum may have wrapped: run again with ``wide`` sums."""
 
 
 class Aggregator:
@@ -63,7 +49,7 @@ class Aggregator:
         *,
         wide: bool = False,
     ) -> None:
-        self._plan, self._spaces, self._params, self._wide = plan, spaces, params, wide
+        self._plan, self._spaces, self._params = plan, spaces, params
         self._keys = [
             (at, column.expr)
             for at, column in enumerate(plan.columns)
@@ -78,8 +64,9 @@ class Aggregator:
         self._waiting_rows = 0
         self._reduced: list[Lines] = []
         self._columns: dict[tuple[str, str], tuple[Column, bool]] = {}
-        self._totals_columns: dict[int, Column] = {}
-        self._spans: dict[int, tuple[int, int]] = {}
+        self._carried_columns: dict[int, Column] = {}
+        self._sums = WholeSums(self._aggregates, wide=wide)
+        self._results: dict[int, Result] = {}
 
     def add(self, batch: Bindings) -> None:
         """Take a batch of rows."""
@@ -91,7 +78,7 @@ class Aggregator:
             self._flush(few=False)
             if sum(lines.length for lines in self._reduced[1:]) > self._reduced[0].length:
                 self._reduced = [merged(self._reduced)]
-                self._refuse_early()
+                self._sums.refuse_early(self._reduced[0])
 
     def _flush(self, few: bool) -> None:
         if self._waiting:
@@ -104,7 +91,7 @@ class Aggregator:
         self._flush(few=not self._reduced)
         if not self._reduced:
             self._reduced.append(self._no_rows())
-        groups = self._checked(merged(self._reduced))
+        groups = self._sums.checked(merged(self._reduced))
         chosen = self._chosen(groups)
         arrays = [self._output(at, groups, chosen) for at in range(len(self._plan.columns))]
         fields = [pa.field(column.name, column.type.arrow_type()) for column in self._plan.columns]
@@ -117,12 +104,10 @@ class Aggregator:
 
     def _lines(self, batch: Bindings, few: bool) -> Lines:
         keys = [self._key_codes(expr, batch, few) for _, expr in self._keys]
-        measures: dict[Slot, Amounts] = {}
+        measures: Measures = {}
         for at, aggregate in self._aggregates.items():
-            if at in batch.totals:
-                measures.update(self._summed_away(at, aggregate, batch.totals[at]))
-            elif isinstance(aggregate.arg, ir.PropertyOf):
-                measures.update(self._measured(at, aggregate, aggregate.arg, batch, few))
+            if isinstance(aggregate.arg, ir.PropertyOf):
+                measures.update(self._entries(at, aggregate.arg, batch, few))
         return Lines(batch.count, keys, batch.weights, measures)
 
     def _key_codes(self, expr: ir.PropertyOf | ir.NodeId, batch: Bindings, few: bool) -> Codes:
@@ -135,8 +120,6 @@ class Aggregator:
 
     def _column(self, expr: ir.PropertyOf, codes: Codes, few: bool) -> tuple[Column, bool]:
         """The property by code, or (False) by row when the rows are few."""
-        from omnigraph.read.values.column import Column
-
         name, space = (expr.var, expr.property), self._spaces[expr.var]
         if name not in self._columns:
             if not few or is_worth_all(len(codes), space.size):
@@ -145,91 +128,25 @@ class Aggregator:
                 self._columns[name] = Column(expr.type, space.values(expr.property, codes)), False
         return self._columns[name]
 
-    def _summed_away(self, at: int, aggregate: ir.Aggregate, totals: Totals) -> dict[Slot, Amounts]:
-        self._totals_columns[at] = totals.column
-        measures: dict[Slot, Amounts] = {(at, "count"): totals.counts}
-        function = aggregate.function
-        if function in {"sum", "avg"}:
-            measures[at, "sum"] = totals.sums
-            if aggregate.is_whole_sum:
-                assert not self._wide, "sums were to be made of rows"
-                self._spans[at] = totals.column.span
-        elif function in {"min", "max"}:
-            assert totals.best is not None
-            codes = totals.best.astype(np.int64)
-            measures[at, function] = _or_neutral(codes, codes >= 0, function)
-        return measures
-
-    def _measured(
-        self, at: int, aggregate: ir.Aggregate, arg: ir.PropertyOf, batch: Bindings, few: bool
-    ) -> dict[Slot, Amounts]:
-        codes, weights, function = batch.codes[arg.var], batch.weights, aggregate.function
+    def _entries(self, at: int, arg: ir.PropertyOf, batch: Bindings, few: bool) -> Measures:
+        """The measures of an output column over the rows of a batch."""
+        if at in batch.totals:
+            totals = batch.totals[at]
+            self._carried_columns[at] = totals.column
+            for measure in totals.measures:
+                assert self._sums.measure_of(measure) is measure, "wide sums are made of rows"
+                self._sums.watch(at, measure, totals.column)
+            carried = totals.measures.items()
+            return {(at, measure): measure.of_carried(entries) for measure, entries in carried}
+        codes = batch.codes[arg.var]
         column, by_code = self._column(arg, codes, few)
-        valid = column.valid
-        if valid is not None and by_code:
-            valid = valid[codes]
-        present = valid if valid is None or weights is None else np.where(valid, weights, 0)
-        measures: dict[Slot, Amounts] = {(at, "count"): present}
-        if function in {"sum", "avg"}:
-            numbers = column.numbers[codes] if by_code else column.numbers
-            measures[at, "sum"] = self._summands(aggregate, numbers, weights)
-            if aggregate.is_whole_sum:
-                self._spans[at] = column.span
-        elif function in {"min", "max"}:
-            values = self._sortables(arg, column, codes if by_code else None)
-            measures[at, function] = _or_neutral(values, valid, function)
-        return measures
-
-    def _summands(
-        self, aggregate: ir.Aggregate, numbers: npt.NDArray[Any], weights: Counts | None
-    ) -> npt.NDArray[Any]:
-        if aggregate.is_whole_sum and self._wide:
-            return products(numbers, weights)
-        amounts = numbers.astype(np.int64 if aggregate.is_whole_sum else np.float64)
-        if weights is not None:
-            with np.errstate(over="ignore"):
-                amounts *= weights
-        return amounts
-
-    def _sortables(self, arg: ir.PropertyOf, column: Column, codes: Codes | None) -> Counts:
-        """Integers in the order of the values: of numbers themselves, of text its ranks."""
-        is_number = arg.type.is_numeric
-        values: npt.NDArray[Any] = column.numbers if is_number else column.codes
-        if codes is not None:
-            values = values[codes]
-        return sortable(values) if is_number else values.astype(np.int64)
-
-    # -------------------------------------------------------------- sums of integers
-
-    def _checked(self, groups: Lines) -> Lines:
-        """The groups with sums as int64, each exact, or the refusal of one that does not fit."""
-        measures = dict(groups.measures)
-        for at, (low, high) in self._spans.items():
-            if self._wide:
-                sums, fits = narrowed(given(measures[at, "sum"]))
-                if not fits.all():
-                    raise self._overflow(at)
-                measures[at, "sum"] = sums
-            elif max(-low, high) * int(given(measures[at, "count"]).max(initial=0)) > MAX_COUNT:
-                raise UnsureError
-        return Lines(groups.length, groups.keys, groups.rows, measures)
-
-    def _refuse_early(self) -> None:
-        """Refuse a sum that is too large already where more rows can only add to it."""
-        [groups] = self._reduced
-        for at, (low, high) in self._spans.items():
-            if self._wide and (low >= 0 or high <= 0):
-                _, fits = narrowed(given(groups.measures[at, "sum"]))
-                if not fits.all():
-                    raise self._overflow(at)
-
-    def _overflow(self, at: int) -> BadRequest:
-        name = _shown(self._aggregates[at])
-        return BadRequest(
-            f"runtime error: overflow: {name} is outside the range of an I64; narrow the match, add "
-            "a property to `return` to get smaller groups, or store the property as F64",
-            aggregate=name,
-        )
+        argument = Argument.of(column, codes if by_code else None, batch.weights)
+        entries: Measures = {(at, COUNT): COUNT.of_rows(argument)}
+        for needed in measures_of(self._aggregates[at]):
+            self._sums.watch(at, needed, column)
+            measure = self._sums.measure_of(needed)
+            entries[at, measure] = measure.of_rows(argument)
+        return entries
 
     # -------------------------------------------------------------- groups to answer
 
@@ -257,74 +174,41 @@ class Aggregator:
             number = [position for position, _ in self._keys].index(at)
             key = self._group_key(expr, groups.keys[number])
             return [_reversed(key) if sort.descending else key]
-        assert isinstance(expr, ir.Aggregate)
-        keys = self._aggregate_keys(at, expr, groups)
+        keys = self._result(at, groups).sort_keys()
         return [_key(~values if sort.descending else values) for values in keys]
 
-    def _aggregate_keys(self, at: int, expr: ir.Aggregate, groups: Lines) -> list[Integers]:
-        counts = self._counts(at, expr, groups)
-        if expr.function == "count":
-            return [counts]
-        if not isinstance(expr.arg, ir.PropertyOf) and expr.function in {"min", "max", "avg"}:
-            return [(counts > 0).astype(np.int8)]
-        if expr.function in {"sum", "avg"}:
-            return nulls_first(sortable(self._amounts(at, expr, groups, counts)), counts > 0)
-        return nulls_first(self._measure(groups, at, expr.function), counts > 0)
+    def _result(self, at: int, groups: Lines) -> Result:
+        """The aggregate in an output column, for all groups."""
+        if at not in self._results:
+            expr = self._aggregates[at]
+            function = FUNCTIONS[expr.function]
+            rows = given(groups.rows)
+            if isinstance(expr.arg, ir.Value):
+                value = ir.value_of(expr.arg, self._params)
+                counts = np.zeros_like(rows) if value is None else rows
+                self._results[at] = function.of_value(expr, value, counts)
+            else:
+                self._results[at] = function.finish(expr, self._measured(at, expr, groups, rows))
+        return self._results[at]
 
-    def _counts(self, at: int, expr: ir.Aggregate, groups: Lines) -> Counts:
-        """How often the argument is there, per group."""
-        rows = given(groups.rows)
-        value = self._given(expr.arg)
-        if value is not _ENTITY:
-            return rows if value is not None else np.zeros_like(rows)
-        if isinstance(expr.arg, ir.NodeId):
-            return rows
-        counts: Counts = self._measure(groups, at, "count")
-        return counts
-
-    def _amounts(
-        self, at: int, expr: ir.Aggregate, groups: Lines, counts: Counts
-    ) -> npt.NDArray[Any]:
-        """The sum or average per group; of no value, 0."""
-        value = self._given(expr.arg)
-        is_given = value is not _ENTITY
-        if expr.is_whole_sum:
-            if not is_given:
-                return self._measure(groups, at, "sum")
-            value = value or 0
-            if not -MAX_COUNT - 1 <= value * int(counts.max(initial=0)) <= MAX_COUNT:
-                raise self._overflow(at)
-            return counts * (value if counts.any() else 0)
-        sums = counts * float(value or 0) if is_given else self._measure(groups, at, "sum")
-        parts = np.maximum(counts, 1) if expr.function == "avg" else 1
-        return np.asarray(sums / parts, np.float64)
-
-    def _given(self, arg: ir.Operand) -> Any:
-        """The value of a constant or parameter; ``_ENTITY`` for what rows have."""
-        return ir.value_of(arg, self._params) if isinstance(arg, ir.Value) else _ENTITY
-
-    def _measure(self, groups: Lines, at: int, measure: str) -> npt.NDArray[Any]:
-        amounts = groups.measures.get((at, cast("Measure", measure)))
-        return np.zeros(groups.length, np.int64) if amounts is None else amounts
+    def _measured(self, at: int, expr: ir.Aggregate, groups: Lines, rows: Counts) -> Measured:
+        # Where there were no rows, there are no measures either.
+        zeros = np.zeros(groups.length, np.int64)
+        measures = {
+            measure: given(groups.measures.get((at, measure), zeros))
+            for measure in (COUNT, *measures_of(expr))
+        }
+        counts = rows if isinstance(expr.arg, ir.NodeId) else measures[COUNT]
+        return Measured(counts, measures, partial(self._extremes, at, expr.arg))
 
     def _output(self, at: int, groups: Lines, chosen: Counts) -> pa.Array:
         column = self._plan.columns[at]
         kind = column.type.arrow_type()
-        expr = column.expr
-        if not isinstance(expr, ir.Aggregate):
-            number = [position for position, _ in self._keys].index(at)
-            return _typed(self._names(expr, groups.keys[number][chosen]), kind)
-        counts = self._counts(at, expr, groups)[chosen]
-        if expr.function == "count":
-            return pa.array(counts, kind)
-        if expr.function in {"sum", "avg"}:
-            amounts = self._amounts(at, expr, groups, self._counts(at, expr, groups))
-            return pa.array(amounts[chosen], kind, mask=counts == 0)
-        value = self._given(expr.arg)
-        if value is not _ENTITY:
-            return pa.array([value], kind).take(pa.array(counts - counts, mask=counts == 0))
-        extremes = self._measure(groups, at, expr.function)[chosen]
-        return _typed(self._extreme(at, expr.arg, extremes, counts == 0), kind)
+        if at in self._aggregates:
+            return self._result(at, groups).at(chosen, kind)
+        number = [position for position, _ in self._keys].index(at)
+        names = self._names(column.expr, groups.keys[number][chosen])
+        return names if names.type == kind else names.cast(kind)
 
     def _names(self, expr: ir.Output, codes: Codes) -> pa.Array:
         if isinstance(expr, ir.NodeId):
@@ -335,20 +219,18 @@ class Aggregator:
         column, _ = self._columns[expr.var, expr.property]
         return column.dictionary.take(pa.array(codes, mask=codes < 0))
 
-    def _extreme(self, at: int, arg: ir.Operand, values: Counts, absent: Mask) -> pa.Array:
+    def _extremes(self, at: int, arg: ir.Operand, integers: Counts, absent: Mask) -> pa.Array:
+        """The values that entries of `LEAST` and `GREATEST` stand for; null where ``absent``."""
         assert isinstance(arg, ir.PropertyOf)
         if absent.all():
-            return pa.nulls(len(values), arg.type.arrow_type())
-        column = self._totals_columns.get(at)
+            return pa.nulls(len(integers), arg.type.arrow_type())
+        column = self._carried_columns.get(at)
         if column is None and arg.type.is_numeric:
             dtype = np.dtype(arg.type.arrow_type().to_pandas_dtype())
-            return pa.array(unsortable(values, dtype), mask=absent)
+            return pa.array(unsortable(integers, dtype), mask=absent)
         if column is None:
             column, _ = self._columns[arg.var, arg.property]
-        return column.dictionary.take(pa.array(np.where(absent, 0, values), mask=absent))
-
-
-_ENTITY: Any = object()
+        return column.dictionary.take(pa.array(np.where(absent, 0, integers), mask=absent))
 
 
 def _without_absent(batch: Bindings) -> Bindings:
@@ -358,30 +240,9 @@ def _without_absent(batch: Bindings) -> Bindings:
     return batch.at(np.flatnonzero(batch.weights))
 
 
-def _shown(aggregate: ir.Aggregate) -> str:
-    match aggregate.arg:
-        case ir.PropertyOf() as arg:
-            shown = f"${arg.var}.{arg.property}"
-        case ir.ParamRef() as arg:
-            shown = f"${arg.name}"
-        case ir.Const() as arg:
-            shown = str(arg.value)
-        case ir.NodeId() as arg:
-            shown = f"${arg.var}"
-    return f"{aggregate.function}({shown})"
-
-
 def _key(values: Integers) -> Key:
     return lambda at: values[at]
 
 
 def _reversed(key: Key) -> Key:
     return lambda at: ~key(at)
-
-
-def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    return array if array.type == kind else array.cast(kind)
-
-
-def _or_neutral(values: Counts, present: Mask | None, function: str) -> Counts:
-    return values if present is None else np.where(present, values, neutral(function))

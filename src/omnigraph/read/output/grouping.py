@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
+from omnigraph.read.match.measures import COUNT, Measure
 from omnigraph.read.output.selection import permutation
 from omnigraph.read.values.numbers import MAX_COUNT, too_many
 from omnigraph.read.values.wide_sums import settled
@@ -31,8 +32,8 @@ _EXACT = 2.0**53
 # As many 32-bit halves as a float64 adds up exactly.
 _HALVES = 1 << 20
 
-Measure = Literal["count", "sum", "min", "max"]
 Slot = tuple[int, Measure]
+"""An output column and one of its measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,8 @@ class Lines:
     """Per line its group, a code per key column (-1 is null), and what it adds to it.
 
     ``rows`` is how many rows it stands for (None: each for one), less than none where rows are taken
-    off (``complement``). A measure belongs to an output column: an int64 count (a mask: one where
-    true; None: as many as rows), a sum (float64; int64, which wraps; or limbs of ``wide_sums``), or an extreme as
-    a sortable integer.
+    off (``complement``). The measures of each output column are entries in the form for groups; of a count also
+    a mask (one where true) or None (as many as rows).
     """
 
     length: int
@@ -59,17 +59,11 @@ def reduced(lines: Lines) -> Lines:
     rows = slots.totals(lines.rows)
     measures: dict[Slot, Amounts] = {}
     for slot, amounts in lines.measures.items():
-        match slot[1]:
-            case "count":
-                measures[slot] = rows if amounts is None else slots.totals(amounts)
-            case "sum":
-                measures[slot] = slots.added(given(amounts))
-            case "min" | "max" as function:
-                measures[slot] = slots.extremes(given(amounts), function)
+        measures[slot] = rows if amounts is None else slot[1].grouped(slots, amounts)
     if not lines.keys:
         return Lines(1, [], rows, measures)
     # Rows taken off may come before those they are taken off from.
-    counts = [given(measures[slot]) != 0 for slot in measures if slot[1] == "count"]
+    counts = [given(measures[slot]) != 0 for slot in measures if slot[1] is COUNT]
     taken = np.flatnonzero(np.logical_or.reduce([rows != 0, *counts]))
     if len(taken) < slots.count:
         rows = rows[taken]
@@ -243,12 +237,11 @@ class _Slots:
         np.add.at(out, self.of_line, amounts)
         return out
 
-    def extremes(self, values: Counts, function: Literal["min", "max"]) -> Counts:
-        """The smallest or largest of each slot; of none, what changes no extreme."""
-        pick = np.minimum if function == "min" else np.maximum
+    def extremes(self, values: Counts, pick: np.ufunc, neutral: int) -> Counts:
+        """What ``pick``, a minimum or maximum, leaves of each slot; ``neutral`` for none."""
         if self.of_line is None:
-            return np.array([pick.reduce(values, initial=neutral(function))], np.int64)
-        out = np.full(self.count, neutral(function))
+            return np.array([pick.reduce(values, initial=neutral)], np.int64)
+        out = np.full(self.count, neutral)
         pick.at(out, self.of_line, values)
         return out
 
@@ -271,8 +264,3 @@ def _mixed(keys: Sequence[Codes], bases: Sequence[tuple[int, int]]) -> Integers:
         mixed += key
         mixed -= low
     return mixed
-
-
-def neutral(function: str) -> int:
-    """The integer that changes no minimum, or no maximum."""
-    return MAX_COUNT if function == "min" else -MAX_COUNT - 1

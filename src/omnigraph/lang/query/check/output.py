@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.aggregates import AGGREGATES
 from omnigraph.lang.query.check.literals import constant
 from omnigraph.lang.query.check.operands import (
     INSTANT,
@@ -21,7 +22,6 @@ from omnigraph.lang.query.syntax.foreign import for_bare_word
 from omnigraph.types import PropType, Scalar
 
 F64 = PropType(Scalar.F64)
-I64 = PropType(Scalar.I64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +135,12 @@ def _aggregate(context: Context, scope: Scope, call: ast.Call) -> ir.Aggregate:
         context.fail("T8", f"{call.function}() cannot take this argument", arg.span)
     value, kind = _value(context, scope, arg)
     assert not isinstance(value, ir.Aggregate | ir.Score)  # calls were refused above
-    if call.function == "count":
-        return ir.Aggregate("count", value, I64)
+    function = AGGREGATES[call.function]
     is_node = isinstance(value, ir.NodeId)
-    if call.function in ("sum", "avg"):
-        if is_node or not kind.is_numeric:
-            _refuse_argument(context, call, "a number", kind, is_node)
-        if call.function == "avg":
-            return ir.Aggregate("avg", value, F64.as_nullable())
-        return ir.Aggregate("sum", value, (I64 if kind.is_integer else F64).as_nullable())
-    if is_node or not (kind.is_numeric or kind.is_text):
-        _refuse_argument(context, call, "a number or a String", kind, is_node)
-    return ir.Aggregate("min" if call.function == "min" else "max", value, kind.as_nullable())
-
-
-def _refuse_argument(
-    context: Context, call: ast.Call, wanted: str, kind: PropType, is_node: bool
-) -> None:
-    got = "a node" if is_node else kind.display
-    context.fail("T8", f"{call.function}() takes {wanted}, not {got}", call.args[0].span)
+    if not (function.takes.allows_nodes if is_node else function.takes.allows(kind)):
+        got = "a node" if is_node else kind.display
+        context.fail("T8", f"{function.name}() takes {function.takes.words}, not {got}", arg.span)
+    return ir.Aggregate(function.name, value, function.result(kind))
 
 
 # ------------------------------------------------------------------ order

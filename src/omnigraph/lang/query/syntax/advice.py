@@ -79,7 +79,7 @@ _GROUPS = (
 
 _ONE_KIND = "a query either reads or writes; make them two queries"
 _DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
-_FUNCTIONS = ", ".join((*ast.AGGREGATES, *ast.TEXT_CALLS, *ast.RANKINGS))
+_FUNCTIONS = ", ".join(ast.FUNCTIONS)
 _UNNAMED = frozenset({"match", "insert", "update", "delete", "{"})
 _SECTIONS = "the order is `match`, `return`, `order`, `limit`"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from omnigraph.errors import Span
+from omnigraph.lang.query import aggregates
 from omnigraph.types import PropType
 
 QueryKind = OneOf["read", "mutation"]
@@ -13,9 +14,10 @@ LiteralKind = OneOf["string", "int", "float", "bool", "date", "datetime", "list"
 Comparator = OneOf["=", "!=", "<", "<=", ">", ">="]
 Operator = Comparator | OneOf["contains", "starts_with"]
 
-AGGREGATES = ("count", "sum", "avg", "min", "max")
+AGGREGATES = tuple(aggregates.AGGREGATES)
 TEXT_CALLS = ("search", "match_text", "fuzzy")
 RANKINGS = ("nearest", "bm25", "rrf")
+FUNCTIONS = (*AGGREGATES, *TEXT_CALLS, *RANKINGS)
 
 
 def _span() -> Span:

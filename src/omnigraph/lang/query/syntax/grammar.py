@@ -1,7 +1,7 @@
 """The lark parser of `grammar.lark`, and the precomputed tables that `driver` runs without lark.
 
 Building lark's parser takes longer than most queries, so its tables are precomputed and shipped
-beside the grammar. After a change of the grammar, compute them again::
+beside the grammar. After a change of the grammar or of `ast.FUNCTIONS`, compute them again::
 
     python -m omnigraph.lang.query.syntax.grammar
 """
@@ -23,6 +23,7 @@ from lark.lexer import PatternStr
 from lark.parse_tree_builder import maybe_create_child_filter
 from lark.parsers.lalr_analysis import Shift
 
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.build import Builder
 from omnigraph.lang.query.syntax.parse_state import CLOSE, NESTING_LIMIT, OPEN, READING
 from omnigraph.lang.source import Source
@@ -37,12 +38,18 @@ def lark_parser() -> Lark:
     """The lark parser, which says what is wrong with a text."""
     grammar = resources.files(__package__).joinpath("grammar.lark").read_text("utf-8")
     return Lark(
-        grammar,
+        grammar + _function_terminal(),
         parser="lalr",
         lexer="contextual",
         transformer=cast("Any", _Callbacks()),
         postlex=_Tokens(),
     )
+
+
+def _function_terminal() -> str:
+    """The terminal of all function names, so that a new function needs no change of the grammar."""
+    names = " | ".join(f'"{name}"' for name in ast.FUNCTIONS)
+    return f"\nFUNCTION.2: ({names}) _CALLED\n"
 
 
 class _Callbacks:

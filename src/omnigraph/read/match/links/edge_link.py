@@ -15,12 +15,12 @@ import numpy as np
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels import frontier
-from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask, Sums
+from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
+from omnigraph.read.match.measures import Entries, Measure
 from omnigraph.read.match.pattern import FLIPPED, Traversal
-from omnigraph.read.match.totals import Totals
 from omnigraph.read.view.topology import Topology
 
 # How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.
@@ -145,18 +145,11 @@ def _swept(rows: Csr | MultiCsr, at: Candidates, child: Candidates) -> Message:
     """One sweep over all edges, for every code of the parent."""
     chosen = slice(None) if at.codes is None else at.codes
     weights = frontier.pull(rows, child.spread_out(child.multiplicities()))[chosen]
-    totals = {}
-    for key, entry in child.totals.items():
-        counts = frontier.pull(rows, child.spread_out(entry.counts))[chosen]
-        sums = entry.sums
-        if sums is not None:
-            spread: Sums = child.spread_out(sums)
-            sums = frontier.pull(rows, spread)[chosen]
-        best = entry.best
-        if best is not None:
-            pull = frontier.pull_min if entry.want == "min" else frontier.pull_max
-            best = pull(rows, child.spread_out(best, -1))[chosen]
-        totals[key] = Totals(counts, entry.column, sums, best, entry.want)
+
+    def swept(measure: Measure, entries: Entries) -> Entries:
+        return measure.swept(rows, child.spread_out(entries, measure.neutral))[chosen]
+
+    totals = {key: entry.each(swept) for key, entry in child.totals.items()}
     return Message(None, weights, totals)
 
 
@@ -169,16 +162,17 @@ def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Candidates) -> Message:
 def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Candidates) -> Message:
     """Only the edges of the listed codes of the child."""
     assert child.codes is not None
-    if any(entry.best is not None for entry in child.totals.values()):
+    if not all(one.can_push for entry in child.totals.values() for one in entry.measures):
         targets = frontier.push_any(back, child.codes)
         message = _gathered(rows, targets, child)
         return Message(targets, message.weights, message.totals)
+    pushed_to = child.codes
+
+    def pushed(measure: Measure, entries: Entries) -> Entries:
+        return measure.pushed(back, pushed_to, entries)
+
     codes, weights = frontier.push(back, child.codes, child.multiplicities())
-    totals = {}
-    for key, entry in child.totals.items():
-        counts = frontier.push(back, child.codes, entry.counts)[1]
-        sums = None if entry.sums is None else frontier.push(back, child.codes, entry.sums)[1]
-        totals[key] = Totals(counts, entry.column, sums)
+    totals = {key: entry.each(pushed) for key, entry in child.totals.items()}
     return Message(codes, weights, totals)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.match.candidates import Candidates, positions
+from omnigraph.read.match.measures import COUNT, Entries, Measure
 from omnigraph.read.match.totals import Totals
 
 
@@ -139,58 +140,19 @@ def summed(
         keep = at >= 0
         index, targets = index[keep], at[keep]
 
-    def total(values: np.ndarray) -> np.ndarray:
-        out = np.zeros(count, dtype=values.dtype)
-        np.add.at(out, index, values[targets])
-        return out
-
-    def best(entry: Totals) -> Codes | None:
-        if entry.best is None:
-            return None
-        found = entry.best[targets]
-        known = found >= 0
-        lowest = entry.want == "min"
-        out = np.full(count, np.iinfo(np.int32).max if lowest else -1, dtype=np.int32)
-        (np.minimum if lowest else np.maximum).at(out, index[known], found[known])
-        return np.where(out == np.iinfo(np.int32).max, -1, out).astype(np.int32)
+    def scattered(measure: Measure, entries: Entries) -> Entries:
+        return measure.scattered(entries[targets], index, count)
 
     weights = (
         np.bincount(index, minlength=count).astype(np.int64)
         if child.weights is None
-        else total(child.weights)
+        else scattered(COUNT, child.weights)
     )
-    totals = {
-        key: Totals(
-            total(entry.counts),
-            entry.column,
-            None if entry.sums is None else total(entry.sums),
-            best(entry),
-            entry.want,
-        )
-        for key, entry in child.totals.items()
-    }
+    totals = {key: entry.each(scattered) for key, entry in child.totals.items()}
     return Message(codes, weights, totals)
 
 
 def added(left: Message, right: Message) -> Message:
     """The sum of two messages to the same codes."""
-
-    def best(one: Totals, two: Totals) -> Codes | None:
-        if one.best is None or two.best is None:
-            return None
-        if one.want == "max":
-            return np.maximum(one.best, two.best)
-        # -1 means none, and is the largest number when it is read without a sign.
-        return np.minimum(one.best.view(np.uint32), two.best.view(np.uint32)).view(np.int32)
-
-    totals = {
-        key: Totals(
-            one.counts + (two := right.totals[key]).counts,
-            one.column,
-            None if one.sums is None or two.sums is None else one.sums + two.sums,
-            best(one, two),
-            one.want,
-        )
-        for key, one in left.totals.items()
-    }
+    totals = {key: one.combined(right.totals[key]) for key, one in left.totals.items()}
     return Message(left.codes, left.weights + right.weights, totals)

@@ -1,0 +1,215 @@
+"""The aggregate functions of the engine: which measures each one needs, and how they become its result.
+
+Measures are merged while variables are summed away and rows are grouped (``match/measures.py``); a function
+only looks at the result, one entry per group. Which functions there are, and what they take, is the language's
+business (``lang/query/aggregates.py``).
+
+    avg($b.age)   needs FLOAT_SUM beside the count
+    COUNT 2, 0   FLOAT_SUM 70.0, 0.0   ->   35.0, null
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Counts, Mask
+from omnigraph.read.match.measures import FLOAT_SUM, GREATEST, LEAST, WHOLE_SUM, Entries, Measure
+from omnigraph.read.output.selection import Integers, nulls_first
+from omnigraph.read.output.whole_sums import overflow
+from omnigraph.read.values.numbers import MAX_COUNT, sortable
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of an aggregate's argument, one entry per group.
+
+    ``counts`` says how often it is there. ``measures`` has what the function asked for; of a group that never
+    had the argument, any number. ``values_of`` turns entries of ``LEAST`` and ``GREATEST`` into the values
+    they stand for, with null where the mask is true.
+    """
+
+    counts: Counts
+    measures: Mapping[Measure, Entries]
+    values_of: Callable[[Counts, Mask], pa.Array]
+
+
+class Result(ABC):
+    """One aggregate of every group."""
+
+    @abstractmethod
+    def sort_keys(self) -> list[Integers]:
+        """Integers that sort like the results, the first key leading; null sorts first."""
+
+    @abstractmethod
+    def at(self, groups: Counts, kind: pa.DataType) -> pa.Array:
+        """The results of these groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Result):
+    """A number per group; null where it is not ``present`` (None: present everywhere)."""
+
+    numbers: Entries
+    present: Mask | None = None
+
+    def sort_keys(self) -> list[Integers]:
+        """The numbers; null first."""
+        keys = sortable(self.numbers)
+        return [keys] if self.present is None else nulls_first(keys, self.present)
+
+    def at(self, groups: Counts, kind: pa.DataType) -> pa.Array:
+        """The numbers of these groups."""
+        absent = None if self.present is None else ~self.present[groups]
+        return pa.array(self.numbers[groups], kind, mask=absent)
+
+
+class OneNumber(Numbers):
+    """The same number in every group that has one: groups differ by rounding at most, and tie."""
+
+    def sort_keys(self) -> list[Integers]:
+        """Whether it is there."""
+        assert self.present is not None, "a group without rows has no number"
+        return [self.present.astype(np.int8)]
+
+
+@dataclass(frozen=True, slots=True)
+class OneValue(Result):
+    """The same value in every group where it is present."""
+
+    value: Any
+    present: Mask
+
+    def sort_keys(self) -> list[Integers]:
+        """Whether it is there."""
+        return [self.present.astype(np.int8)]
+
+    def at(self, groups: Counts, kind: pa.DataType) -> pa.Array:
+        """The value, or null."""
+        places = np.zeros(len(groups), np.int64)
+        return pa.array([self.value], kind).take(pa.array(places, mask=~self.present[groups]))
+
+
+@dataclass(frozen=True, slots=True)
+class Values(Result):
+    """A value per group, as a sortable integer, and what makes values of such integers."""
+
+    integers: Counts
+    present: Mask
+    values_of: Callable[[Counts, Mask], pa.Array]
+
+    def sort_keys(self) -> list[Integers]:
+        """The integers; null first."""
+        return nulls_first(self.integers, self.present)
+
+    def at(self, groups: Counts, kind: pa.DataType) -> pa.Array:
+        """The values of these groups."""
+        values = self.values_of(self.integers[groups], ~self.present[groups])
+        return values if values.type == kind else values.cast(kind)
+
+
+class AggregateFunction(ABC):
+    """One function: the measures it needs, and its result."""
+
+    @abstractmethod
+    def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:
+        """What it needs of a property beside the count."""
+
+    @abstractmethod
+    def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:
+        """The result for a property or a node."""
+
+    @abstractmethod
+    def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:
+        """The result for a constant or parameter that is there ``counts`` times; ``value`` may be null."""
+
+
+class _Count(AggregateFunction):
+    """`count`: how often the argument is there."""
+
+    def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
+        return ()
+
+    def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:  # noqa: ARG002
+        return Numbers(measured.counts)
+
+    def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:  # noqa: ARG002
+        return Numbers(counts)
+
+
+class _Sum(AggregateFunction):
+    """`sum`: of integers exact or refused, of floats as floats add; null for no value."""
+
+    def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:
+        return (WHOLE_SUM if expr.type.is_integer else FLOAT_SUM,)
+
+    def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:
+        [sums] = self.measures(expr)
+        return Numbers(measured.measures[sums], measured.counts > 0)
+
+    def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:
+        if not expr.type.is_integer:
+            return Numbers(counts * float(value or 0), counts > 0)
+        value = value or 0
+        if not -MAX_COUNT - 1 <= value * int(counts.max(initial=0)) <= MAX_COUNT:
+            raise overflow(expr)
+        # Of a value beyond 64 bits there are no rows.
+        return Numbers(counts * (value if counts.any() else 0), counts > 0)
+
+
+class _Average(AggregateFunction):
+    """`avg`: a float, added as floats; null for no value."""
+
+    def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
+        return (FLOAT_SUM,)
+
+    def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:  # noqa: ARG002
+        counts = measured.counts
+        return Numbers(measured.measures[FLOAT_SUM] / np.maximum(counts, 1), counts > 0)
+
+    def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:  # noqa: ARG002
+        return OneNumber(counts * float(value or 0) / np.maximum(counts, 1), counts > 0)
+
+
+class _Extreme(AggregateFunction):
+    """`min` or `max`: a value of the argument; null for no value."""
+
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
+
+    def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
+        return (self._measure,)
+
+    def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:  # noqa: ARG002
+        integers = measured.measures[self._measure]
+        return Values(integers, measured.counts > 0, measured.values_of)
+
+    def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:  # noqa: ARG002
+        return OneValue(value, counts > 0)
+
+
+FUNCTIONS: Mapping[str, AggregateFunction] = {
+    "count": _Count(),
+    "sum": _Sum(),
+    "avg": _Average(),
+    "min": _Extreme(LEAST),
+    "max": _Extreme(GREATEST),
+}
+
+
+def measures_of(expr: ir.Aggregate) -> tuple[Measure, ...]:
+    """What an aggregate needs of its argument beside the count."""
+    return FUNCTIONS[expr.function].measures(expr)
+
+
+def only_counts(plan: ir.ReadPlan) -> bool:
+    """Whether counts are all a plan needs, so that rows with a sign cancel out exactly."""
+    return not any(
+        measures_of(column.expr) for column in plan.columns if isinstance(column.expr, ir.Aggregate)
+    )
