@@ -24,7 +24,9 @@ class Plans:
     Faults are never remembered: the next call may name another file.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_plans: int = MAX_PLANS, max_text: int = MAX_TEXT) -> None:
+        self._max_plans = max_plans
+        self._max_text = max_text
         self._known: OrderedDict[tuple[str, str | None, Kind], tuple[Catalog, Plan]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -60,7 +62,7 @@ class Plans:
                 self._size += len(text)
             self._known[key] = (catalog, plan)
             self._known.move_to_end(key)
-            while len(self._known) > MAX_PLANS or self._size > MAX_TEXT:
+            while len(self._known) > self._max_plans or self._size > self._max_text:
                 (dropped, _, _), _ = self._known.popitem(last=False)
                 self._size -= len(dropped)
         return plan

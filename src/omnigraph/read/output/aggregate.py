@@ -34,13 +34,12 @@ from omnigraph.read.output.grouping import (
     reduced,
 )
 from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
+from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MAX_COUNT, sortable, unsortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
 from omnigraph.read.values.wide_sums import narrowed, products
-
-_FEW_ROWS = 1 << 16
 
 
 class UnsureError(Exception):
@@ -62,6 +61,7 @@ class Aggregator:
         params: Mapping[str, Any],
         *,
         wide: bool = False,
+        thresholds: OutputThresholds = DEFAULTS.output,
     ) -> None:
         self._plan, self._spaces, self._params, self._wide = plan, spaces, params, wide
         self._keys = [
@@ -76,6 +76,7 @@ class Aggregator:
         }
         self._waiting: list[Bindings] = []
         self._waiting_rows = 0
+        self._grouped_rows = thresholds.grouped_rows
         self._reduced: list[Lines] = []
         self._columns: dict[tuple[str, str], tuple[Column, bool]] = {}
         self._totals_columns: dict[int, Column] = {}
@@ -87,7 +88,7 @@ class Aggregator:
         if batch.count:
             self._waiting.append(batch)
             self._waiting_rows += batch.count
-        if self._waiting_rows >= _FEW_ROWS:
+        if self._waiting_rows >= self._grouped_rows:
             self._flush(few=False)
             if sum(lines.length for lines in self._reduced[1:]) > self._reduced[0].length:
                 self._reduced = [merged(self._reduced)]
