@@ -22,7 +22,9 @@ class PlanCache:
     Errors are not cached, because they name the file, and the next call may name another one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_plans: int = MAX_PLANS, max_text: int = MAX_TEXT) -> None:
+        self._max_plans = max_plans
+        self._max_text = max_text
         self._known: OrderedDict[tuple[str, str | None, QueryKind], tuple[Catalog, Plan]] = (
             OrderedDict()
         )
@@ -61,7 +63,7 @@ class PlanCache:
                 self._size += len(text)
             self._known[key] = (catalog, plan)
             self._known.move_to_end(key)
-            while len(self._known) > MAX_PLANS or self._size > MAX_TEXT:
+            while len(self._known) > self._max_plans or self._size > self._max_text:
                 (dropped, _, _), _ = self._known.popitem(last=False)
                 self._size -= len(dropped)
         return plan

@@ -30,8 +30,6 @@ from omnigraph.read.search.ranking import Ranked, checked_k, rank
 from omnigraph.read.values.space import Space
 from omnigraph.read.view.view import View
 
-_FIRST_BATCH = 1024
-
 
 def run_read(
     view: View,
@@ -59,6 +57,7 @@ class _Run:
         profile: Profile | None,
     ) -> None:
         self.view = view
+        self.thresholds = view.thresholds
         self.plan = plan
         self.params = params
         self.embedder = embedder
@@ -90,7 +89,9 @@ class _Run:
                     kept.add(arg.var)
                 else:
                     totals[at] = Total(arg, measures)
-        aggregator = Aggregator(self.plan, self._spaces(), self.params, wide=wide)
+        aggregator = Aggregator(
+            self.plan, self._spaces(), self.params, wide=wide, thresholds=self.thresholds.output
+        )
         with timed(self.profile, "match") as phase:
             rows = 0
             for batch in self._to_group(Wanted(frozenset(kept), totals)):
@@ -106,7 +107,8 @@ class _Run:
         if not only_counts(self.plan):
             yield from solve(self.data, self.pattern, wanted)
             return
-        for sign, pattern in signed(self.pattern, wanted, self.view.catalog):
+        most_blocks = self.thresholds.match.subtracted_blocks
+        for sign, pattern in signed(self.pattern, wanted, self.view.catalog, most_blocks):
             for batch in solve(self.data, pattern, wanted):
                 yield batch if sign > 0 else negative(batch)
 
@@ -116,7 +118,7 @@ class _Run:
         if isinstance(plan.ranking, ir.Rrf):
             checked_k(plan.ranking, self.params)
         if plan.limit == 0:
-            return Collector(plan, spaces, self.params, None).finish()
+            return Collector(plan, spaces, self.params).finish()
         ranked = None if plan.ranking is None else self._ranked(plan.ranking, plan.limit)
         kept = {name for column in plan.columns for name in operand_variables(column.expr)}
         among: dict[str, Codes] = {}
@@ -127,8 +129,8 @@ class _Run:
             kept |= {variable.name for variable in plan.variables}
         first = None
         if plan.limit is not None and not plan.order and ranked is None:
-            first = max(plan.limit, _FIRST_BATCH)
-        collector = Collector(plan, spaces, self.params, ranked)
+            first = max(plan.limit, self.thresholds.match.first_batch_rows)
+        collector = Collector(plan, spaces, self.params, ranked, self.thresholds.output)
         wanted = Wanted(frozenset(kept), {}, first, among)
         with timed(self.profile, "match") as phase:
             rows = 0

@@ -10,15 +10,25 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from omnigraph import settings
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-# Nanoseconds of work in NumPy: what justifies importing Numba, what loading one more loop, and
-# what a call into compiled code takes anyway.
-IMPORT_COST, LOOP_COST, CALL_COST = 800_000_000, 30_000_000, 50_000
+
+class Costs(NamedTuple):
+    """What compiled loops cost before they help, in nanoseconds of work in NumPy."""
+
+    importing: float = 800_000_000
+    """Importing Numba is justified by this much work of all loops."""
+    loading: float = 30_000_000
+    """Loading one compiled loop is justified by this much work of that loop."""
+    calling: float = 50_000
+    """A call into compiled code takes this long, so less work is left to NumPy."""
+
+
+DEFAULT_COSTS: Final = Costs()
 
 
 class Dispatch:
@@ -27,20 +37,22 @@ class Dispatch:
     # Work of all loops so far. Threads may lose an addition to each other; it is an estimate.
     total = 0.0
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, costs: Costs = DEFAULT_COSTS) -> None:
+        self.costs = costs
         self._module = module
         self._spent: dict[str, float] = {}
 
     def choose(self, loop: Loop, cost: float) -> Loop:
         """The loop for work that costs NumPy about ``cost`` nanoseconds."""
-        if cost < CALL_COST:
+        costs = self.costs
+        if cost < costs.calling:
             return loop
         name = loop.__name__
         Dispatch.total += cost
         self._spent[name] = self._spent.get(name, 0.0) + cost
         if (
-            Dispatch.total < IMPORT_COST
-            or self._spent[name] < LOOP_COST
+            Dispatch.total < costs.importing
+            or self._spent[name] < costs.loading
             or not settings.NUMBA.get()
         ):
             return loop

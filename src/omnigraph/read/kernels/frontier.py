@@ -27,7 +27,7 @@ from omnigraph.read.kernels.dispatch import Dispatch
 
 Summed = TypeVar("Summed", Counts, Floats)
 
-_dispatch = Dispatch("omnigraph.read.kernels.frontier_numba")
+dispatcher = Dispatch("omnigraph.read.kernels.frontier_numba")
 
 
 def _average(csr: Adjacency) -> float:
@@ -36,25 +36,25 @@ def _average(csr: Adjacency) -> float:
 
 def pull(csr: Adjacency, x: Summed) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap at 2^64."""
-    chosen = _dispatch.choose(frontier_numpy.pull, 12 * len(csr.indices))
+    chosen = dispatcher.choose(frontier_numpy.pull, 12 * len(csr.indices))
     return chosen(csr, x)
 
 
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
     """For every row whether ``mask`` holds for one of its targets."""
-    chosen = _dispatch.choose(frontier_numpy.pull_any, 12 * len(csr.indices))
+    chosen = dispatcher.choose(frontier_numpy.pull_any, 12 * len(csr.indices))
     return chosen(csr, mask)
 
 
 def pull_min(csr: Adjacency, x: Codes) -> Codes:
     """For every row the smallest ``x`` of its targets, where -1 stands for none."""
-    chosen = _dispatch.choose(frontier_numpy.pull_min, 12 * len(csr.indices))
+    chosen = dispatcher.choose(frontier_numpy.pull_min, 12 * len(csr.indices))
     return chosen(csr, x)
 
 
 def pull_max(csr: Adjacency, x: Codes) -> Codes:
     """For every row the largest ``x`` of its targets, where -1 stands for none."""
-    chosen = _dispatch.choose(frontier_numpy.pull_max, 12 * len(csr.indices))
+    chosen = dispatcher.choose(frontier_numpy.pull_max, 12 * len(csr.indices))
     return chosen(csr, x)
 
 
@@ -63,31 +63,31 @@ def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
 
     A row given twice counts twice.
     """
-    chosen = _dispatch.choose(frontier_numpy.push, 50 * len(codes) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.push, 50 * len(codes) * _average(csr))
     return chosen(csr, codes, x)
 
 
 def push_any(csr: Adjacency, codes: Codes) -> Codes:
     """The distinct targets of the given rows, ascending."""
-    chosen = _dispatch.choose(frontier_numpy.push_any, 20 * len(codes) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.push_any, 20 * len(codes) * _average(csr))
     return chosen(csr, codes)
 
 
 def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
-    chosen = _dispatch.choose(frontier_numpy.expand, 20 * len(rows) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.expand, 20 * len(rows) * _average(csr))
     return chosen(csr, rows)
 
 
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
-    chosen = _dispatch.choose(frontier_numpy.expand_multi, 20 * len(rows) * _average(multi))
+    chosen = dispatcher.choose(frontier_numpy.expand_multi, 20 * len(rows) * _average(multi))
     return chosen(multi, rows)
 
 
 def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
     """For every pair ``(a[i], b[i])`` whether ``b[i]`` is a target of row ``a[i]``."""
-    chosen = _dispatch.choose(frontier_numpy.contains, 300 * len(a))
+    chosen = dispatcher.choose(frontier_numpy.contains, 300 * len(a))
     return chosen(csr, a, b)
 
 
@@ -103,7 +103,7 @@ def common_count(
 
     ``mask`` says which targets count, ``weights`` how much each is worth; sums wrap at 2^64.
     """
-    chosen = _dispatch.choose(
+    chosen = dispatcher.choose(
         frontier_numpy.common_count, 300 * len(a) * min(_average(left), _average(right))
     )
     return chosen(left, a, right, b, weights, mask)
@@ -116,7 +116,7 @@ def common_expand(
 
     The first array holds the place ``i`` of the pair; both ascend, the targets within a pair.
     """
-    chosen = _dispatch.choose(
+    chosen = dispatcher.choose(
         frontier_numpy.common_expand, 300 * len(a) * min(_average(left), _average(right))
     )
     return chosen(left, a, right, b, mask)

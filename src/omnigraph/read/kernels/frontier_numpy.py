@@ -14,15 +14,18 @@ Index = npt.NDArray[np.int64]
 Summed = TypeVar("Summed", Counts, Floats)
 
 
-# Pairs an intersection looks at together; bounds what it holds at a time.
+# Targets an intersection looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20
 # From this number of entries on, SciPy's product is worth its import and a vector of ones.
-_SPARSE = 1 << 18
+SPARSE = 1 << 18
 
 
-def pull(csr: Adjacency, x: Summed) -> Summed:
-    """For every row the sum of ``x`` over its targets; integers wrap."""
-    if len(csr.indices) >= _SPARSE and csr.shape[1] <= np.iinfo(np.int32).max:
+def pull(csr: Adjacency, x: Summed, sparse: int = SPARSE) -> Summed:
+    """For every row the sum of ``x`` over its targets; integers wrap.
+
+    From ``sparse`` entries on, it is computed as a product of matrix and vector.
+    """
+    if len(csr.indices) >= sparse and csr.shape[1] <= np.iinfo(np.int32).max:
         return _sparse_pull(csr, x)
     sums = np.zeros(csr.shape[0], x.dtype)
     filled, starts = _filled(csr)
@@ -156,13 +159,15 @@ def common_count(
     b: Codes,
     weights: Counts | None = None,
     mask: Mask | None = None,
+    chunk: int = CHUNK,
 ) -> Counts:
     """For every pair how many targets row ``a`` of left and row ``b`` of right share.
 
     ``mask`` says which targets count, ``weights`` how much each is worth; sums wrap.
+    ``chunk`` bounds the targets looked at together.
     """
     counts = np.zeros(len(a), np.int64)
-    for start, stop in _chunks(left, a, right, b):
+    for start, stop in _chunks(left, a, right, b, chunk):
         index, targets = _shared(left, a[start:stop], right, b[start:stop], mask)
         if weights is None:
             counts[start:stop] = np.bincount(index, minlength=stop - start)
@@ -173,27 +178,35 @@ def common_count(
 
 
 def common_expand(
-    left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None = None
+    left: Adjacency,
+    a: Codes,
+    right: Adjacency,
+    b: Codes,
+    mask: Mask | None = None,
+    chunk: int = CHUNK,
 ) -> tuple[Index, Codes]:
     """For every pair every target that row ``a`` of left and row ``b`` of right share.
 
-    The first array holds the place of the pair; both ascend, the targets within a pair.
+    The first array holds the place of the pair; both ascend, the targets within a pair. ``chunk``
+    bounds the targets looked at together.
     """
     places, shared = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    for start, stop in _chunks(left, a, right, b):
+    for start, stop in _chunks(left, a, right, b, chunk):
         index, targets = _shared(left, a[start:stop], right, b[start:stop], mask)
         places.append(index + start)
         shared.append(targets)
     return np.concatenate(places), np.concatenate(shared)
 
 
-def _chunks(left: Adjacency, a: Codes, right: Adjacency, b: Codes) -> list[tuple[int, int]]:
-    """Ranges of pairs whose shorter rows together are about ``CHUNK`` long."""
+def _chunks(
+    left: Adjacency, a: Codes, right: Adjacency, b: Codes, chunk: int
+) -> list[tuple[int, int]]:
+    """Ranges of pairs whose shorter rows together are about ``chunk`` long."""
     lengths = np.minimum(_lengths(left, a), _lengths(right, b))
     total = np.cumsum(lengths)
     if not len(total):
         return []
-    cuts = np.searchsorted(total, np.arange(CHUNK, total[-1], CHUNK))
+    cuts = np.searchsorted(total, np.arange(chunk, total[-1], chunk))
     bounds = np.unique(np.concatenate(([0], cuts, [len(a)]))).tolist()
     return list(pairwise(bounds))
 

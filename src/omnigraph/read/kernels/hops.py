@@ -28,7 +28,7 @@ Index = npt.NDArray[np.int64]
 CHUNK = 1 << 20
 _SAMPLE = 4096
 
-_dispatch = Dispatch("omnigraph.read.kernels.hops_numba")
+dispatcher = Dispatch("omnigraph.read.kernels.hops_numba")
 
 
 def reach(
@@ -38,8 +38,9 @@ def reach(
     max: int,
     loops: Mask | None = None,
     inverse: bool = False,
+    chunk: int = CHUNK,
 ) -> Iterator[tuple[Index, Codes]]:
-    """The nodes emitted from each start, in chunks of whole starts.
+    """The nodes emitted from each start, in chunks of whole starts and about ``chunk`` nodes.
 
     The first array holds the place in ``starts`` and ascends; the nodes of a start come in any order.
     ``csr`` is the adjacency the search follows; ``loops`` is read off it where it is not at hand.
@@ -51,8 +52,8 @@ def reach(
     done = 0
     while done < len(starts):
         some = starts[done:]
-        search = _dispatch.choose(hops_numpy.emitted, _cost(csr, some, most))
-        counts, nodes = search(csr, some, min, most, loops, inverse, CHUNK)
+        search = dispatcher.choose(hops_numpy.emitted, _cost(csr, some, most))
+        counts, nodes = search(csr, some, min, most, loops, inverse, chunk)
         yield np.repeat(np.arange(done, done + len(counts)), counts), nodes
         done += len(counts)
 
@@ -71,7 +72,7 @@ def reach_count(
     if min > most:
         return np.zeros(len(starts), np.int64)
     loops = _loops(csr) if loops is None else loops
-    search = _dispatch.choose(hops_numpy.counted, _cost(csr, starts, most))
+    search = dispatcher.choose(hops_numpy.counted, _cost(csr, starts, most))
     return search(csr, starts, min, most, loops, inverse, weights)
 
 

@@ -62,12 +62,13 @@ def counted(
     loops: Mask,
     inverse: bool,
     weights: Counts | None,
+    marks: int = MARKS,
 ) -> Counts:
-    """How many nodes each start emits, or the sum of their weights."""
+    """How many nodes each start emits, or the sum of their weights; about ``marks`` pairs at a time."""
     totals = np.zeros(len(starts), np.int64)
     done = 0
     while done < len(starts):
-        counts, nodes = emitted(csr, starts[done:], least, most, loops, inverse, MARKS)
+        counts, nodes = emitted(csr, starts[done:], least, most, loops, inverse, marks)
         if weights is None:
             totals[done : done + len(counts)] = counts
         else:

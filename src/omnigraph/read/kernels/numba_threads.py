@@ -21,7 +21,7 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 # Steps below which a second thread costs more than it saves.
-PIECE = 200_000
+_PIECE = 200_000
 
 
 def compiled(loop: Loop) -> Loop:
@@ -47,7 +47,7 @@ def in_pieces(loop: Callable[..., None], effort: npt.NDArray[np.int64], *argumen
     time when there is enough to do.
     """
     total = int(effort[-1] - effort[0])
-    parts = min(_threads(), total // PIECE + 1)
+    parts = _parts(total)
     if parts == 1:
         loop(0, len(effort) - 1, *arguments)
         return
@@ -58,6 +58,11 @@ def in_pieces(loop: Callable[..., None], effort: npt.NDArray[np.int64], *argumen
     loop(*ranges[0], *arguments)
     for other in others:
         other.result()
+
+
+def _parts(total: int) -> int:
+    """Into how many parts to cut work of this effort."""
+    return min(_threads(), total // _PIECE + 1)
 
 
 def _threads() -> int:

@@ -24,17 +24,6 @@ from omnigraph.read.view.view import View
 
 AccessPath = Literal["indexed", "csr"]
 
-# Measured on 100,000 nodes and 2.4 million edges: ids read and sorted, ends looked up, rows built.
-_NODE_SECONDS = 0.2e-6
-_EDGE_SECONDS = 0.25e-6
-# Where an older state is numbered: to ask what changed, then to carry the rest over. About what one
-# inserted node cost among 100,000 with a million edges: 20 ms for the nodes, 25 ms for the edges.
-_DELTA_SECONDS = 0.01
-_OLD_NODE_SECONDS = 0.05e-6
-_OLD_EDGE_SECONDS = 0.015e-6
-# What the first look-ups cost in any case.
-_SMALL = 0.005
-
 
 def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> AccessPath:
     """The way to try first; look-ups give up when they find too much."""
@@ -45,7 +34,8 @@ def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -
     if mode != "auto":
         return mode
     price = _price(view, pattern)
-    return "csr" if price <= _SMALL or price <= view.spent else "indexed"
+    small = view.thresholds.match.small_seconds
+    return "csr" if price <= small or price <= view.spent else "indexed"
 
 
 def open_match(
@@ -56,8 +46,9 @@ def open_match(
         # When look-ups have cost as much as numbering would, everything is numbered.
         with suppress(TooWide), view.looking_up():
             looked_at = _looked_at(plan, pattern, view, params)
-            return MatchData(fetch(view, pattern, params, _needs(plan, pattern), looked_at), params)
-    return MatchData(WholeTables(view), params)
+            part = fetch(view, pattern, params, _needs(plan, pattern), looked_at)
+            return MatchData(part, params, view.thresholds.match)
+    return MatchData(WholeTables(view), params, view.thresholds.match)
 
 
 def _blocks(pattern: Pattern) -> Iterator[Pattern]:
@@ -77,23 +68,24 @@ def _price(view: View, pattern: Pattern) -> float:
     for block in _blocks(pattern):
         nodes |= set(block.nodes.values())
         edges |= {one.edge_type for one in block.traversals}
-    catalog = view.catalog
+    catalog, seconds = view.catalog, view.thresholds.match
     price = 0.0
     for name in nodes:
         if not view.has_nodes(name):
-            price += _numbering(view, catalog.nodes[name], _NODE_SECONDS, _OLD_NODE_SECONDS)
+            node = catalog.nodes[name]
+            price += _numbering(view, node, seconds.node_seconds, seconds.derived_node_seconds)
     for name in edges:
         if not view.has_topology(name):
-            price += _numbering(view, catalog.edges[name], _EDGE_SECONDS, _OLD_EDGE_SECONDS)
+            edge = catalog.edges[name]
+            price += _numbering(view, edge, seconds.edge_seconds, seconds.derived_edge_seconds)
     return price
 
 
 def _numbering(view: View, entity: Entity, new: float, old: float) -> float:
     """The seconds to number a table: as a new one, or out of an older state of it."""
     rows = view.table(entity).row_count
-    return min(
-        new * rows, _DELTA_SECONDS + old * rows if view.has_older_state(entity) else math.inf
-    )
+    asked = view.thresholds.match.derived_seconds if view.has_older_state(entity) else math.inf
+    return min(new * rows, asked + old * rows)
 
 
 def _needs(plan: ir.ReadPlan, pattern: Pattern) -> dict[str, set[str]]:

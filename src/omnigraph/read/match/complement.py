@@ -22,14 +22,16 @@ from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.pattern import Negation, Pattern, merged
 from omnigraph.read.match.wanted import Wanted
 
-# Every block doubles the matches to count.
-_MOST = 2
 
+def signed(
+    pattern: Pattern, wanted: Wanted, catalog: Catalog, most_blocks: int
+) -> Iterator[tuple[int, Pattern]]:
+    """Patterns whose counts, added with these signs, give that of the pattern.
 
-def signed(pattern: Pattern, wanted: Wanted, catalog: Catalog) -> Iterator[tuple[int, Pattern]]:
-    """Patterns whose counts, added with these signs, give that of the pattern."""
+    Up to ``most_blocks`` negated blocks are taken apart.
+    """
     blocks = [one for one in pattern.negations if _is_joined(one) and not one.outer <= wanted.kept]
-    blocks = blocks[:_MOST]
+    blocks = blocks[:most_blocks]
     others = tuple(one for one in pattern.negations if one not in blocks)
     for sign, one in _without_blocks(replace(pattern, negations=others), blocks, 1):
         yield from _without_inequality(one, wanted, catalog, sign)

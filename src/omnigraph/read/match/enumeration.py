@@ -22,8 +22,6 @@ from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, LinkSet, pieces
 
-MAX_ROWS = 1 << 21
-
 Step = Callable[[Bindings, int], Iterator[Bindings]]
 
 
@@ -45,8 +43,10 @@ class Enumeration:
         links: Iterable[Link],
         tests: Iterable[RowTest],
         kept: frozenset[str],
+        batch_rows: int,
     ) -> None:
         self.candidates = candidates
+        self.batch_rows = batch_rows
         self.kept = kept
         self.links = LinkSet(links)
         self.tests = list(tests)
@@ -68,7 +68,7 @@ class Enumeration:
         for _, reads in reversed(self.steps):
             self.needed.insert(0, needed)
             needed = needed | reads
-        yield from self._run(start, MAX_ROWS if batch is None else batch)
+        yield from self._run(start, self.batch_rows if batch is None else batch)
 
     # -- choosing the order
 
@@ -302,7 +302,7 @@ class Enumeration:
                 limits.pop()
                 continue
             limit = limits[at]
-            limits[at] = min(MAX_ROWS, limit * 4)
+            limits[at] = min(self.batch_rows, limit * 4)
             rows = grown.only(self.needed[at])
             if rows.count and at + 1 == len(self.steps):
                 yield rows

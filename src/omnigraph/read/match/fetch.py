@@ -25,11 +25,6 @@ from omnigraph.read.view.view import View
 from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.tables.indexes import Coverage, coverage
 
-MAX_FRONTIER = 1024
-MAX_HOPS = 6
-MAX_NODES = 20_000
-FEW_ROWS = 1024
-
 
 def fetch(
     view: View,
@@ -59,6 +54,7 @@ class _Fetch:
         self.outermost = outermost
         self.part = part
         self.view = part.view
+        self.thresholds = part.view.thresholds.match
         self.pattern = pattern
         self.params = params
         self.candidates: dict[str, set[str]] = dict(given)
@@ -90,7 +86,7 @@ class _Fetch:
         self.candidates.setdefault(name, ids)
         known = self.part.ids.setdefault(type_name, set())
         known |= ids
-        if len(known) > MAX_NODES:
+        if len(known) > self.thresholds.found_rows:
             raise TooWide
 
     # -- where to start
@@ -104,13 +100,13 @@ class _Fetch:
             if key is not None:
                 return self._by_key(name, node, key)
         pinned = self.view.table(node)
-        if pinned.row_count <= FEW_ROWS:
+        if pinned.row_count <= self.thresholds.few_rows:
             return self._kept(pinned, pinned.table.read(self.part.wanted(pinned)))
         for test in tests:
             condition = self._equality(node, test)
             if condition is not None:
                 found = self._ids(node, condition)
-                if len(found) <= MAX_FRONTIER:
+                if len(found) <= self.thresholds.frontier_ids:
                     return found
         return None
 
@@ -142,7 +138,9 @@ class _Fetch:
     def _ids(self, node: NodeType, condition: Condition) -> set[str]:
         pinned = self.view.table(node)
         wanted = self.part.wanted(pinned)
-        return self._kept(pinned, read_where(pinned, wanted, condition, limit=MAX_FRONTIER + 1))
+        return self._kept(
+            pinned, read_where(pinned, wanted, condition, limit=self.thresholds.frontier_ids + 1)
+        )
 
     def _kept(self, pinned: PinnedTable, rows: pa.Table) -> set[str]:
         """The ids of rows, which are kept for when their properties are asked for."""
@@ -152,7 +150,7 @@ class _Fetch:
     # -- where to go
 
     def _follow(self, traversal: Traversal) -> None:
-        if traversal.max_hops > MAX_HOPS:
+        if traversal.max_hops > self.thresholds.hops:
             raise TooWide
         start = min(sorted(traversal.ends), key=self._count)
         from_left = start == traversal.left
@@ -182,13 +180,19 @@ class _Fetch:
         """Fetch the edges whose end in that column is one of these nodes; the other ends."""
         if not ids:
             return set()
-        if len(ids) > MAX_FRONTIER:
+        if len(ids) > self.thresholds.frontier_ids:
             raise TooWide
         edge = self.view.catalog.edges[edge_type]
         pinned = self.view.table(edge)
         condition = Condition(column, "in", sorted(ids))
-        rows = read_where(pinned, ["src", "dst"], condition, with_row_id=True, limit=MAX_NODES + 1)
-        if rows.num_rows > MAX_NODES:
+        rows = read_where(
+            pinned,
+            ["src", "dst"],
+            condition,
+            with_row_id=True,
+            limit=self.thresholds.found_rows + 1,
+        )
+        if rows.num_rows > self.thresholds.found_rows:
             raise TooWide
         src, dst = rows.column("src").to_pylist(), rows.column("dst").to_pylist()
         row_ids = rows.column("_rowid").to_pylist()

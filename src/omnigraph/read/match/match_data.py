@@ -15,14 +15,12 @@ from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.search.text_match import text_matches
+from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.values.predicates import Rows, holds, mask_of
 from omnigraph.read.values.space import Space
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import Topology
 from omnigraph.read.view.view import View
-
-# Below this part of all codes, tests look at the listed codes only.
-FEW = 16
 
 
 class Source(Protocol):
@@ -61,9 +59,12 @@ class WholeTables:
 class MatchData:
     """Nodes and edges of one match; ``params`` are bound parameters, `now()` included."""
 
-    def __init__(self, source: Source, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: Source, params: Mapping[str, Any], thresholds: MatchThresholds
+    ) -> None:
         self.source = source
         self.params = params
+        self.thresholds = thresholds
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
 
@@ -105,7 +106,8 @@ class MatchData:
         space = self.nodes(type_name)
         compares = [test for test in tests if isinstance(test, ir.Compare)]
         if compares and candidates.count:
-            if candidates.codes is not None and candidates.count * FEW <= candidates.size:
+            share = candidates.count * self.thresholds.narrowed_share
+            if candidates.codes is not None and share <= candidates.size:
                 for test in compares:
                     rows = _rows_of(test, space, candidates.listed(), self.params)
                     candidates = candidates.only_listed(holds(test, rows))
@@ -124,7 +126,7 @@ class MatchData:
             return HopLink(traversal, topology)
         compares = [test for test in edge_tests if isinstance(test, ir.Compare)]
         mask = mask_of(compares, topology.edges, self.params) if compares else None
-        return EdgeLink(traversal, topology, mask)
+        return EdgeLink(traversal, topology, mask, self.thresholds)
 
 
 def _rows_of(test: ir.Compare, space: Space, codes: Codes, params: Mapping[str, Any]) -> Rows:

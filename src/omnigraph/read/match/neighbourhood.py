@@ -88,7 +88,9 @@ class Neighbourhood:
         src = sources.ordinals_of(pa.array([one for one, _ in ends], pa.string()))
         dst = targets.ordinals_of(pa.array([two for _, two in ends], pa.string()))
         edges = EdgeList.of(Ends(src, dst, row_ids), (sources.size, targets.size))
-        return Topology(edge, sources, targets, edges, _FoundEdges(self.view.table(edge), edges))
+        return Topology(
+            edge, sources, targets, edges, _FoundEdges(self.view, self.view.table(edge), edges)
+        )
 
 
 class _FoundNodes(NodeSpace):
@@ -98,7 +100,8 @@ class _FoundNodes(NodeSpace):
         self, type: NodeType, pinned: PinnedTable, ids: list[str], part: Neighbourhood
     ) -> None:
         numbers = np.arange(len(ids), dtype=np.uint64)
-        super().__init__(type, pinned, NodeIds(pa.array(ids, pa.string()), numbers), ByteCache(0))
+        found = NodeIds(pa.array(ids, pa.string()), numbers)
+        super().__init__(type, pinned, found, ByteCache(0), part.view.thresholds.view)
         self._properties = _LookedUp(self, part)
 
 
@@ -106,7 +109,14 @@ class _LookedUp(Properties):
     """Properties of nodes by id: what was read on the way, and the rest in one read."""
 
     def __init__(self, space: NodeSpace, part: Neighbourhood) -> None:
-        super().__init__(space.pinned, ByteCache(0), None, space.row_ids, space.ordinals_of_row_ids)
+        super().__init__(
+            space.pinned,
+            ByteCache(0),
+            None,
+            space.row_ids,
+            space.ordinals_of_row_ids,
+            part.view.thresholds.view,
+        )
         self._ids = space.id_array
         self._part = part
         self._columns: dict[str, Column] = {}
@@ -149,9 +159,12 @@ class _LookedUp(Properties):
 class _FoundEdges(EdgeSpace):
     """Some edges of a type."""
 
-    def __init__(self, pinned: PinnedTable, edges: EdgeList) -> None:
-        super().__init__(pinned, edges, None, ByteCache(0))
-        self._properties = _Taken(pinned, ByteCache(0), None, edges.rows.row_ids, edges.rows.codes)
+    def __init__(self, view: View, pinned: PinnedTable, edges: EdgeList) -> None:
+        nothing_kept, thresholds = ByteCache(0), view.thresholds.view
+        super().__init__(pinned, edges, None, nothing_kept, thresholds)
+        self._properties = _Taken(
+            pinned, nothing_kept, None, edges.rows.row_ids, edges.rows.codes, thresholds
+        )
 
 
 class _Taken(Properties):

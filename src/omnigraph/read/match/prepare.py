@@ -19,15 +19,12 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.value_link import joins_by_value, value_link
-from omnigraph.read.match.match_data import FEW, MatchData
+from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.negations import Negations
 from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
 from omnigraph.read.match.sum_away import VariableGraph
 from omnigraph.read.match.totals import Totals
 from omnigraph.read.match.wanted import Wanted
-
-# Fewer nodes are tested at once: that takes no longer than finding out.
-_MANY = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,9 @@ class _Preparation:
         if not tests or name in self.seed or name in self.wanted.among:
             return False
         space = self.data.nodes(self.pattern.nodes[name])
-        if space.size < _MANY or any(one.left == one.right for one in self.pattern.traversals):
+        if space.size < self.data.thresholds.many_nodes:
+            return False
+        if any(one.left == one.right for one in self.pattern.traversals):
             return False
         return not any(key_of(space.type, one, self.data.params) for one in tests)
 
@@ -136,7 +135,7 @@ class _Preparation:
                 near.append((child.count * link.fan_out(other), other))
         if near:
             reach, other = min(near)
-            if reach * FEW <= self.graph.candidates[name].size:
+            if reach * self.data.thresholds.narrowed_share <= self.graph.candidates[name].size:
                 self.graph.remove(other)
         type_name, tests = self.pattern.nodes[name], self.pattern.tests[name]
         narrowed = self.data.narrow(type_name, self.graph.candidates[name], tests)

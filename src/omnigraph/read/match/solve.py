@@ -42,7 +42,8 @@ def solve(
     if graph.is_empty:
         return
     tests = list(_row_tests(data, pattern, prepared, negations))
-    enumeration = Enumeration(graph.candidates, graph.links, tests, wanted.kept)
+    batch_rows = data.thresholds.batch_rows
+    enumeration = Enumeration(graph.candidates, graph.links, tests, wanted.kept, batch_rows)
     start = Bindings(1, {})
     if seed:
         count = len(next(iter(seed.values())))

@@ -20,17 +20,23 @@ from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.match.measures import COUNT, Argument
 from omnigraph.read.output.aggregate_functions import FUNCTIONS, Measured, Result, measures_of
-from omnigraph.read.output.grouping import Amounts, Lines, Slot, given, merged, reduced
+from omnigraph.read.output.grouping import (
+    Amounts,
+    Lines,
+    Slot,
+    given,
+    merged,
+    reduced,
+)
 from omnigraph.read.output.selection import Integers, Key, best, in_order
 from omnigraph.read.output.whole_sums import WholeSums
+from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import unsortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
 
 Measures = dict[Slot, Amounts]
-
-_FEW_ROWS = 1 << 16
 
 
 class Aggregator:
@@ -48,6 +54,7 @@ class Aggregator:
         params: Mapping[str, Any],
         *,
         wide: bool = False,
+        thresholds: OutputThresholds = DEFAULTS.output,
     ) -> None:
         self._plan, self._spaces, self._params = plan, spaces, params
         self._keys = [
@@ -62,6 +69,7 @@ class Aggregator:
         }
         self._waiting: list[Bindings] = []
         self._waiting_rows = 0
+        self._grouped_rows = thresholds.grouped_rows
         self._reduced: list[Lines] = []
         self._columns: dict[tuple[str, str], tuple[Column, bool]] = {}
         self._carried_columns: dict[int, Column] = {}
@@ -74,7 +82,7 @@ class Aggregator:
         if batch.count:
             self._waiting.append(batch)
             self._waiting_rows += batch.count
-        if self._waiting_rows >= _FEW_ROWS:
+        if self._waiting_rows >= self._grouped_rows:
             self._flush(few=False)
             if sum(lines.length for lines in self._reduced[1:]) > self._reduced[0].length:
                 self._reduced = [merged(self._reduced)]

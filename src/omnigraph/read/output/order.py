@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.lang.query import ir
-from omnigraph.read.kernels.arrays import Codes, Counts
+from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.output.projection import project
 from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
 from omnigraph.read.search.ranking import Ranked
+from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import sortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
 
 MAX_ROWS = 2**32
-# Rows beyond twice the limit that are kept before the worst are dropped.
-_SLACK = 4096
+"""An answer of more rows is refused."""
 
 
 class Collector:
@@ -42,15 +42,17 @@ class Collector:
         spaces: Mapping[str, Space],
         params: Mapping[str, Any],
         ranked: Ranked | None = None,
+        thresholds: OutputThresholds = DEFAULTS.output,
     ) -> None:
         self._plan, self._spaces, self._params = plan, spaces, params
+        self._thresholds, self._slack = thresholds, thresholds.slack_rows
         self._places = None if ranked is None else _Places(plan, ranked)
         self._is_ordered = bool(plan.order) or ranked is not None
         self._keys = [key for sort in plan.order for key in self._sort_keys(sort)]
         self._batches: list[Bindings] = []
         self._rows = self._shown = 0
         self._is_pruned = False
-        self._prune_at = 0 if plan.limit is None else 2 * plan.limit + _SLACK
+        self._prune_at = 0 if plan.limit is None else 2 * plan.limit + self._slack
 
     def add(self, batch: Bindings) -> bool:
         """Take a batch of rows; False when no more are wanted."""
@@ -73,16 +75,23 @@ class Collector:
     def finish(self) -> pa.Table:
         """The rows in order, as many as the plan wants."""
         if not self._batches:
-            return project(self._plan, self._spaces, self._params, {}, 0, None)
+            return self._projected({}, 0, None)
         rows = joined(self._batches)
         self._batches = [rows]
         every = np.arange(rows.count)
-        at = _repeated(self._in_order(rows, every), rows.weights, self._plan.limit)
+        at = _repeated(self._in_order(rows, every), rows.weights, self._plan.limit, self._slack)
         codes = rows.codes if at is every else {var: by[at] for var, by in rows.codes.items()}
         scores = None
         if self._places is not None:
             scores = self._places.scores(codes[self._places.var])
-        return project(self._plan, self._spaces, self._params, codes, len(at), scores)
+        return self._projected(codes, len(at), scores)
+
+    def _projected(
+        self, codes: Mapping[str, Codes], length: int, scores: Floats | None
+    ) -> pa.Table:
+        return project(
+            self._plan, self._spaces, self._params, codes, length, scores, self._thresholds
+        )
 
     # -------------------------------------------------------------- keeping rows
 
@@ -127,7 +136,7 @@ class Collector:
         """
         ranks = places.key(rows)(slice(None))
         kept = np.flatnonzero(ranks <= np.partition(ranks, limit - 1)[limit - 1])
-        if len(kept) <= 2 * limit + _SLACK:
+        if len(kept) <= 2 * limit + self._slack:
             return kept
         ordered = in_order(kept, self._bound(rows))
         entities = rows.codes[places.var][ordered]
@@ -277,14 +286,14 @@ def _stands_for(batch: Bindings, limit: int) -> int:
     return batch.count if batch.weights is None else int(np.minimum(batch.weights, limit).sum())
 
 
-def _repeated(at: Counts, weights: Counts | None, limit: int | None) -> Counts:
-    """Each position as often as its row counts, up to the limit."""
+def _repeated(at: Counts, weights: Counts | None, limit: int | None, small: int) -> Counts:
+    """Each position as often as its row counts, up to the limit; a ``small`` limit needs no cut first."""
     if weights is None:
         return at if limit is None or len(at) <= limit else at[:limit]
     times = weights[at]
     if limit is not None:
         at, times = at[:limit], np.minimum(times[:limit], limit)
-        return np.repeat(at, times)[:limit] if limit <= _SLACK else _cut(at, times, limit)
+        return np.repeat(at, times)[:limit] if limit <= small else _cut(at, times, limit)
     total = float(times.sum(dtype=np.float64))
     if total > MAX_ROWS:
         raise ResourceLimit(

@@ -13,13 +13,9 @@ import pyarrow as pa
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats
+from omnigraph.read.thresholds import OutputThresholds
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
-
-# Rows fetched at a time, so that the text of a chunk seldom passes what 32-bit offsets reach.
-_CHUNK = 1 << 22
-# Vectors of up to this number of floats in all are read as one column; more are fetched row by row.
-_HELD_FLOATS = 1 << 26
 
 
 def project(
@@ -29,6 +25,7 @@ def project(
     codes: Mapping[str, Codes],
     length: int,
     scores: Floats | None,
+    thresholds: OutputThresholds,
 ) -> pa.Table:
     """The output columns for rows given by the codes of their entities."""
     whole: dict[str, bool] = {}
@@ -40,7 +37,7 @@ def project(
                 space, by = spaces[expr.var], codes[expr.var]
                 if expr.var not in whole:
                     whole[expr.var] = _is_everything(space, by)
-                arrays.append(_fetched(space, expr, by, kind, whole[expr.var]))
+                arrays.append(_fetched(space, expr, by, kind, whole[expr.var], thresholds))
             case ir.Const() | ir.ParamRef():
                 arrays.append(_repeated(ir.value_of(expr, params), kind, length))
             case ir.Score() if scores is not None:
@@ -71,38 +68,47 @@ def _fetched(
     codes: Codes,
     kind: pa.DataType,
     is_everything: bool,
+    thresholds: OutputThresholds,
 ) -> pa.ChunkedArray:
-    if is_everything and _is_held(expr, space):
+    if is_everything and _is_held(expr, space, thresholds):
         # Exactly what a column holds, so it is not copied.
         array = space.column(expr.property).array
         if array.type == kind:
             return pa.chunked_array([array], kind)
-    starts = range(0, len(codes), _CHUNK)
+    step = thresholds.fetched_rows
     chunks = [
-        chunk for at in starts for chunk in _chunks(space, expr, codes[at : at + _CHUNK], kind)
+        chunk
+        for at in range(0, len(codes), step)
+        for chunk in _chunks(space, expr, codes[at : at + step], kind, thresholds)
     ]
     return pa.chunked_array(chunks, kind)
 
 
-def _is_held(expr: ir.PropertyOf | ir.NodeId, space: Space) -> TypeGuard[ir.PropertyOf]:
+def _is_held(
+    expr: ir.PropertyOf | ir.NodeId, space: Space, thresholds: OutputThresholds
+) -> TypeGuard[ir.PropertyOf]:
     """Whether this is a property of which a whole column may well be held in memory."""
     if not isinstance(expr, ir.PropertyOf):
         return False
-    return expr.type.dim is None or expr.type.dim * space.size <= _HELD_FLOATS
-
-
-def _is_worth_reading(space: Space, expr: ir.PropertyOf, codes: Codes) -> bool:
-    return is_worth_all(len(codes), space.size) and _is_held(expr, space)
+    return expr.type.dim is None or expr.type.dim * space.size <= thresholds.held_floats
 
 
 def _chunks(
-    space: Space, expr: ir.PropertyOf | ir.NodeId, codes: Codes, kind: pa.DataType
+    space: Space,
+    expr: ir.PropertyOf | ir.NodeId,
+    codes: Codes,
+    kind: pa.DataType,
+    thresholds: OutputThresholds,
 ) -> Iterator[pa.Array]:
     """The values as one array, or as two halves where one would pass the reach of its offsets."""
     try:
         if isinstance(expr, ir.NodeId):
             array = space.ids(codes)
-        elif (expr.type.is_list or expr.type.is_vector) and _is_worth_reading(space, expr, codes):
+        elif (
+            (expr.type.is_list or expr.type.is_vector)
+            and is_worth_all(len(codes), space.size)
+            and _is_held(expr, space, thresholds)
+        ):
             array = space.column(expr.property).array.take(pa.array(codes))
         else:
             array = space.values(expr.property, codes)
@@ -111,5 +117,5 @@ def _chunks(
         if len(codes) < 2:
             raise
         middle = len(codes) // 2
-        yield from _chunks(space, expr, codes[:middle], kind)
-        yield from _chunks(space, expr, codes[middle:], kind)
+        yield from _chunks(space, expr, codes[:middle], kind, thresholds)
+        yield from _chunks(space, expr, codes[middle:], kind, thresholds)

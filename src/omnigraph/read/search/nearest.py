@@ -18,6 +18,7 @@ import pyarrow as pa
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.search.terms import own_index
+from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
@@ -26,17 +27,7 @@ from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION
 Vectors = npt.NDArray[np.float32]
 
 
-KEPT_BYTES: Final = 512 * 2**20
-"""Vectors of up to this number of bytes are read into memory and kept there."""
-
-FAST_BYTES: Final = 12 * 2**20
-"""Comparing up to this number of bytes in memory is as fast as the index on a busy machine, and exact."""
-
-_FEW_BYTES: Final = 4 * 2**20
-_ROWS_AT_ONCE: Final = 32_768
-_SPARE: Final = 8
-_FEW_NEAR: Final = 256
-_MOST_LOOKED_UP: Final = 2_048
+# What the index finds is this number of times what is wanted; the best of it is measured exactly.
 _REFINE: Final = 5
 
 
@@ -72,16 +63,19 @@ def nearest_nodes(
         return nothing
     count = space.size if candidates is None else len(candidates)
     all_bytes = space.size * target.nbytes
+    thresholds = view.thresholds.search
     in_memory = _is_in_memory(view, space, name)
-    if not in_memory and candidates is not None and count * target.nbytes <= _FEW_BYTES:
-        return _taken(space, name, target, candidates, limit)
-    if all_bytes > FAST_BYTES or (not in_memory and _is_first_question(view, space, name)):
+    few = count * target.nbytes <= thresholds.taken_bytes
+    if not in_memory and candidates is not None and few:
+        return _taken(space, name, target, candidates, limit, thresholds)
+    is_slow = all_bytes > thresholds.fast_bytes
+    if is_slow or (not in_memory and _is_first_question(view, space, name)):
         found = _looked_up(view, space, name, target, candidates, limit)
         if found is not None:
             return found
-    if not in_memory and all_bytes > KEPT_BYTES:
-        return _streamed(space, name, target, candidates, limit)
-    return _among(_in_memory(view, space, name), target, candidates, limit)
+    if not in_memory and all_bytes > thresholds.kept_bytes:
+        return _streamed(space, name, target, candidates, limit, thresholds)
+    return _among(_in_memory(view, space, name), target, candidates, limit, thresholds)
 
 
 def _is_first_question(view: View, space: NodeSpace, name: str) -> bool:
@@ -128,7 +122,11 @@ def _absent(array: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 
 def _among(
-    measured: _Measured, target: Vectors, candidates: Codes | None, limit: int | None
+    measured: _Measured,
+    target: Vectors,
+    candidates: Codes | None,
+    limit: int | None,
+    thresholds: SearchThresholds,
 ) -> tuple[Codes, Floats]:
     """The best of the candidates, by rough distances first and exact ones where they could matter."""
     absent = measured.absent
@@ -136,19 +134,20 @@ def _among(
         absent = absent[candidates]
     # Beyond float32 everything is infinite or not a number, and measured exactly.
     with np.errstate(over="ignore", invalid="ignore"):
-        rough, squares = _rough(measured, target, candidates)
+        rough, squares = _rough(measured, target, candidates, thresholds.vectors_at_once)
         codes = np.arange(len(rough), dtype=np.int32)
         if absent is not None:
             codes = codes[~absent]
         if limit is not None and len(codes) > limit:
-            codes = codes[_could_be_best(rough[codes], squares[codes], target, limit)]
+            few = thresholds.near_vectors
+            codes = codes[_could_be_best(rough[codes], squares[codes], target, limit, few)]
     if candidates is not None:
         codes = candidates[codes]
-    return codes, _exact(measured.vectors, codes, target)
+    return codes, _exact(measured.vectors, codes, target, thresholds.vectors_at_once)
 
 
 def _rough(
-    measured: _Measured, target: Vectors, candidates: Codes | None
+    measured: _Measured, target: Vectors, candidates: Codes | None, at_once: int
 ) -> tuple[Vectors, Vectors]:
     """Distances less the same constant, off by rounding, and the squared lengths of the vectors."""
     if candidates is None:
@@ -157,14 +156,14 @@ def _rough(
     if 8 * len(candidates) > len(measured.squares):
         return squares - 2 * (measured.vectors @ target)[candidates], squares
     parts = [
-        measured.vectors[candidates[begin : begin + _ROWS_AT_ONCE]] @ target
-        for begin in range(0, len(candidates), _ROWS_AT_ONCE)
+        measured.vectors[candidates[begin : begin + at_once]] @ target
+        for begin in range(0, len(candidates), at_once)
     ]
     return squares - 2 * np.concatenate(parts), squares
 
 
 def _could_be_best(
-    rough: Vectors, squares: Vectors, target: Vectors, limit: int
+    rough: Vectors, squares: Vectors, target: Vectors, limit: int, few: int
 ) -> npt.NDArray[np.intp]:
     """The positions that can be among the best ``limit`` when rough distances are off a little."""
     exact = target.astype(np.float64)
@@ -175,7 +174,7 @@ def _could_be_best(
     slack = unit * (np.sqrt(float(squares.max())) + length) ** 2
     bound = float(np.partition(rough, limit - 1)[limit - 1]) + 2 * slack
     near = np.flatnonzero(~(rough > bound))
-    if len(near) > limit + _FEW_NEAR:
+    if len(near) > limit + few:
         own = unit * (np.sqrt(squares[near].astype(np.float64)) + length) ** 2
         values = rough[near].astype(np.float64)
         # Distances are compared as float32, so what rounds to the same is tied.
@@ -185,12 +184,12 @@ def _could_be_best(
     return near
 
 
-def _exact(vectors: Vectors, codes: Codes, target: Vectors) -> Floats:
+def _exact(vectors: Vectors, codes: Codes, target: Vectors, at_once: int) -> Floats:
     """Squared distances, summed in double precision and rounded to float32."""
     distances = np.empty(len(codes), np.float64)
     wide = target.astype(np.float64)
-    for begin in range(0, len(codes), _ROWS_AT_ONCE):
-        part = codes[begin : begin + _ROWS_AT_ONCE]
+    for begin in range(0, len(codes), at_once):
+        part = codes[begin : begin + at_once]
         with np.errstate(invalid="ignore"):
             apart = vectors[part].astype(np.float64) - wide
         distances[begin : begin + len(part)] = np.einsum("ij,ij->i", apart, apart)
@@ -203,16 +202,27 @@ def _exact(vectors: Vectors, codes: Codes, target: Vectors) -> Floats:
 
 
 def _taken(
-    space: NodeSpace, name: str, target: Vectors, candidates: Codes, limit: int | None
+    space: NodeSpace,
+    name: str,
+    target: Vectors,
+    candidates: Codes,
+    limit: int | None,
+    thresholds: SearchThresholds,
 ) -> tuple[Codes, Floats]:
     """A few candidates, fetched."""
     array = space.values(name, candidates)
-    codes, distances = _among(_Measured(_matrix(array), _absent(array)), target, None, limit)
+    measured = _Measured(_matrix(array), _absent(array))
+    codes, distances = _among(measured, target, None, limit, thresholds)
     return candidates[codes], distances
 
 
 def _streamed(
-    space: NodeSpace, name: str, target: Vectors, candidates: Codes | None, limit: int | None
+    space: NodeSpace,
+    name: str,
+    target: Vectors,
+    candidates: Codes | None,
+    limit: int | None,
+    thresholds: SearchThresholds,
 ) -> tuple[Codes, Floats]:
     """All vectors read past, keeping the best: for more of them than memory should hold."""
     column = space.stored_name(name)
@@ -221,7 +231,8 @@ def _streamed(
     if wanted is not None:
         wanted[candidates] = True
     best, distances = np.empty(0, np.int32), np.empty(0, np.float64)
-    for batch in space.pinned.table.scan([column], with_row_id=True, batch_size=_ROWS_AT_ONCE):
+    at_once = thresholds.vectors_at_once
+    for batch in space.pinned.table.scan([column], with_row_id=True, batch_size=at_once):
         codes = space.ordinals_of_row_ids(batch.column("_rowid").to_numpy())
         kept = codes >= 0 if wanted is None else (codes >= 0) & wanted[codes]
         array = batch.column(column)
@@ -229,7 +240,7 @@ def _streamed(
         if not rows.size:
             continue
         measured = _Measured(_matrix(array), _absent(array))
-        places, found = _among(measured, target, rows, limit)
+        places, found = _among(measured, target, rows, limit, thresholds)
         best = np.concatenate([best, codes[places]])
         distances = np.concatenate([distances, found])
         if limit is not None and len(best) > limit:
@@ -251,9 +262,10 @@ def _looked_up(
         return None
     if own.tail_rows * 8 > space.size or not np.isfinite(target).all():
         return None
+    thresholds = view.thresholds.search
     share = 1.0 if candidates is None else len(candidates) / space.size
-    count = int(limit / share * (1.0 if candidates is None else 1.5)) + _SPARE
-    if count > min(_MOST_LOOKED_UP, space.size):
+    count = int(limit / share * (1.0 if candidates is None else 1.5)) + thresholds.spare_vectors
+    if count > min(thresholds.looked_up_vectors, space.size):
         return None
     wanted = None
     if candidates is not None:
@@ -274,7 +286,8 @@ def _looked_up(
     codes = space.ordinals_of_row_ids(rows.column("_rowid").to_numpy())
     kept = codes >= 0 if wanted is None else (codes >= 0) & wanted[codes]
     array = rows.column(own.column).combine_chunks()
-    distances = _exact(_matrix(array), np.flatnonzero(kept).astype(np.int32), target)
+    rows_kept = np.flatnonzero(kept).astype(np.int32)
+    distances = _exact(_matrix(array), rows_kept, target, thresholds.vectors_at_once)
     codes = codes[kept]
     if len(codes) < limit:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,10 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
 from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
-from omnigraph.read.search.terms import FEW_ROWS, own_index
+from omnigraph.read.search.terms import own_index
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed, text_hits
-
-_SPARE: Final = 16
-_FEW_PLACES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ class _Run:
         if self.candidates is not None:
             limit, chosen = None, np.zeros(self.space.size, np.bool_)
             chosen[self.candidates] = True
-        wanted = None if limit is None else limit + _SPARE
+        wanted = None if limit is None else limit + self.view.thresholds.search.spare_hits
         while True:
             codes, scores = self._hits(name, query, wanted)
             complete = wanted is None or len(codes) < wanted
@@ -119,11 +116,15 @@ class _Run:
     def _hits(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
         """Ordinals and scores, best first. Lance completes an index with the rows it lacks."""
         own = own_index(self.view, self.space, name, IndexKind.FTS)
-        if own is not None and own.tail_rows <= FEW_ROWS:
+        thresholds = self.view.thresholds.search
+        if own is not None and own.tail_rows <= thresholds.unindexed_rows:
             rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
             return self.space.ordinals_of_row_ids(rows), scores
         rows, scores = with_scratch_index(
-            self.space, name, lambda table: text_hits(table, COLUMN, query, limit=limit)
+            self.space,
+            name,
+            lambda table: text_hits(table, COLUMN, query, limit=limit),
+            thresholds.scratch_bytes,
         )
         return rows.astype(np.int32), scores
 
@@ -132,7 +133,8 @@ class _Run:
         arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
         # Who is beyond the limit in every arm scores less than the best of one arm alone.
         codes = np.unique(np.concatenate([_ordered(*arm, arm[1], limit).codes for arm in arms]))
-        places = [_places(*arm, codes) for arm in arms]
+        few = self.view.thresholds.search.few_places
+        places = [_places(*arm, codes, few) for arm in arms]
         scores = 1 / (k + places[0]) + 1 / (k + places[1])
         order = np.lexsort((places[1], places[0], -scores))[:limit]
         return Ranked(codes[order], scores[order], np.arange(len(order)))
@@ -149,12 +151,15 @@ class _Run:
         return codes, -scores
 
 
-def _places(codes: Codes, key: Floats, wanted: Codes) -> Floats:
-    """The places, from 1, that entities have among the codes; infinite for those not among them."""
+def _places(codes: Codes, key: Floats, wanted: Codes, few: int) -> Floats:
+    """The places, from 1, that entities have among the codes; infinite for those not among them.
+
+    The places of up to ``few`` entities are counted; for more, everything is sorted.
+    """
     places = np.full(len(wanted), np.inf)
     among = np.flatnonzero(np.isin(codes, wanted))
     at = np.searchsorted(wanted, codes[among])
-    if len(among) > _FEW_PLACES:
+    if len(among) > few:
         order = np.lexsort((codes, key))
         place = np.empty(len(codes))
         place[order] = np.arange(1, len(codes) + 1)

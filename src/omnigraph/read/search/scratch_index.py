@@ -40,8 +40,9 @@ from omnigraph.storage.tables.table_ref import TableRef
 T = TypeVar("T")
 
 COLUMN: Final = "text"
-MAX_BYTES: Final = 2 * 1024**3
+# Open indexes of all readers of the process.
 _MAX_OPEN: Final = 32
+# Seconds after which a draft belongs to a process that died.
 _ABANDONED_AFTER: Final = 3600.0
 
 _open: OrderedDict[Path, Table] = OrderedDict()
@@ -49,17 +50,22 @@ _building: dict[Path, threading.Lock] = {}
 _lock = threading.Lock()
 
 
-def with_scratch_index(space: NodeSpace, name: str, search: Callable[[Table], T]) -> T:
-    """What the search finds in the scratch index of that property, which is built if necessary."""
+def with_scratch_index(
+    space: NodeSpace, name: str, search: Callable[[Table], T], max_bytes: int
+) -> T:
+    """What the search finds in the scratch index of that property, which is built if necessary.
+
+    Building one removes the longest unused others while all together pass ``max_bytes``.
+    """
     place = _directory() / _key(space.pinned.identity, space.stored_name(name))
     try:
-        return search(_table(place, lambda: space.column(name).array))
+        return search(_table(place, lambda: space.column(name).array, max_bytes))
     except TooManyEdits:
         raise
     except StorageError:
         # Another process may have made room, or the files are damaged.
         _discard(place)
-        return search(_table(place, lambda: space.column(name).array))
+        return search(_table(place, lambda: space.column(name).array, max_bytes))
 
 
 def _directory() -> Path:
@@ -91,13 +97,13 @@ def _key(identity: Identity, column: str | None) -> str:
     return hashlib.sha256(repr((tuple(identity), column, made_by)).encode()).hexdigest()[:40]
 
 
-def _table(place: Path, texts: Callable[[], pa.Array]) -> Table:
+def _table(place: Path, texts: Callable[[], pa.Array], max_bytes: int) -> Table:
     with _lock:
         table = _open.get(place)
         building = _building.setdefault(place, threading.Lock())
     if table is None:
         with building:
-            table = _open.get(place) or _opened(place) or _built(place, texts())
+            table = _open.get(place) or _opened(place) or _built(place, texts(), max_bytes)
             with _lock:
                 _open[place] = table
                 while len(_open) > _MAX_OPEN:
@@ -116,7 +122,7 @@ def _opened(place: Path) -> Table | None:
         return None
 
 
-def _built(place: Path, texts: pa.Array) -> Table:
+def _built(place: Path, texts: pa.Array, max_bytes: int) -> Table:
     directory = place.parent
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -132,7 +138,7 @@ def _built(place: Path, texts: pa.Array) -> Table:
             (draft / "index").rename(place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    _make_room(directory, place)
+    _make_room(directory, place, max_bytes)
     return open_table(TableRef(str(place)))
 
 
@@ -159,7 +165,7 @@ def _remove(place: Path) -> None:
             shutil.rmtree(trash, ignore_errors=True)
 
 
-def _make_room(directory: Path, newest: Path) -> None:
+def _make_room(directory: Path, newest: Path, max_bytes: int) -> None:
     """Remove the longest unused indexes beyond the bound, and drafts of processes that died."""
     found: list[tuple[float, int, Path]] = []
     for place in directory.iterdir():
@@ -172,7 +178,7 @@ def _make_room(directory: Path, newest: Path) -> None:
                 found.append((used, _bytes_below(place), place))
     total = _bytes_below(newest) + sum(nbytes for _, nbytes, _ in found)
     for _, nbytes, place in sorted(found):
-        if total <= MAX_BYTES:
+        if total <= max_bytes:
             return
         total -= nbytes
         _discard(place)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +18,6 @@ from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed
 from omnigraph.storage.tables.indexes import IndexState, list_indexes
-
-FEW_ROWS: Final = 4096
-"""Up to this many rows that no index covers are read and analysed; more are indexed on disk."""
-
-_ROWS_AT_ONCE: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +89,11 @@ class Terms:
         return int(self._numbers.nbytes + self._rows.nbytes) + 80 * len(self.terms)
 
 
-def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int) -> Mask:
-    """Which texts hold a term within ``edits`` of a wanted one, in parts that fit in memory."""
+def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int, at_once: int) -> Mask:
+    """Which texts hold a term within ``edits`` of a wanted one; ``at_once`` texts are analysed at a time."""
     parts = [
-        Terms(texts.slice(begin, _ROWS_AT_ONCE)).holding(wanted, edits)
-        for begin in range(0, len(texts), _ROWS_AT_ONCE)
+        Terms(texts.slice(begin, at_once)).holding(wanted, edits)
+        for begin in range(0, len(texts), at_once)
     ]
     return np.concatenate([np.zeros(0, np.bool_), *parts])
 

@@ -19,16 +19,14 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
-from omnigraph.read.search.terms import FEW_ROWS, OwnIndex, Terms, own_index, texts_with_terms
+from omnigraph.read.search.terms import OwnIndex, Terms, own_index, texts_with_terms
+from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import one_array
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
 
 DEFAULT_EDITS: Final = 2
-
-# Lance builds an automaton for each term, which hardly ever fits beyond this.
-_MOST_EDITS_LOOKED_UP: Final = 4
 
 
 def text_matches(
@@ -46,13 +44,14 @@ def text_matches(
         return np.empty(0, np.int32)
     if edits == 0:
         return _looked_up(view, space, name, query, terms, 0)
-    if edits > _MOST_EDITS_LOOKED_UP or not all(map(can_be_fuzzy, terms)):
-        return _all_read(space, name, terms, edits)
+    thresholds = view.thresholds.search
+    if edits > thresholds.fuzzy_edits or not all(map(can_be_fuzzy, terms)):
+        return _all_read(space, name, terms, edits, thresholds)
     try:
         # A fuzzy query is not analysed, so it is given the terms themselves.
         return _looked_up(view, space, name, " ".join(terms), terms, edits)
     except TooManyEdits:
-        return _all_read(space, name, terms, edits)
+        return _all_read(space, name, terms, edits, thresholds)
 
 
 def _looked_up(
@@ -60,9 +59,13 @@ def _looked_up(
 ) -> Codes:
     own = own_index(view, space, name, IndexKind.FTS)
     unindexed = space.size if own is None else own.tail_rows
-    if unindexed > FEW_ROWS:
+    thresholds = view.thresholds.search
+    if unindexed > thresholds.unindexed_rows:
         ordinals, _ = with_scratch_index(
-            space, name, lambda table: text_hits(table, COLUMN, query, edits=edits)
+            space,
+            name,
+            lambda table: text_hits(table, COLUMN, query, edits=edits),
+            thresholds.scratch_bytes,
         )
         return np.sort(ordinals.astype(np.int32))
     key = ("terms", space.pinned.identity, space.stored_name(name))
@@ -90,6 +93,8 @@ def _tail(space: NodeSpace, own: OwnIndex) -> tuple[npt.NDArray[np.uint64], Term
     return rows.column("_rowid").to_numpy(), Terms(one_array(rows.column(own.column)))
 
 
-def _all_read(space: NodeSpace, name: str, terms: Sequence[str], edits: int) -> Codes:
-    found = texts_with_terms(space.column(name).array, terms, edits)
+def _all_read(
+    space: NodeSpace, name: str, terms: Sequence[str], edits: int, thresholds: SearchThresholds
+) -> Codes:
+    found = texts_with_terms(space.column(name).array, terms, edits, thresholds.texts_at_once)
     return np.flatnonzero(found).astype(np.int32)

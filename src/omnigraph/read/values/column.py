@@ -16,8 +16,8 @@ from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.types import PropType, as_integers, from_integers
 
 _MAX_TEXT_BYTES = 2**31 - 1
-# The fixed cost of a comparison, in rows.
-_CALL_ROWS = 16_384
+CALL_ROWS = 16_384
+"""The fixed cost of a comparison, in rows."""
 
 
 class Column:
@@ -97,7 +97,7 @@ class Column:
         ``rows`` are compared now, by default all.
         """
         again = self._compared >= len(self)
-        self._compared += _CALL_ROWS + (len(self) if rows is None else rows)
+        self._compared += CALL_ROWS + (len(self) if rows is None else rows)
         return again or self.has_codes
 
     @property

@@ -17,15 +17,12 @@ import pyarrow as pa
 from omnigraph.lang.query.ir import Direction
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr, csr_of, multi_csr_of
+from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.nodes import NodeSpace, RowIds
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.row_changes import RowChanges
 
 T = TypeVar("T")
-
-_BATCH_ROWS = 1 << 15
-_CHUNK_ROWS = 4_000_000
-_MANY_ROWS = 100_000
 
 
 class Ends(NamedTuple):
@@ -81,16 +78,18 @@ def ends_of(rows: pa.Table, sources: NodeSpace, targets: NodeSpace) -> Ends:
     return Ends(src, dst, rows.column("_rowid").to_numpy())
 
 
-def _read_ends(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> Ends:
+def _read_ends(
+    pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace, thresholds: ViewThresholds
+) -> Ends:
     """All stored edges. Of many, one thread reads and looks up the sources, another the targets.
 
     A scan keeps to one thread most of the time. Two of one version give the rows in one order.
     """
-    if pinned.row_count < _MANY_ROWS:
+    if pinned.row_count < thresholds.threaded_rows:
         return ends_of(pinned.table.read(["src", "dst"], with_row_id=True), sources, targets)
     with ThreadPoolExecutor(1) as beside:
-        looked_up = beside.submit(_read_end, pinned, "dst", targets, with_row_id=False)
-        src, row_ids = _read_end(pinned, "src", sources, with_row_id=True)
+        looked_up = beside.submit(_read_end, pinned, "dst", targets, thresholds, with_row_id=False)
+        src, row_ids = _read_end(pinned, "src", sources, thresholds, with_row_id=True)
         dst, _ = looked_up.result()
     assert row_ids is not None
     assert len(src) == len(dst) == len(row_ids)
@@ -98,11 +97,16 @@ def _read_ends(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> E
 
 
 def _read_end(
-    pinned: PinnedTable, column: str, nodes: NodeSpace, *, with_row_id: bool
+    pinned: PinnedTable,
+    column: str,
+    nodes: NodeSpace,
+    thresholds: ViewThresholds,
+    *,
+    with_row_id: bool,
 ) -> tuple[Codes, npt.NDArray[np.uint64] | None]:
     """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
     codes, row_ids = [], []
-    for rows in _chunks(pinned, column, with_row_id=with_row_id):
+    for rows in _chunks(pinned, column, thresholds, with_row_id=with_row_id):
         codes.append(nodes.ordinals_of(rows.column(column)))
         if with_row_id:
             row_ids.append(rows.column("_rowid").to_numpy())
@@ -126,9 +130,11 @@ class EdgeList:
         self._lock = threading.RLock()
 
     @staticmethod
-    def read(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> EdgeList:
+    def read(
+        pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace, thresholds: ViewThresholds
+    ) -> EdgeList:
         """The ends as they are stored, each looked up among the nodes."""
-        ends = _read_ends(pinned, sources, targets)
+        ends = _read_ends(pinned, sources, targets, thresholds)
         if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
             ends = ends.chosen(np.argsort(ends.row_ids, kind="stable"))
         return EdgeList.of(ends, (sources.size, targets.size))
@@ -217,14 +223,17 @@ class EdgeList:
         return made
 
 
-def _chunks(pinned: PinnedTable, column: str, *, with_row_id: bool) -> Iterator[pa.Table]:
+def _chunks(
+    pinned: PinnedTable, column: str, thresholds: ViewThresholds, *, with_row_id: bool
+) -> Iterator[pa.Table]:
     """One column of the stored edges in tables of bounded size."""
-    reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=_BATCH_ROWS)
+    batch_rows, chunk_rows = thresholds.batch_rows, thresholds.chunk_rows
+    reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=batch_rows)
     batches, rows = [], 0
     for batch in reader:
         batches.append(batch)
         rows += batch.num_rows
-        if rows >= _CHUNK_ROWS:
+        if rows >= chunk_rows:
             yield pa.Table.from_batches(batches)
             batches, rows = [], 0
     yield pa.Table.from_batches(batches, reader.schema)

@@ -14,14 +14,15 @@ import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import RowChanges
 
+# Row ids below this number of times the rows get a table of all, others are searched for.
 _DENSE = 8
-_FEW = 256
 
 
 class RowIds:
@@ -169,13 +170,27 @@ def _lower_bounds(ids: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
 class NodeSpace:
     """A node type at a snapshot: a ``Space`` whose codes are ordinals, in the order of the ids."""
 
-    def __init__(self, type: NodeType, pinned: PinnedTable, ids: NodeIds, cache: ByteCache) -> None:
+    def __init__(
+        self,
+        type: NodeType,
+        pinned: PinnedTable,
+        ids: NodeIds,
+        cache: ByteCache,
+        thresholds: ViewThresholds,
+    ) -> None:
         self.type = type
         self.pinned = pinned
         self.node_ids = ids
         self._rows = ids.rows
+        self._nodes_per_id = thresholds.nodes_per_id
         self._properties = Properties(
-            pinned, cache, pinned.identity, ids.rows.row_ids, ids.rows.codes, ids.origin
+            pinned,
+            cache,
+            pinned.identity,
+            ids.rows.row_ids,
+            ids.rows.codes,
+            thresholds,
+            ids.origin,
         )
 
     @property
@@ -207,7 +222,7 @@ class NodeSpace:
 
     def ordinals_of(self, ids: pa.Array | pa.ChunkedArray) -> Codes:
         """The ordinals of many ids; -1 for null and for ids that are not there."""
-        if len(ids) * _FEW < self.size:
+        if len(ids) * self._nodes_per_id < self.size:
             return self.node_ids.find(one_array(ids))
         found = pc.index_in(ids, value_set=self.id_array, skip_nulls=True)
         codes: Codes = one_array(found).fill_null(-1).to_numpy()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
@@ -42,40 +43,50 @@ def edges_key(pinned: PinnedTable, sources: PinnedTable, targets: PinnedTable) -
     return EdgesKey(pinned.identity, sources.identity, targets.identity)
 
 
-def node_ids(cache: ByteCache, pinned: PinnedTable) -> NodeIds:
+def node_ids(cache: ByteCache, pinned: PinnedTable, thresholds: ViewThresholds) -> NodeIds:
     """The ids of a node table."""
 
     def build() -> NodeIds:
-        return _refreshed_ids(cache, pinned) or NodeIds.read(pinned)
+        return _refreshed_ids(cache, pinned, thresholds) or NodeIds.read(pinned)
 
     return cache.get(nodes_key(pinned), build, _ids_nbytes)
 
 
 def edge_list(
-    cache: ByteCache, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
+    cache: ByteCache,
+    pinned: PinnedTable,
+    sources: NodeSpace,
+    targets: NodeSpace,
+    thresholds: ViewThresholds,
 ) -> EdgeList:
     """The edges of a table between these nodes."""
 
     def build() -> EdgeList:
-        refreshed = _refreshed_edges(cache, pinned, sources, targets)
-        return refreshed or EdgeList.read(pinned, sources, targets)
+        refreshed = _refreshed_edges(cache, pinned, sources, targets, thresholds)
+        return refreshed or EdgeList.read(pinned, sources, targets, thresholds)
 
     return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, _edges_nbytes)
 
 
 def older_state(
-    cache: ByteCache, pinned: PinnedTable, kind: type[NodesKey | EdgesKey]
+    cache: ByteCache,
+    pinned: PinnedTable,
+    kind: type[NodesKey | EdgesKey],
+    thresholds: ViewThresholds,
 ) -> Identity | None:
     """The newest state of a table in the cache that this one can be derived from."""
-    return base_of(pinned, [key.table for key in cache.kept() if isinstance(key, kind)])
+    known = [key.table for key in cache.kept() if isinstance(key, kind)]
+    return base_of(pinned, known, thresholds)
 
 
-def _refreshed_ids(cache: ByteCache, pinned: PinnedTable) -> NodeIds | None:
-    base = older_state(cache, pinned, NodesKey)
+def _refreshed_ids(
+    cache: ByteCache, pinned: PinnedTable, thresholds: ViewThresholds
+) -> NodeIds | None:
+    base = older_state(cache, pinned, NodesKey, thresholds)
     before: NodeIds | None = None if base is None else cache.peek(NodesKey(base))
     if base is None or before is None:
         return None
-    changes = changes_since(base, pinned, ["id"])
+    changes = changes_since(base, pinned, ["id"], thresholds)
     if changes is None:
         return None
     now = before.after(base, changes)
@@ -83,10 +94,14 @@ def _refreshed_ids(cache: ByteCache, pinned: PinnedTable) -> NodeIds | None:
 
 
 def _refreshed_edges(
-    cache: ByteCache, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
+    cache: ByteCache,
+    pinned: PinnedTable,
+    sources: NodeSpace,
+    targets: NodeSpace,
+    thresholds: ViewThresholds,
 ) -> EdgeList | None:
     known = [key for key in cache.kept() if isinstance(key, EdgesKey)]
-    base = older_state(cache, pinned, EdgesKey)
+    base = older_state(cache, pinned, EdgesKey, thresholds)
     # The last one used first: its nodes are most likely those that the nodes of now grew out of.
     for key in reversed(known):
         before: EdgeList | None = cache.peek(key) if key.table == base else None
@@ -96,7 +111,7 @@ def _refreshed_edges(
         dst = _moves(cache, key.targets, targets)
         if src is None or dst is None:
             continue
-        changes = changes_since(key.table, pinned, ["src", "dst"])
+        changes = changes_since(key.table, pinned, ["src", "dst"], thresholds)
         if changes is None:
             return None
         now = Ends(src.take(before.src), dst.take(before.dst), before.rows.row_ids)

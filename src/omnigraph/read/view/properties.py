@@ -11,16 +11,11 @@ import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.types import PropType, Scalar
-
-WHOLE_COLUMN_ROWS = 2_000_000
-"""Columns of up to this number of rows are read whole and kept, even for a few values."""
-
-_TAKE_COST = 16
-"""A row taken by its id costs as much as scanning this number of rows."""
 
 ID = "id"
 
@@ -56,6 +51,7 @@ class Properties:
         key: Hashable,
         row_ids: npt.NDArray[np.uint64],
         codes_of: Callable[[npt.NDArray[np.uint64]], Codes],
+        thresholds: ViewThresholds,
         origin: Origin | None = None,
     ) -> None:
         self.pinned = pinned
@@ -63,6 +59,7 @@ class Properties:
         self._cache = cache
         self._key = key
         self._codes_of = codes_of
+        self._thresholds = thresholds
         self._origin = origin
 
     def column(self, name: str) -> Column:
@@ -93,7 +90,8 @@ class Properties:
         type_ = self._type(name)
         if type_.is_list or type_.is_vector:
             return False
-        return len(self.row_ids) <= WHOLE_COLUMN_ROWS or len(codes) * _TAKE_COST > len(self.row_ids)
+        rows, thresholds = len(self.row_ids), self._thresholds
+        return rows <= thresholds.whole_column_rows or len(codes) * thresholds.take_cost > rows
 
     def _column_key(self, name: str, numbering: Hashable = None) -> Hashable:
         prop = self.pinned.entity.properties.get(name)
@@ -118,7 +116,7 @@ class Properties:
         before: Column | None = self._cache.peek(self._column_key(name, origin.base))
         if before is None or before.type != type_:
             return None
-        if len(origin.changed) * _TAKE_COST > len(self.row_ids):
+        if len(origin.changed) * self._thresholds.take_cost > len(self.row_ids):
             return None
         fresh = self._take(name, origin.changed)
         if fresh.type != before.kind:

@@ -10,16 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
+from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, transactions_after
-
-MIN_ROWS = 50_000
-"""Smaller tables are read again: that costs no more than asking what changed."""
-
-MAX_VERSIONS = 32
-MAX_CHANGED = 200_000
 
 # A restore brings rows back that the versions on rows date before it, and uses row ids again.
 _TRACKED: Final = frozenset(
@@ -54,12 +49,15 @@ class RowChanges(NamedTuple):
     columns_too: bool
 
 
-def base_of(pinned: PinnedTable, known: Iterable[Identity]) -> Identity | None:
+def base_of(
+    pinned: PinnedTable, known: Iterable[Identity], thresholds: ViewThresholds
+) -> Identity | None:
     """The newest known state that this one was made from recently, on its branch or else on main."""
-    if pinned.row_count < MIN_ROWS:
+    if pinned.row_count < thresholds.derived_rows:
         return None
     here = pinned.identity
-    near = [it for it in known if here.version - MAX_VERSIONS <= it.version <= here.version]
+    oldest = here.version - thresholds.derived_versions
+    near = [it for it in known if oldest <= it.version <= here.version]
     usable = [it for it in near if it.lineage == here.lineage]
     if not usable and near and pinned.fork is not None and pinned.fork.parent is None:
         main = _main(here.lineage)
@@ -69,10 +67,10 @@ def base_of(pinned: PinnedTable, known: Iterable[Identity]) -> Identity | None:
 
 
 def changes_since(
-    base: Identity, pinned: PinnedTable, columns: Sequence[str]
+    base: Identity, pinned: PinnedTable, columns: Sequence[str], thresholds: ViewThresholds
 ) -> list[RowChanges] | None:
     """The changes that lead from an earlier state to this one, in order; None: read the table instead."""
-    limit = min(pinned.row_count // 10, MAX_CHANGED)
+    limit = min(pinned.row_count // 10, thresholds.derived_changes)
     try:
         found = []
         for table, since in _steps(base, pinned):

@@ -12,6 +12,7 @@ from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
+from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
@@ -27,10 +28,17 @@ class EdgeSpace:
     """Stored edges as a ``Space``: codes are positions in the edge list."""
 
     def __init__(
-        self, pinned: PinnedTable, edges: EdgeList, key: Hashable, cache: ByteCache
+        self,
+        pinned: PinnedTable,
+        edges: EdgeList,
+        key: Hashable,
+        cache: ByteCache,
+        thresholds: ViewThresholds,
     ) -> None:
         self.pinned = pinned
-        self._properties = Properties(pinned, cache, key, edges.rows.row_ids, edges.rows.codes)
+        self._properties = Properties(
+            pinned, cache, key, edges.rows.row_ids, edges.rows.codes, thresholds
+        )
 
     @property
     def size(self) -> int:

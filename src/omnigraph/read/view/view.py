@@ -13,6 +13,7 @@ from omnigraph.errors import NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.thresholds import DEFAULTS, Thresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.numbering import (
@@ -28,14 +29,13 @@ from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.storage.tables.branch_refs import read_branch
 
-MAX_VIEWS = 16
-
 
 class Reader:
     """What one graph handle keeps between reads: a cache bounded by bytes, and the newest views."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, thresholds: Thresholds = DEFAULTS) -> None:
         self.workspace = workspace
+        self.thresholds = thresholds
         self.cache = ByteCache(settings.CACHE_MB.get() * 2**20)
         self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class Reader:
             if view is None or view.catalog is not catalog:
                 view = self._views[key] = View(self, snapshot, catalog)
             self._views.move_to_end(key)
-            if len(self._views) > MAX_VIEWS:
+            if len(self._views) > self.thresholds.view.views:
                 self._views.popitem(last=False)
             return view
 
@@ -67,6 +67,7 @@ class View:
         self.catalog = catalog
         self._workspace = reader.workspace
         self._cache = reader.cache
+        self.thresholds = reader.thresholds
         self._states = {
             (key.partition(":")[0], state.incarnation): state
             for key, state in snapshot.tables.items()
@@ -123,7 +124,9 @@ class View:
         """The nodes of a type, numbered."""
         type_ = self.catalog.nodes[type_name]
         pinned = self.table(type_)
-        return NodeSpace(type_, pinned, node_ids(self._cache, pinned), self._cache)
+        thresholds = self.thresholds.view
+        ids = node_ids(self._cache, pinned, thresholds)
+        return NodeSpace(type_, pinned, ids, self._cache, thresholds)
 
     def topology(self, edge_type_name: str) -> Topology:
         """The stored edges of a type between numbered nodes."""
@@ -131,9 +134,10 @@ class View:
         pinned = self.table(edge)
         sources = self.nodes(edge.from_type)
         targets = sources if edge.to_type == edge.from_type else self.nodes(edge.to_type)
-        edges = edge_list(self._cache, pinned, sources, targets)
+        thresholds = self.thresholds.view
+        edges = edge_list(self._cache, pinned, sources, targets, thresholds)
         ends = None if edges.complete else (sources.pinned.identity, targets.pinned.identity)
-        space = EdgeSpace(pinned, edges, (pinned.identity, ends), self._cache)
+        space = EdgeSpace(pinned, edges, (pinned.identity, ends), self._cache, thresholds)
         return Topology(edge, sources, targets, edges, space)
 
     def has_nodes(self, type_name: str) -> bool:
@@ -150,7 +154,8 @@ class View:
     def has_older_state(self, entity: Entity) -> bool:
         """Whether the cache holds an older state from which this one can be derived."""
         kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
-        return older_state(self._cache, self.table(entity), kind) is not None
+        pinned = self.table(entity)
+        return older_state(self._cache, pinned, kind, self.thresholds.view) is not None
 
     def _pin(self, entity: Entity) -> PinnedTable:
         kind = "node" if isinstance(entity, NodeType) else "edge"

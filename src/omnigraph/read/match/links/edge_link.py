@@ -21,11 +21,8 @@ from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
 from omnigraph.read.match.measures import Entries, Measure
 from omnigraph.read.match.pattern import FLIPPED, Traversal
+from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.view.topology import Topology
-
-# How much more a pair costs when it is sorted, or gathered row by row, than in one sweep.
-_PUSH_COST = 6
-_GATHER_COST = 3
 
 
 class EdgeLink:
@@ -35,12 +32,18 @@ class EdgeLink:
     """
 
     def __init__(
-        self, traversal: Traversal, topology: Topology, edge_mask: Mask | None = None
+        self,
+        traversal: Traversal,
+        topology: Topology,
+        edge_mask: Mask | None,
+        thresholds: MatchThresholds,
     ) -> None:
         self.traversal = traversal
         self.ends = LinkEnds(traversal.left, traversal.right, traversal.edge_var)
         self.topology = topology
         self.edge_mask = edge_mask
+        self._push_cost = thresholds.push_cost
+        self._gather_cost = thresholds.gather_cost
         self._masked: dict[ir.Direction, MultiCsr] = {}
 
     def csr(self, origin: str) -> Csr:
@@ -91,9 +94,9 @@ class EdgeLink:
         back = self.rows(self.ends.other(parent))
         refuse_wrap(child, lambda part: frontier.pull(rows, child.spread_out(part)))
         sweep = len(rows.indices)
-        push = _cost(_PUSH_COST, back, child, sweep)
+        push = _cost(self._push_cost, back, child, sweep)
         # Where every code of the parent costs more on its own, their degrees need no look.
-        gather = sweep if push <= at.count else _cost(_GATHER_COST, rows, at, sweep)
+        gather = sweep if push <= at.count else _cost(self._gather_cost, rows, at, sweep)
         if push <= gather and push < sweep:
             return _pushed(back, rows, child)
         if gather < sweep and at.codes is not None:
@@ -111,11 +114,11 @@ class EdgeLink:
         back = self.rows(self.ends.other(parent))
         if alive.codes is not None:
             spread = int(back.degrees[alive.codes].sum())
-            if _PUSH_COST * spread <= len(rows.indices):
+            if self._push_cost * spread <= len(rows.indices):
                 return at.among(frontier.push_any(back, alive.codes))
         if at.codes is not None:
             wanted = int(rows.degrees[at.codes].sum())
-            if _GATHER_COST * wanted < len(rows.indices):
+            if self._gather_cost * wanted < len(rows.indices):
                 index, targets = frontier.expand(rows, at.codes)
                 return at.only_listed(_present(index[child.mask()[targets]], at.count))
         return at.only(frontier.pull_any(rows, child.mask()))
