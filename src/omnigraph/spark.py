@@ -196,16 +196,16 @@ class _Writer(DataSourceArrowWriter):
 
         asked = self._plan.options
         with short_errors(), open_graph(asked.graph) as graph:
-            commit_rows(state_of(graph).workspace, self._plan, _told(messages))
+            commit_rows(state_of(graph).workspace, self._plan, _results_of(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.pipeline.datasource.write import discard_rows
 
         with short_errors():
-            discard_rows(self._plan, _told(messages))
+            discard_rows(self._plan, _results_of(messages))
 
 
-def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """Return the results of the tasks; a task that failed has none."""
     return [message.written for message in messages if isinstance(message, _Message)]
 
