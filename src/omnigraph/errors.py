@@ -82,7 +82,7 @@ class OmniGraphError(Exception):
         super().__init__(f"{self.label}: {self.message}" if self.label else self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the message and details, since the shown text has the label in front of the message."""
+        """Pickle by message and details, because the shown text has the label in front."""
         return _rebuild, (type(self), self.message, self.details), self.__dict__
 
     def body(self) -> dict[str, Any]:
@@ -540,7 +540,7 @@ class ResourceLimit(OmniGraphError):
 
 
 class ProviderError(OmniGraphError):
-    """The embedding provider failed (500), or is ``missing``: not configured, or without a key (400)."""
+    """The embedding provider failed (500), or is ``missing``: not set up, or without a key (400)."""
 
     code = "provider"
     label = "runtime error"

@@ -46,7 +46,7 @@ class QueryOptions:
     params_file: ParamsFileOption = None
 
     def refuse_stored(self) -> None:
-        """Refuse a name without a source: it would mean a stored query of a server, and there is none."""
+        """Refuse a name without a source: it would mean a stored query, which needs a server."""
         if self.name is not None and self.query is None and self.inline is None:
             raise BadRequest(
                 f"`{self.name}` without a source would be a stored query of a server, and there is "
@@ -58,6 +58,7 @@ class QueryOptions:
         return self._source(), read_params(self.params, self.params_file)
 
     def _source(self) -> str | Path:
+        """Return the query text or its file; refuse contradicting flags."""
         if self.query is not None and self.inline is not None:
             raise typer.BadParameter("--query excludes -e")
         if self.query == self.params_file == STDIN:

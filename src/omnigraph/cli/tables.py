@@ -50,6 +50,7 @@ def _cell(value: Any) -> str:
 def _plain_table(
     columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
 ) -> str:
+    """Return the table as text columns, aligned by spaces."""
     lines = [columns, *cells]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     return "\n".join(
@@ -64,6 +65,7 @@ def _plain_table(
 def _draw_table(
     columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
 ) -> str:
+    """Return the table as rich draws it on a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
