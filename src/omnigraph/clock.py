@@ -1,4 +1,4 @@
-"""The machine's clock, and the ids that are made of it."""
+"""The machine's clock, and the ids that contain its time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from omnigraph.errors import StorageError
 
 
 def now_us() -> int:
-    """Microseconds since the epoch, whatever the clock says."""
+    """Return the microseconds since the epoch, even if they are negative."""
     return time.time_ns() // 1000
 
 
 def stamp_us() -> int:
-    """The same for what is stored: a clock before the epoch can stamp nothing and is refused."""
+    """Return the microseconds since the epoch for storing; refuse a clock before 1970."""
     now = now_us()
     if now < 0:
         raise StorageError(
@@ -24,7 +24,7 @@ def stamp_us() -> int:
 
 
 def new_ulid() -> str:
-    """A fresh ULID."""
+    """Return a new ULID; refuse a clock before 1970."""
     from ulid import ULID
 
     stamp_us()

@@ -1,4 +1,4 @@
-"""How many cores there are to work on."""
+"""The number of cores to work on."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ import sys
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
+    # On Linux a container or taskset may allow fewer cores than the machine has.
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -11,29 +11,29 @@
     ├── ConstraintError                data breaks a declared rule
     ├── UnsupportedMigration           apply of a plan with an unsupported step
     ├── BadRequest                     bad names, targets, filters
-    │   ├── CursorRejected             a change cursor or page token is not ours
+    │   ├── CursorRejected             a change cursor or page token is damaged or foreign
     │   └── QueryNotFound              no query of that name in the source
-    ├── PolicyDenied                   the gate says no
-    ├── NotFound                       what was named is not there
+    ├── PolicyDenied                   the policy refuses the action
+    ├── NotFound                       a name refers to nothing
     │   ├── BranchNotFound, CommitNotFound, VersionNotFound, EntityNotFound
     ├── Conflict                       state or another actor prevents the operation
     │   ├── BranchExists, BranchNameClash, BranchInUse, Contention, Drift
     │   ├── SchemaApplyInProgress, SchemaConflict, GraphMoved, AlreadyInitialised
     │   ├── ExpectedVersionMismatch    a lost race
     │   ├── KeyConflict                strict insert of an existing id
-    │   ├── MergeConflicts             a merge that needs a person
-    │   ├── NoParent, SchemaBoundary   a diff that has no meaning
+    │   ├── MergeConflicts             a person has to resolve the merge
+    │   ├── NoParent, SchemaBoundary   the two sides of a diff cannot be compared
     │   └── RecoveryRequired           a half-finished write must be recovered first
-    ├── Gone
+    ├── Gone                           it existed once, and was removed
     │   ├── HistoryReclaimed, ChangeFeedGap
-    ├── PreconditionFailed             `if_commit` lost
-    ├── ResourceLimit                  sizes, slots, pages
+    ├── PreconditionFailed             the branch is not at the commit given as `if_commit`
+    ├── ResourceLimit                  a size, slot or page limit was exceeded
     ├── ProviderError                  embedding provider missing or failing
     └── StorageError                   the store failed
         ├── CorruptSidecar, NewerFormat, NotAGraph
 
-Every class has a stable ``code``; ``details`` carries the facts. Command line exit codes and HTTP
-bodies are read off the class attributes and never rebuilt elsewhere.
+Every class has a stable ``code``; ``details`` carries the facts. Exit codes of the command line and
+HTTP bodies come from the class attributes and are defined nowhere else.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text: character offsets, and the 1-based line and column of its start."""
+    """A range of source text: character offsets, and the 1-based line and column of its start."""
 
     start: int
     end: int
@@ -53,12 +53,17 @@ class Span:
     column: int
 
     def to_json(self) -> dict[str, int]:
-        """The public form; offsets count code points."""
+        """Return the public form; offsets count code points."""
         return {"start": self.start, "end": self.end, "line": self.line, "column": self.column}
 
 
 class OmniGraphError(Exception):
-    """Base of every error the product raises on purpose."""
+    """Base of every error the product raises on purpose.
+
+    Class attributes: ``code`` is the stable name of the error, ``label`` a prefix of the text,
+    ``wire_detail`` the key of the details in a JSON body, ``fields`` the details that must be
+    given.
+    """
 
     code: ClassVar[str] = "internal"
     label: ClassVar[str | None] = None
@@ -77,11 +82,11 @@ class OmniGraphError(Exception):
         super().__init__(f"{self.label}: {self.message}" if self.label else self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes: by message and details, not by the text shown."""
-        return _rebuilt, (type(self), self.message, self.details), self.__dict__
+        """Pickle by message and details, because the shown text has the label in front."""
+        return _rebuild, (type(self), self.message, self.details), self.__dict__
 
     def body(self) -> dict[str, Any]:
-        """The JSON body of this error on the wire (HTTP, and ``--json`` on the command line)."""
+        """Return the JSON body of this error for HTTP, and for ``--json`` on the command line."""
         body: dict[str, Any] = {"error": str(self), "kind": self.code}
         if self.wire_code is not None:
             body["code"] = self.wire_code
@@ -90,7 +95,7 @@ class OmniGraphError(Exception):
         return body
 
     def diagnostic(self) -> dict[str, Any]:
-        """What an editor shows beside the message: the kind of error and, where known, its place."""
+        """Return what an editor shows beside the message: the kind of error and its place, if known."""
         return {"kind": self.code}
 
     def _wire_fields(self) -> Any:
@@ -98,11 +103,11 @@ class OmniGraphError(Exception):
 
 
 def _printable(message: str) -> str:
-    """The message with lone surrogates of a name it quotes spelled out: they have no UTF-8 form."""
+    """Return the message with lone surrogates escaped: quoted names may have them, UTF-8 may not."""
     return message if message.isascii() else message.encode(errors="backslashreplace").decode()
 
 
-def _rebuilt(kind: type[OmniGraphError], message: str, details: dict[str, Any]) -> OmniGraphError:
+def _rebuild(kind: type[OmniGraphError], message: str, details: dict[str, Any]) -> OmniGraphError:
     return kind(message, **details)
 
 
@@ -131,7 +136,7 @@ class SourceError(OmniGraphError):
             self.add_note("\n".join(self._snippet()))
 
     def body(self) -> dict[str, Any]:
-        """The JSON body, with the place in the source, the rule that is broken, and the hint."""
+        """Return the JSON body, with the place in the source, the broken rule, and the hint."""
         body = super().body()
         if self.hint is not None:
             body["hint"] = self.hint
@@ -143,14 +148,14 @@ class SourceError(OmniGraphError):
         return body
 
     def diagnostic(self) -> dict[str, Any]:
-        """The kind of error with the rule it breaks, a hint, and the place in the source."""
+        """Return the kind of error with the rule it breaks, a hint, and the place in the source."""
         span = None if self.span is None else self.span.to_json()
         facts = {"rule": self.details.get("rule"), "hint": self.hint, "span": span}
-        told = {name: value for name, value in facts.items() if value is not None}
-        return {**super().diagnostic(), **told}
+        known = {name: value for name, value in facts.items() if value is not None}
+        return {**super().diagnostic(), **known}
 
     def render(self) -> str:
-        """The message, the place, the source line with an underline, and a hint."""
+        """Return the message, the place, the source line with an underline, and a hint."""
         return "\n".join([str(self), *self._snippet()])
 
     def _snippet(self) -> Iterator[str]:
@@ -165,6 +170,7 @@ _SHOWN_BEFORE = 60
 
 
 def _underline(source: str, span: Span, filename: str | None) -> Iterator[str]:
+    """Yield the lines of a snippet: the place, the source line, and carets below the span."""
     text, at = _clipped_line(source, span)
     width = max(1, min(span.end - span.start, len(text) - at))
     number = str(span.line)
@@ -177,7 +183,7 @@ def _underline(source: str, span: Span, filename: str | None) -> Iterator[str]:
 
 
 def _clipped_line(source: str, span: Span) -> tuple[str, int]:
-    """The line of a span, and where in it the span starts; of a long line, what lies around."""
+    """Return the line of a span, and where in it the span starts; a long line is cut around it."""
     start = source.rfind("\n", 0, span.start) + 1
     end = source.find("\n", start)
     line = source[start : end if end >= 0 else len(source)].rstrip("\r")
@@ -191,7 +197,7 @@ def _clipped_line(source: str, span: Span) -> tuple[str, int]:
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name a person most likely meant, or None when nothing is close."""
+    """Return the known name that the user most likely meant, or None if nothing is close."""
     candidates = list(known)
     by_fold = {candidate.casefold(): candidate for candidate in candidates}
     if name.casefold() in by_fold:
@@ -203,7 +209,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint for a misspelled name, or None."""
+    """Return a hint for a misspelled name, or None."""
     near = nearest_name(name, known)
     return f"did you mean `{near}`?" if near is not None else None
 
@@ -245,7 +251,7 @@ class ParamError(OmniGraphError):
     wire_code = "bad_request"
 
     def body(self) -> dict[str, Any]:
-        """The JSON body, with the name of the parameter."""
+        """Return the JSON body, with the name of the parameter."""
         body = super().body()
         if "param" in self.details:
             body["param"] = self.details["param"]
@@ -261,7 +267,7 @@ class InputError(OmniGraphError):
     wire_code = "bad_request"
 
     def body(self) -> dict[str, Any]:
-        """The JSON body, with the records that were refused."""
+        """Return the JSON body, with the records that were refused."""
         body = super().body()
         if "bad_records" in self.details:
             body["bad_records"] = self.details["bad_records"]
@@ -278,7 +284,7 @@ class ConstraintError(OmniGraphError):
 
 
 class UnsupportedMigration(OmniGraphError):
-    """A schema change the planner cannot carry out was asked to be applied."""
+    """A schema change was to be applied that the planner cannot carry out."""
 
     code = "unsupported_migration"
     http_status = 400
@@ -304,13 +310,13 @@ class CursorRejected(BadRequest):
 
 
 class QueryNotFound(BadRequest):
-    """The source holds no query of that name, or the choice is not clear."""
+    """The source has no query of that name, or several queries and no name was given."""
 
     code = "query_not_found"
 
 
 class PolicyDenied(OmniGraphError):
-    """The policy gate refuses, or there is no actor to ask about."""
+    """The policy refuses the action, or there is no actor to decide about."""
 
     code = "policy_denied"
     http_status = 403
@@ -319,7 +325,7 @@ class PolicyDenied(OmniGraphError):
 
 
 class NotFound(OmniGraphError):
-    """What was named is not there."""
+    """A name refers to nothing that exists."""
 
     code = "not_found"
     http_status = 404
@@ -353,7 +359,7 @@ class VersionNotFound(NotFound):
 
 
 class EntityNotFound(NotFound):
-    """No such node or edge at the target."""
+    """There is no such node or edge at the target."""
 
     code = "entity_not_found"
 
@@ -373,7 +379,7 @@ class Conflict(OmniGraphError):
 
 
 class BranchExists(Conflict):
-    """The branch name is taken."""
+    """A branch of that name exists already."""
 
     code = "branch_exists"
     fields = ("branch",)
@@ -394,7 +400,7 @@ class BranchInUse(Conflict):
 
 
 class Contention(Conflict):
-    """Other writers kept winning, or a lock could not be had in time."""
+    """Other writers kept winning, or a lock could not be taken in time."""
 
     code = "contention"
     fields = ("attempts",)
@@ -413,14 +419,14 @@ class SchemaConflict(Conflict):
 
 
 class GraphMoved(Conflict):
-    """A graph with branches lies elsewhere than where it was made."""
+    """A graph with branches is not at the root where it was made."""
 
     code = "graph_moved"
     fields = ("recorded", "actual")
 
 
 class AlreadyInitialised(Conflict):
-    """There is a graph at that root already."""
+    """There is already a graph at that root."""
 
     code = "already_initialised"
 
@@ -448,7 +454,7 @@ class KeyConflict(Conflict):
 
 
 class MergeConflicts(Conflict):
-    """A merge that a person has to resolve."""
+    """A person has to resolve the merge."""
 
     code = "merge_conflicts"
     wire_detail = "merge_conflicts"
@@ -489,7 +495,7 @@ class RecoveryRequired(Conflict):
 
 
 class Gone(OmniGraphError):
-    """What was asked for existed once."""
+    """What was asked for existed once, and was removed."""
 
     code = "gone"
     http_status = 410
@@ -505,7 +511,7 @@ class HistoryReclaimed(Gone):
 
 
 class ChangeFeedGap(Gone):
-    """The feed cannot go on from that position."""
+    """The change feed cannot continue from that position."""
 
     code = "change_feed_gap"
     wire_detail = "change_feed_gap"
@@ -524,7 +530,7 @@ class PreconditionFailed(OmniGraphError):
 
 
 class ResourceLimit(OmniGraphError):
-    """A size, slot or page limit was passed."""
+    """A size, slot or page limit was exceeded."""
 
     code = "resource_limit"
     http_status = 413
@@ -534,7 +540,7 @@ class ResourceLimit(OmniGraphError):
 
 
 class ProviderError(OmniGraphError):
-    """The embedding provider fails (500), or is ``missing``: not chosen, or without a key (400)."""
+    """The embedding provider failed (500), or is ``missing``: not set up, or without a key (400)."""
 
     code = "provider"
     label = "runtime error"
@@ -553,7 +559,7 @@ class StorageError(OmniGraphError):
 
 
 class CorruptSidecar(StorageError):
-    """A recovery sidecar cannot be read; it stays where it is."""
+    """A recovery sidecar cannot be read; it is left where it is."""
 
     code = "corrupt_sidecar"
 

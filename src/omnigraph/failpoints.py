@@ -1,14 +1,14 @@
 """Named points at which a test can make the product fail, wait or die.
 
-A module declares its points when it is imported and hits them where they stand::
+A module declares its points when it is imported, and hits them where a crash would matter::
 
     BEFORE_PHASE_B = failpoints.declare("load.before_phase_b")
     ...
     BEFORE_PHASE_B.hit()
 
-A writer that shares its phases with others names the point as it goes: ``failpoints.hit(name)``.
-While nothing is armed a hit costs one look at an empty dict. A test arms a point in its own process
-with ``arm``, and in a child process through ``OMNIGRAPH_FAILPOINTS`` (see ``arm_all``).
+Code that several writers share computes the name and calls ``failpoints.hit(name)``. While no point
+is armed, a hit costs one check of an empty dict. A test arms a point in its own process with ``arm``,
+and in a child process through ``OMNIGRAPH_FAILPOINTS`` (see ``arm_all``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnigraph.errors import BadRequest, StorageError
 ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
 EXIT_CODE = 86
 PAUSE_LIMIT = 60.0
-"""Seconds after which a pause nobody ends becomes an error, so that a broken test cannot hang."""
+"""Seconds after which a pause becomes an error, so that a broken test cannot hang."""
 
 Action = Callable[[str], None]
 
@@ -35,24 +35,24 @@ _lock = threading.Lock()
 
 
 class Point(str):
-    """The name of a declared point, which can be hit."""
+    """The name of a declared point, with a method to hit it."""
 
     __slots__ = ()
 
     def hit(self) -> None:
-        """Do what a test armed at this point; normally nothing."""
+        """Run the action that a test armed at this point; normally there is none."""
         if _armed:
             _fire(self)
 
 
 def declare(name: str) -> Point:
-    """Put a point on the inventory and return it."""
+    """Register a point and return it."""
     _declared.add(name)
     return Point(name)
 
 
 def registered() -> tuple[str, ...]:
-    """All declared points, sorted. A point appears once the module it stands in is imported."""
+    """Return all declared points, sorted. A point appears once its module is imported."""
     return tuple(sorted(_declared))
 
 
@@ -63,6 +63,7 @@ def hit(name: str) -> None:
 
 
 def _fire(name: str) -> None:
+    """Run the action of an armed point, if it is due."""
     if name not in _declared:
         raise LookupError(f"failpoint {name!r} is hit but not declared")
     with _lock:
@@ -84,7 +85,7 @@ class Armed:
         self._skip = skip
 
     def is_due(self) -> bool:
-        """Count a hit and say whether the action is to run. The caller holds the lock."""
+        """Count a hit and return whether the action should run. The caller holds the lock."""
         if self._skip > 0:
             self._skip -= 1
             return False
@@ -94,7 +95,7 @@ class Armed:
         return True
 
     def disarm(self) -> None:
-        """Make the point free again; a second call does nothing."""
+        """Disarm the point; a second call does nothing."""
         with _lock:
             if _armed.get(self.name) is self:
                 del _armed[self.name]
@@ -115,9 +116,9 @@ def arm(
 ) -> Armed:
     """Arm a declared point.
 
-    ``action`` is ``"raise"`` (a StorageError), ``"exit"`` (``os._exit``, no clean-up), an exception
-    to raise, a ``Pause``, or any function of the point's name. The first ``skip`` hits pass; then
-    the action runs ``times`` times, or at every hit.
+    ``action`` is ``"raise"`` (a StorageError), ``"exit"`` (``os._exit``, without cleanup), an
+    exception to raise, a ``Pause``, or any function of the point's name. The first ``skip`` hits
+    pass; then the action runs ``times`` times, or at every hit.
     """
     if name not in _declared:
         raise LookupError(f"no failpoint {name!r} is declared; import the module it stands in")
@@ -134,12 +135,13 @@ def _arm(name: str, action: Action, times: int | None, skip: int) -> Armed:
 
 
 def disarm_all() -> None:
-    """Make every point free again."""
+    """Disarm every point."""
     with _lock:
         _armed.clear()
 
 
 def _action(action: str | BaseException | Action) -> Action:
+    """Return the function for an action given as text, exception or function."""
     if isinstance(action, BaseException):
         failure = action
 
@@ -164,32 +166,32 @@ def _raise(name: str) -> None:
 
 
 class Pause:
-    """An action that holds the hitting thread until ``resume`` is called."""
+    """An action that holds each thread that hits the point until ``resume`` is called."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
         self._resumed = threading.Event()
 
     def __call__(self, name: str) -> None:
-        """Stand at the point."""
+        """Wait at the point until the test resumes."""
         self._reached.set()
         if not self._resumed.wait(PAUSE_LIMIT):
             raise TimeoutError(f"nobody resumed failpoint {name}")
 
     def wait_until_reached(self) -> None:
-        """Wait until a thread stands at the point."""
+        """Wait until a thread has reached the point."""
         if not self._reached.wait(PAUSE_LIMIT):
             raise TimeoutError("nobody reached the failpoint")
 
     def resume(self) -> None:
-        """Let every thread go on, now and from now on."""
+        """Let every thread continue, now and in later hits."""
         self._resumed.set()
 
 
 class FilePause:
     """A ``Pause`` between processes: ``<path>.reached`` and ``<path>.resume`` are its two events.
 
-    The child stands at the point as ``pause:<path>``; the test makes its own ``FilePause(path)``.
+    The child pauses by the action ``pause:<path>``; the test creates its own ``FilePause(path)``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,16 +199,16 @@ class FilePause:
         self._resumed = path.with_name(path.name + ".resume")
 
     def __call__(self, name: str) -> None:
-        """Stand at the point."""
+        """Wait at the point until the test resumes."""
         self._reached.touch()
         _wait_for(self._resumed, f"nobody resumed failpoint {name}")
 
     def wait_until_reached(self) -> None:
-        """Wait until a process stands at the point."""
+        """Wait until a process has reached the point."""
         _wait_for(self._reached, "nobody reached the failpoint")
 
     def resume(self) -> None:
-        """Let every process go on, now and from now on."""
+        """Let every process continue, now and in later hits."""
         self._resumed.touch()
 
 
@@ -229,15 +231,15 @@ def arm_all(text: str) -> None:
         counts = dict(option.partition("=")[::2] for option in options)
         known = counts.keys() <= {"times", "skip"}
         if not (name and equals and known and all(n.isdecimal() for n in counts.values())):
-            raise _unreadable(entry)
+            raise _bad_entry_error(entry)
         times = int(counts["times"]) if "times" in counts else None
         try:
             _arm(name, _action(action), times, int(counts.get("skip", 0)))
         except ValueError:
-            raise _unreadable(entry) from None
+            raise _bad_entry_error(entry) from None
 
 
-def _unreadable(entry: str) -> BadRequest:
+def _bad_entry_error(entry: str) -> BadRequest:
     return BadRequest(
         f'{ENVIRONMENT} has the entry "{entry}"; write '
         "name=action[,times=n][,skip=n], with each name once and the action "

@@ -1,4 +1,4 @@
-"""The two languages as a user calls them: a ``str`` is source text, a ``Path`` is a file."""
+"""The two languages as users call them: a ``str`` is source text, a ``Path`` is a file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def parse_schema(schema: str | Path) -> Compiled:
-    """Compile a schema. The ``catalog`` of the result holds its types.
+    """Compile a schema and return it; its ``catalog`` holds the types.
 
-    Raises ``ParseError`` or ``CatalogError`` with the place of the first fault.
+    Raises ``ParseError`` or ``CatalogError`` with the place of the first error.
     """
     from omnigraph.lang.schema import compile_schema
 
@@ -26,7 +26,7 @@ def parse_schema(schema: str | Path) -> Compiled:
 def lint(schema: str | Path | Compiled, source: str | Path) -> LintReport:
     """Check every query of a source against a schema, without any data.
 
-    Faults of the queries are in the report; a fault of the schema is raised.
+    Errors in the queries are in the report; an error in the schema is raised.
     """
     from omnigraph.lang.query.lint import lint as lint_text
     from omnigraph.lang.schema import Compiled
@@ -40,7 +40,7 @@ def lint(schema: str | Path | Compiled, source: str | Path) -> LintReport:
 
 
 def read_source(source: str | Path) -> tuple[str, str | None]:
-    """The text of a schema or query source, and the name of its file if it has one."""
+    """Return the text of a schema or query source, and the name of its file if it has one."""
     if isinstance(source, str):
         return source, None
     if not isinstance(source, Path):
@@ -53,6 +53,6 @@ def read_source(source: str | Path) -> tuple[str, str | None]:
         raise BadRequest(
             f"{source} is not UTF-8 text (byte {error.start}); save it as UTF-8", path=str(source)
         ) from None
-    except (OSError, ValueError) as error:  # ValueError: no name of a file, as with a NUL in it
+    except (OSError, ValueError) as error:  # ValueError: not a file name, such as one with a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise BadRequest(f"cannot read {source}: {reason}", path=str(source)) from error

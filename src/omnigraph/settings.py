@@ -1,8 +1,8 @@
 """Every `OMNIGRAPH_*` environment variable the engine reads, with its type and default.
 
-A setting is read when it is asked for, never at import, so a process may change its environment.
-An empty value counts as unset. A value that cannot be used raises ``BadRequest`` naming the
-variable and what it accepts.
+A setting is read at each use, never at import, so a process may change its environment. An empty
+value counts as unset. A value that cannot be used raises ``BadRequest``, which names the variable
+and what it accepts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TraversalMode = Literal["auto", "indexed", "csr"]
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[Value]):
-    """One environment variable."""
+    """One environment variable: its name, what it accepts, and its default."""
 
     variable: str
     accepts: str
@@ -30,7 +30,7 @@ class Setting(Generic[Value]):
     default: Callable[[], Value]
 
     def get(self) -> Value:
-        """The value in force now."""
+        """Return the current value; raise ``BadRequest`` if it cannot be used."""
         text = os.environ.get(self.variable, "").strip()
         if not text:
             return self.default()
@@ -46,7 +46,7 @@ class Setting(Generic[Value]):
 
 
 def _whole_number(text: str, minimum: int) -> int:
-    # int() alone would also take "1_000" and digits of other scripts.
+    # int() alone would also accept "1_000" and digits of other scripts.
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError(text)
     number = int(text)

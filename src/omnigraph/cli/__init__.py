@@ -1,4 +1,4 @@
-"""The command line `omnigraph`: an edge without rules of its own, over the Python API."""
+"""The command line `omnigraph`: a thin layer over the Python API, without rules of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; ``argv`` excludes the program name."""
     try:
         from omnigraph.cli.process import run
-    except KeyboardInterrupt:  # before anything that says so is there
+    except KeyboardInterrupt:  # Ctrl-C during the import, before `process` can handle it
         if sys.stderr is not None:
             sys.stderr.write("interrupted\n")
         return 130

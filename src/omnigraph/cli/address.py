@@ -1,4 +1,4 @@
-"""Which graph a command is about: the one place where that is decided."""
+"""Decide which graph a command works on."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from omnigraph.errors import BadRequest
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A graph's storage. ``uri`` is spelled as the user did; ``is_local`` means this machine."""
+    """The storage of a graph. ``uri`` is spelled as the user spelled it."""
 
     uri: str
     is_local: bool
 
     @property
     def route(self) -> str:
-        """How the graph is reached, for the echo of a writing command."""
+        """How the graph is reached, as a writing command prints it."""
         return f"direct, {'local' if self.is_local else 'remote'}"
 
 
 def resolve(command: Command, flags: Flags, uri: str | None) -> Address:
-    """The one graph the positional or `--uri` URI and the flags name."""
+    """Return the one graph that the URI and the flags name; refuse none or two."""
     given = [(flag, text) for flag, text in (("a URI", uri), ("--store", flags.store)) if text]
     if len(given) > 1:
         named = " and ".join(f'{flag} "{text}"' for flag, text in given)
@@ -34,10 +34,11 @@ def resolve(command: Command, flags: Flags, uri: str | None) -> Address:
             "its URI, or --store URI (graphs behind a server: --server, which this version does "
             "not have yet)"
         )
-    return _stored(given[0][1])
+    return _storage_address(given[0][1])
 
 
-def _stored(uri: str) -> Address:
+def _storage_address(uri: str) -> Address:
+    """Return the address of a storage URI; refuse the URI of a server."""
     from omnigraph.storage.uris import SUPPORTED, Root
 
     if uri.lower().startswith(("http://", "https://")):

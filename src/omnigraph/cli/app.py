@@ -1,4 +1,4 @@
-"""The tree of commands, one module per group."""
+"""The command line as a tree of commands, one module per group."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MODULES = (
 
 
 def build() -> typer.Typer:
-    """The whole command line."""
+    """Return the whole command line."""
     app = typer.Typer(
         cls=HelpingGroup,
         help=ABOUT,

@@ -1,4 +1,4 @@
-"""One call of a command: what it was given, and what every command does with that."""
+"""One call of a command: its flags, and what every command does with them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class Call:
 
     @property
     def actor(self) -> str | None:
-        """Who asks for the change, if the call says so."""
+        """Who asks for the change, or None if the call does not say."""
         return check_actor(self.flags.as_actor, "--as")
 
     def address(self, uri: str | None) -> Address:
-        """The graph of this call; a writing command first says where it is about to write."""
+        """Return the graph of this call; a writing command first prints where it is about to write."""
         address = resolve(self.command, self.flags, uri)
         if self.command.writes and not self.flags.quiet:
             note(f"omnigraph {self.command.name} -> {address.uri} ({address.route})")
         return address
 
     def consent(self, address: Address, act: str) -> None:
-        """Go on only if this act is agreed to; comes before the graph is opened."""
+        """Raise unless the user agrees to this act; call it before the graph is opened."""
         require_consent(self.flags, address, act)
 
     def open(self, address: Address) -> Graph:
-        """The graph, read-only unless the command writes."""
+        """Open the graph, read-only unless the command writes."""
         import omnigraph
 
         return omnigraph.open(
@@ -50,10 +50,10 @@ class Call:
     def answer(
         self, document: Any, text: str | Callable[[], None], made: str | None = None
     ) -> None:
-        """Write the result: the document with `--json`, else what people read.
+        """Write the result: the document with `--json`, otherwise the text for people.
 
-        ``made`` is what the command has changed. It is done whether or not the result can be
-        written, so that is said where it cannot.
+        ``made`` says what the command has changed. The change is durable even if the result cannot
+        be written, so the error then says so.
         """
         try:
             self._put(document, text)

@@ -1,6 +1,6 @@
 """What a command is, and which of the shared flags it can use.
 
-A flag that a command cannot use is refused with advice; none is dropped silently.
+A flag that a command cannot use is refused with advice; none is silently ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCOPE_FLAGS = ("store", *NOT_YET, "as_actor")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags every command understands, as one call gave them."""
+    """The flags that every command understands, with their values in one call."""
 
     store: str | None = None
     server: str | None = None
@@ -32,8 +32,9 @@ class Flags:
     json: bool = False
 
     def then(self, later: Flags) -> Flags:
-        """These flags, with those given further right on the command line on top."""
-        # An empty text was given too: by a script, from a variable that is not set.
+        """Return these flags, overridden by those given further right on the command line."""
+        # An empty text counts as given. It often comes from an unset variable in a script, and must
+        # lead to an error, not to another graph.
         given = {
             field.name: value
             for field in fields(later)
@@ -44,7 +45,7 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as the addressing rules see it.
+    """A command, described by what it needs.
 
     ``any`` works on a graph wherever it is served from, ``direct`` opens its storage itself,
     ``local`` touches no graph. ``takes`` are the scope flags it can use.
@@ -57,27 +58,27 @@ class Command:
 
     @property
     def word(self) -> str:
-        """The last word of the name: what is registered with the group."""
+        """The last word of the name, under which the command is registered in its group."""
         return self.name.rpartition(" ")[2]
 
 
 def reads_graph(name: str) -> Command:
-    """A command that reads a graph."""
+    """Return a command that reads a graph."""
     return Command(name, "any", frozenset({"store", "server", "graph", "profile"}))
 
 
 def writes_graph(name: str) -> Command:
-    """A command that changes a graph, and says who asked for it."""
+    """Return a command that changes a graph and records who asked for it."""
     takes = frozenset({"store", "server", "graph", "profile", "as_actor"})
     return Command(name, "any", takes, writes=True)
 
 
 def refuse_unusable(command: Command, flags: Flags) -> None:
-    """Refuse the flags this command cannot use, or that nothing can use yet."""
+    """Refuse the flags that this command cannot use, or that no command can use yet."""
     for name in SCOPE_FLAGS:
         if getattr(flags, name) is None:
             continue
-        flag = _spelled(name)
+        flag = _flag_text(name)
         if name not in command.takes:
             raise BadRequest(
                 f"{flag} cannot be used with {command.name} ({command.capability} command): "
@@ -93,12 +94,12 @@ def refuse_unusable(command: Command, flags: Flags) -> None:
     check_actor(flags.as_actor, "--as")
 
 
-def _spelled(name: str) -> str:
+def _flag_text(name: str) -> str:
     return "--as" if name == "as_actor" else f"--{name}"
 
 
 def _advice(command: Command, name: str) -> str:
-    """Why the flag makes no sense here; what to pass instead."""
+    """Return why the flag makes no sense here, and what to pass instead."""
     if command.capability == "local":
         return "it touches no graph; leave it out"
     if name == "as_actor":

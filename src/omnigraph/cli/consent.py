@@ -1,4 +1,4 @@
-"""Asking before something that cannot be undone happens to a graph that others may share."""
+"""Ask before an act that cannot be undone on a remote graph, which others may share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnigraph.errors import BadRequest
 
 
 def require_consent(flags: Flags, address: Address, act: str) -> None:
-    """Go on for a local graph, with `--yes`, or when the person at the terminal agrees."""
+    """Return for a local graph, with `--yes`, or if the user agrees at the terminal; else raise."""
     if address.is_local or flags.yes:
         return
     if flags.json or not _at_terminal():
@@ -25,7 +25,7 @@ def _at_terminal() -> bool:
 
 
 def _agrees(question: str) -> bool:
-    # Not input(): it would put the question on stdout when that is a terminal.
+    # Not input(), which would print the question to stdout if that is a terminal.
     sys.stderr.write(printable(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,4 +1,4 @@
-"""What a command writes: results to stdout, everything else to stderr."""
+"""Write results to stdout and everything else to stderr."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from omnigraph.errors import OmniGraphError, SourceError, StorageError
 
 WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
-"""Whether the command in hand was given `--json`, as the argument parser found."""
+"""Whether the current command was given `--json`, according to the argument parser."""
 
 
 class OutputLost(StorageError):
-    """Stdout takes no more: a full disk, or it is closed."""
+    """Stdout accepts no more output: the disk is full, or stdout is closed."""
 
 
 class ReaderGone(Exception):
-    """Whoever read stdout stopped reading (`omnigraph commit list | head`)."""
+    """The reader of stdout stopped reading (`omnigraph commit list | head`)."""
 
 
 def put(text: str) -> None:
-    """Write a result to stdout, ending in a newline. It is out, or the command has failed."""
+    """Write a result to stdout, ending in a newline; raise if it could not be written."""
     stream = sys.stdout
     if stream is None:  # the process was started with stdout closed
         raise OutputLost("cannot write the output: stdout is closed")
@@ -42,7 +42,7 @@ def put_json(document: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Write a line for the person at the terminal to stderr, if there is one to read it."""
+    """Write a line for the person at the terminal to stderr, if stderr is open."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{printable(text)}\n")
@@ -50,24 +50,24 @@ def note(text: str) -> None:
 
 
 def report(error: OmniGraphError) -> None:
-    """Say on stderr what went wrong; a fault in a source is shown in its line."""
+    """Print an error on stderr; an error in a source is shown with its line."""
     note(f"error: {error.render() if isinstance(error, SourceError) else error}")
 
 
 def on_terminal() -> bool:
-    """Whether a person reads the results."""
+    """Return whether stdout is a terminal, so that a person reads the results."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def printable(text: str) -> str:
-    """The text with control characters spelled out, so that data cannot steer a terminal."""
+    """Return the text with control characters escaped, so that data cannot control a terminal."""
     return "".join(
         char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text
     )
 
 
 def accept_every_character() -> None:
-    """Let stdout and stderr spell out what their encoding cannot carry instead of failing."""
+    """Make stdout and stderr escape characters that their encoding cannot express."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -75,6 +75,6 @@ def accept_every_character() -> None:
 
 
 def is_utf8_output() -> bool:
-    """Whether results may hold any character as it is."""
+    """Return whether stdout can express every character."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
     return encoding.lower().replace("-", "") == "utf8"

@@ -36,7 +36,7 @@ from omnigraph.errors import BadRequest, OmniGraphError
 FAILED = 1
 INTERRUPTED = 130
 SIGNALLED = 128
-"""An exit code above this tells which signal ended the process."""
+"""A process ended by signal n exits with this number plus n."""
 PROGRAM = "omnigraph"
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 VERSION = (["version"], ["-v"], ["--version"])
@@ -44,7 +44,7 @@ PAIRS = ("--node", "--edge")
 
 
 class Terminated(BaseException):
-    """The system asks the process to end, which unwinds it: temporary files go, locks are freed."""
+    """The system asked the process to end. Raised so that temporary files and locks are released."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -52,20 +52,20 @@ class Terminated(BaseException):
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line and return the exit code; nothing but that leaves here."""
+    """Run a command line and return the exit code; no exception leaves this function."""
     accept_every_character()
     WANTS_JSON.set(False)
     try:
         try:
-            with _unwinding():
+            with _raise_on_signals():
                 return _dispatch(arguments)
         except OmniGraphError as error:
             report(error)
-            return _answered(error, WANTS_JSON.get())
+            return _print_error_document(error, WANTS_JSON.get())
         except ReaderGone:
             raise
         except Exception as error:  # noqa: BLE001 - the last line before a person sees a traceback
-            return _answered(_unexpected(error), WANTS_JSON.get())
+            return _print_error_document(_report_bug(error), WANTS_JSON.get())
     except KeyboardInterrupt:
         note("interrupted")
         return INTERRUPTED
@@ -73,14 +73,15 @@ def run(arguments: list[str]) -> int:
         note(f"ended by {signal.Signals(ended.number).name}")
         return SIGNALLED + ended.number
     except ReaderGone:
-        # What is still buffered has no reader either; without this the interpreter would say so.
+        # The rest of the buffer has no reader either. Without this the interpreter would print an
+        # error about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 
 @contextmanager
-def _unwinding() -> Iterator[None]:
-    """Let the signals that end a process raise, so that it does not leave everything as it lies."""
+def _raise_on_signals() -> Iterator[None]:
+    """Make signals that end the process raise ``Terminated``, so that cleanup code runs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -88,7 +89,8 @@ def _unwinding() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise Terminated(number)
 
-    # What is ignored stays so: under nohup a terminal may go. What Python did not set has no handler.
+    # Ignored signals stay ignored (nohup ignores SIGHUP on purpose). None stands for a handler that
+    # was not installed from Python and could not be put back.
     kept = (signal.SIG_IGN, None)
     before = {
         number: handler for number in ENDING if (handler := signal.getsignal(number)) not in kept
@@ -103,8 +105,9 @@ def _unwinding() -> Iterator[None]:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    """Answer `version` directly; pass everything else to the argument parser."""
     if arguments in VERSION:
-        # Before the argument parser is loaded, which takes longer than the answer.
+        # Loading the argument parser takes longer than this answer.
         from omnigraph.cli.product import version_text
 
         put(version_text())
@@ -117,17 +120,20 @@ def _dispatch(arguments: list[str]) -> int:
     _show_warnings()
     try:
         command = get_command(build())
-        code = command.main(_joined(arguments), prog_name=PROGRAM, standalone_mode=False)
+        code = command.main(_join_pairs(arguments), prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
-        # Where the parser gave up, nothing better tells whether JSON is wanted.
-        return _misused(error.format_message(), error.exit_code, "--json" in arguments)
-    if code == INTERRUPTED:  # the argument parser caught it
+        # The parser gave up, so only the words themselves tell whether JSON is wanted.
+        return _report_misuse(error.format_message(), error.exit_code, "--json" in arguments)
+    if code == INTERRUPTED:  # the argument parser caught the Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
-def _joined(arguments: list[str]) -> list[str]:
-    """`--node TYPE FILE` as `--node TYPE=FILE`: the parser gives a repeated option one word."""
+def _join_pairs(arguments: list[str]) -> list[str]:
+    """Join `--node TYPE FILE` to `--node TYPE=FILE`.
+
+    A repeated option of the parser takes one word only.
+    """
     joined: list[str] = []
     for at, argument in enumerate(arguments):
         paired = at >= 2 and arguments[at - 2] in PAIRS and "=" not in arguments[at - 1]
@@ -138,25 +144,26 @@ def _joined(arguments: list[str]) -> list[str]:
     return joined
 
 
-def _misused(message: str, exit_code: int, as_json: bool) -> int:
+def _report_misuse(message: str, exit_code: int, as_json: bool) -> int:
+    """Report an error of the argument parser and return its exit code."""
     note(f"error: {message}\n`{PROGRAM} --help`, also after a command, lists what there is")
-    _answered(BadRequest(message), as_json)
+    _print_error_document(BadRequest(message), as_json)
     return exit_code
 
 
-def _answered(error: OmniGraphError, as_json: bool) -> int:
-    """With `--json` the error is also the answer."""
+def _print_error_document(error: OmniGraphError, as_json: bool) -> int:
+    """Print the error as a JSON document if `--json` was given; return its exit code."""
     if as_json:
         try:
             put_json(error.body())
         except OutputLost as lost:
-            if not isinstance(error, OutputLost):  # That there is no output is told once.
+            if not isinstance(error, OutputLost):  # a lost output is reported only once
                 report(lost)
     return error.exit_code
 
 
-def _unexpected(error: Exception) -> OmniGraphError:
-    """A bug: not a traceback, but what someone who can mend it needs."""
+def _report_bug(error: Exception) -> OmniGraphError:
+    """Report an unexpected exception as a bug, with a traceback only if OMNIGRAPH_DEBUG is set."""
     from omnigraph import settings
 
     if settings.DEBUG.get():
@@ -172,7 +179,7 @@ def _unexpected(error: Exception) -> OmniGraphError:
 
 
 def _show_warnings() -> None:
-    """Warnings of the engine, such as of work left for cleanup, go to stderr as plain lines."""
+    """Print warnings of the engine, such as about work left for cleanup, as plain lines on stderr."""
     import logging
 
     logging.basicConfig(format="warning: %(message)s", level=logging.WARNING)

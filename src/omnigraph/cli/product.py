@@ -1,4 +1,4 @@
-"""What `omnigraph version` says; needs neither the argument parser nor the engine."""
+"""What `omnigraph version` prints. It needs neither the argument parser nor the engine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from omnigraph.version import __version__
 
 
 def version_text() -> str:
-    """The two lines of `omnigraph version`."""
+    """Return the two lines of `omnigraph version`."""
     return f"omnigraph {__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}"
 
 
 def version_document() -> dict[str, Any]:
-    """The document of `omnigraph version --json`."""
+    """Return the document of `omnigraph version --json`."""
     return {
         "version": __version__,
         "internal_schema_version": INTERNAL_SCHEMA_VERSION,

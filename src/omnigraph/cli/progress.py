@@ -1,4 +1,4 @@
-"""A line that says how far a long command has come, for the person at the terminal."""
+"""A line on stderr that shows how far a long command has come."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.progress import Progress, ProgressCallback
 
 REFRESHES = 8
-"""How often in a second the line is drawn."""
+"""How many times per second the line is drawn."""
 
 
 @contextmanager
 def load_progress(flags: Flags) -> Iterator[ProgressCallback | None]:
-    """Draw the progress of a load on stderr while the block runs, if a person is looking there."""
+    """Show the progress of a load on stderr while the block runs, if stderr is a terminal.
+
+    The block gets the function to call with each progress, or None if nothing is shown.
+    """
     if flags.json or flags.quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
@@ -34,7 +37,7 @@ def load_progress(flags: Flags) -> Iterator[ProgressCallback | None]:
         return
     line = _Line()
     with Live(
-        get_renderable=line.drawn,
+        get_renderable=line.render,
         console=console,
         transient=True,
         refresh_per_second=REFRESHES,
@@ -42,20 +45,20 @@ def load_progress(flags: Flags) -> Iterator[ProgressCallback | None]:
         redirect_stdout=False,
         redirect_stderr=False,
     ):
-        yield line.tell
+        yield line.update
 
 
 class _Line:
-    """The newest progress, drawn with the seconds since the load began."""
+    """The newest progress, shown with the seconds since the load began."""
 
     def __init__(self) -> None:
         self._newest: Progress | None = None
         self._began = time.monotonic()
 
-    def tell(self, progress: Progress) -> None:
+    def update(self, progress: Progress) -> None:
         self._newest = progress
 
-    def drawn(self) -> Text:
+    def render(self) -> Text:
         from rich.text import Text
 
         return Text(self._words(), no_wrap=True, overflow="ellipsis")

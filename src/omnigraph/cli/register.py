@@ -1,4 +1,4 @@
-"""Joining a command function to the argument parser, with the shared flags added to its own."""
+"""Register command functions with the argument parser, and add the shared flags to each."""
 
 from __future__ import annotations
 
@@ -59,19 +59,24 @@ class HelpingCommand(TyperCommand):
     """A command whose help is written like any other result."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option, which tells a full disk from a fault of the product."""
-        return _written(super().get_help_option(ctx))
+        """Return the help option, with the help printed through ``put``.
+
+        ``put`` reports a full disk or a closed pipe as such, not as a bug of the product.
+        """
+        return _print_help_as_result(super().get_help_option(ctx))
 
 
 class HelpingGroup(TyperGroup):
     """A group whose help is written like any other result."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option, which tells a full disk from a fault of the product."""
-        return _written(super().get_help_option(ctx))
+        """Return the help option, with the help printed through ``put``, as for commands."""
+        return _print_help_as_result(super().get_help_option(ctx))
 
 
-def _written(option: Any) -> Any:
+def _print_help_as_result(option: Any) -> Any:
+    """Return the option with a callback that prints the help like any other result."""
+
     def show(context: typer.Context, _: object, wanted: bool) -> None:
         if wanted and not context.resilient_parsing:
             put(context.get_help())
@@ -89,16 +94,18 @@ def add(
     A parameter whose type is a dataclass stands for the options that its fields declare.
     """
 
-    def run(context: typer.Context, **given: Any) -> None:
-        flags = Flags(**{name: given.pop(name) for name in FLAG_NAMES})
-        call = Call(command, _inherited(context).then(flags))
+    def run(context: typer.Context, **values: Any) -> None:
+        flags = Flags(**{name: values.pop(name) for name in FLAG_NAMES})
+        call = Call(command, _inherited_flags(context).then(flags))
         WANTS_JSON.set(call.flags.json)
         refuse_unusable(command, call.flags)
-        function(call, **_grouped(own, given))
+        function(call, **_group_options(own, values))
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     options = [option for parameter in own for option in _options(parameter)]
-    _sign(run, [CONTEXT, *options, *(_offered(parameter, command) for parameter in SHARED)])
+    _set_signature(
+        run, [CONTEXT, *options, *(_hide_if_refused(parameter, command) for parameter in SHARED)]
+    )
     run.__doc__ = function.__doc__
     app.command(command.word, cls=HelpingCommand)(run)
     if alias is not None:
@@ -106,33 +113,33 @@ def add(
 
 
 def _is_group(kind: object) -> TypeGuard[type]:
-    """Whether a parameter of this type stands for a dataclass of options."""
+    """Return whether a parameter of this type stands for a dataclass of options."""
     return isinstance(kind, type) and is_dataclass(kind)
 
 
 def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The flags behind a parameter: its own, or those that the fields of a dataclass declare."""
+    """Return the flags of a parameter: its own, or those that the fields of a dataclass declare."""
     kind = parameter.annotation
     if not _is_group(kind):
         return [parameter]
     return list(inspect.signature(kind, eval_str=True).parameters.values())
 
 
-def _grouped(parameters: list[inspect.Parameter], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a command function, with options gathered in their dataclasses."""
+def _group_options(parameters: list[inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command function, with options gathered in their dataclasses."""
     arguments = {}
     for parameter in parameters:
         kind = parameter.annotation
         if _is_group(kind):
             names = [option.name for option in _options(parameter)]
-            arguments[parameter.name] = kind(**{name: given[name] for name in names})
+            arguments[parameter.name] = kind(**{name: values[name] for name in names})
         else:
-            arguments[parameter.name] = given[parameter.name]
+            arguments[parameter.name] = values[parameter.name]
     return arguments
 
 
-def _offered(parameter: inspect.Parameter, command: Command) -> inspect.Parameter:
-    """A shared flag, left out of the help of a command that would refuse it."""
+def _hide_if_refused(parameter: inspect.Parameter, command: Command) -> inspect.Parameter:
+    """Return a shared flag, hidden from the help of a command that would refuse it."""
     if parameter.name not in SCOPE_FLAGS or parameter.name in command.takes:
         return parameter
     kind, option = get_args(parameter.annotation)
@@ -142,7 +149,7 @@ def _offered(parameter: inspect.Parameter, command: Command) -> inspect.Paramete
 
 
 def group(app: typer.Typer, name: str, about: str) -> typer.Typer:
-    """A group of commands under one word."""
+    """Return a new group of commands under one word."""
     inner = typer.Typer(name=name, help=about, cls=HelpingGroup)
     take_flags(inner)
     app.add_typer(inner)
@@ -150,23 +157,23 @@ def group(app: typer.Typer, name: str, about: str) -> typer.Typer:
 
 
 def take_flags(app: typer.Typer, *options: inspect.Parameter) -> None:
-    """Let the shared flags also stand before the name of a command of this group."""
+    """Accept the shared flags before the name of a command of this group, too."""
 
-    def callback(context: typer.Context, **given: Any) -> None:
-        flags = Flags(**{name: given[name] for name in FLAG_NAMES})
-        context.obj = _inherited(context).then(flags)
+    def callback(context: typer.Context, **values: Any) -> None:
+        flags = Flags(**{name: values[name] for name in FLAG_NAMES})
+        context.obj = _inherited_flags(context).then(flags)
 
-    _sign(callback, [CONTEXT, *options, *SHARED])
+    _set_signature(callback, [CONTEXT, *options, *SHARED])
     app.callback()(callback)
 
 
-def _inherited(context: typer.Context) -> Flags:
-    """The flags given further left on the command line."""
+def _inherited_flags(context: typer.Context) -> Flags:
+    """Return the flags given further left on the command line."""
     return context.obj if isinstance(context.obj, Flags) else Flags()
 
 
-def _sign(function: Function, parameters: list[inspect.Parameter]) -> None:
-    """Give a function the signature that typer reads the arguments from."""
+def _set_signature(function: Function, parameters: list[inspect.Parameter]) -> None:
+    """Give a function the signature from which typer reads its arguments."""
     ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     function.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in ordered}

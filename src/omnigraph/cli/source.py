@@ -1,4 +1,4 @@
-"""Query texts and parameters as flags give them: a file, standard input, or the text itself."""
+"""Query texts and parameters from flags: a file, standard input, or the text itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class QueryOptions:
     params_file: ParamsFileOption = None
 
     def refuse_stored(self) -> None:
-        """Refuse a name without a source: it would be a query kept by a server, of which there is none."""
+        """Refuse a name without a source: it would mean a stored query, which needs a server."""
         if self.name is not None and self.query is None and self.inline is None:
             raise BadRequest(
                 f"`{self.name}` without a source would be a stored query of a server, and there is "
@@ -54,10 +54,11 @@ class QueryOptions:
             )
 
     def read(self) -> tuple[str | Path, Any]:
-        """The source (a text, or the file that holds it) and the parameters, a JSON value or None."""
+        """Return the source (a text or a file) and the parameters (a JSON value or None)."""
         return self._source(), read_params(self.params, self.params_file)
 
     def _source(self) -> str | Path:
+        """Return the query text or its file; refuse contradicting flags."""
         if self.query is not None and self.inline is not None:
             raise typer.BadParameter("--query excludes -e")
         if self.query == self.params_file == STDIN:
@@ -72,7 +73,7 @@ class QueryOptions:
 
 
 def read_params(text: str | None, file: str | None) -> Any:
-    """The parameters as a JSON value, or None."""
+    """Return the parameters as a JSON value, or None if there are none."""
     if text is not None and file is not None:
         raise typer.BadParameter("--params excludes --params-file")
     if file is not None:
@@ -80,17 +81,17 @@ def read_params(text: str | None, file: str | None) -> Any:
     if text is None:
         return None
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys)
     except RecursionError:
         raise BadRequest("the parameters nest too deep; give an object of plain values") from None
-    except ValueError as error:  # also an integer of thousands of digits
+    except ValueError as error:  # also raised for an integer of thousands of digits
         raise BadRequest(
             f"the parameters are not JSON ({error}); give an object keyed by parameter name"
         ) from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object that gives every key once: of two values one would be dropped silently."""
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object, unless it gives a key twice: JSON would silently drop one of the values."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -106,7 +107,7 @@ def _read(path: Path) -> str:
 
 
 def read_stdin(flag: str) -> str:
-    """All of standard input as text."""
+    """Return all of standard input as text."""
     try:
         return open_stdin(flag).read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -114,7 +115,7 @@ def read_stdin(flag: str) -> str:
 
 
 def open_stdin(flag: str) -> BinaryIO:
-    """Standard input as it is."""
+    """Return standard input as a stream of bytes."""
     if sys.stdin is None:
         raise BadRequest(f"{flag} is - and stdin is closed; pipe the input in, or give a file")
     return sys.stdin.buffer

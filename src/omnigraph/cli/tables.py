@@ -14,16 +14,16 @@ GAP = "  "
 
 
 def put_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a table to stdout. ``None`` is shown as `-`, whole numbers stand to the right."""
+    """Write a table to stdout. ``None`` is shown as `-`, and whole numbers are aligned right."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [
         bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(columns))
     ]
-    put((_drawn if on_terminal() else _plain)(columns, cells, numeric))
+    put((_draw_table if on_terminal() else _plain_table)(columns, cells, numeric))
 
 
 def put_names(column: str, names: Sequence[str]) -> None:
-    """Write a table of one column; without a heading where a program reads it."""
+    """Write a table of one column, without a heading if a program reads it."""
     if on_terminal():
         put_table((column,), [(name,) for name in names])
     else:
@@ -31,14 +31,14 @@ def put_names(column: str, names: Sequence[str]) -> None:
 
 
 def put_facts(facts: Sequence[tuple[str, Any]]) -> None:
-    """Write `name: value` lines to stdout, the values below each other."""
+    """Write `name: value` lines to stdout, with the values aligned."""
     width = max(len(name) for name, _ in facts) + 1
     put("\n".join(f"{name + ':':<{width}} {_cell(value)}" for name, value in facts))
 
 
 def moment(microseconds: int) -> str:
-    """A time of the wire (microseconds since the epoch) as people write it."""
-    # Whole seconds by integer division: a float would round the last digits of a late time.
+    """Return a time in microseconds since the epoch as text for people."""
+    # Integer division, because a float would round the last digits of a time far in the future.
     return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
@@ -47,7 +47,10 @@ def _cell(value: Any) -> str:
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _plain(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
+def _plain_table(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
+) -> str:
+    """Return the table as text columns, aligned by spaces."""
     lines = [columns, *cells]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     return "\n".join(
@@ -59,7 +62,10 @@ def _plain(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequ
     )
 
 
-def _drawn(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
+def _draw_table(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
+) -> str:
+    """Return the table as rich draws it on a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -69,7 +75,7 @@ def _drawn(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequ
     for name, right in zip(columns, numeric, strict=True):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in cells:
-        # Text, not str: square brackets in data are no markup.
+        # Text, not str: rich would read square brackets in a str as markup.
         table.add_row(*map(Text, row))
     console = Console(file=sys.stdout)
     with console.capture() as captured:

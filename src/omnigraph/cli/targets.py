@@ -1,4 +1,4 @@
-"""Which state of the graph a reading command looks at."""
+"""The flags that choose which state of the graph a reading command looks at."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AtVersionOption = Annotated[
 
 
 class Target(TypedDict):
-    """The arguments of a read that say which state it sees."""
+    """The arguments of a read that choose the state it sees."""
 
     branch: str | None
     snapshot: str | None
@@ -35,7 +35,10 @@ class TargetOptions:
     at_version: AtVersionOption = None
 
     def read(self) -> Target:
-        """The target as the methods of a graph take it; a commit stands alone, it is on no branch."""
+        """Return the target as the methods of a graph take it.
+
+        A commit id stands alone: it already determines the branch and the version.
+        """
         if self.snapshot is not None and not (self.branch is None and self.at_version is None):
             raise typer.BadParameter("--snapshot excludes --branch and --at-version")
         return Target(branch=self.branch, snapshot=self.snapshot, version=self.at_version)

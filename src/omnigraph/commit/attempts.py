@@ -44,7 +44,9 @@ from omnigraph.storage.objects.store_errors import LockLost
 Result = TypeVar("Result")
 
 LOST = (ExpectedVersionMismatch, Contention, SchemaConflict)
+"""What an attempt raises when another writer came first."""
 PAUSE_SECONDS = 0.02
+"""The longest pause between two attempts that did not win new locks."""
 
 
 @dataclass(slots=True)
@@ -137,6 +139,7 @@ class Attempts:
             except LOST as lost:
                 left = self._attempts_left(attempt, lost, left)
                 if isinstance(lost, LockLost):
+                    # An expired lease protects nothing any more: the next attempt takes new locks.
                     attempt.end()
                 took_locks = attempt.held not in {None, held}
                 if not took_locks:
@@ -189,11 +192,11 @@ class Attempts:
             raise
 
     def _is_remade(self, pin: BranchPin) -> bool:
-        """Return whether the name now belongs to another branch; raise ``BranchNotFound`` if to none."""
+        """Return whether another branch has the name now; raise ``BranchNotFound`` if none has."""
         return self.workspace.manifest.state(self.branch).identifier != pin.identifier
 
     def _attempts_left(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:
-        """Return how many attempts remain after a lost one, or raise what the caller gets if none do.
+        """Return how many attempts remain after a lost one; raise the caller's error if none do.
 
         An attempt that lost only to maintenance is not counted.
         """
@@ -221,7 +224,7 @@ class Attempts:
         )
 
     def _refuse_precondition(self, attempt: Attempt) -> None:
-        """Raise ``PreconditionFailed`` if the head moved, or if the branch was deleted and made again."""
+        """Raise ``PreconditionFailed`` if the head moved or the branch was deleted and made again."""
         now = self.workspace.manifest.state(self.branch)
         if self.if_commit is not None and now.identifier != attempt.state.identifier:
             raise _precondition_failed(now, self.if_commit)
@@ -231,7 +234,7 @@ class Attempts:
 def require_exact_head(write: Write, state: BranchState) -> Write:
     """Return the write with every table of the head among those it relies on.
 
-    It is then refused if any other commit came first, whichever tables that commit changed.
+    Any other commit that came first is then refused, whichever tables it changed.
     """
     known = {pin.table_key for pin in write.expected}
     others = (pin for key, pin in state.head.tables.items() if key not in known)
@@ -258,7 +261,7 @@ def _precondition_failed(state: BranchState, if_commit: str) -> PreconditionFail
 
 
 def _pause(patience: Patience) -> None:
-    """Sleep for a random moment and count it as waiting, so that attempts cannot go on forever."""
+    """Sleep for a random moment, and count it as waiting so that attempts cannot go on forever."""
     pause = random.uniform(0.1, 1.0) * PAUSE_SECONDS
     time.sleep(pause)
     patience.spend(pause)

@@ -74,6 +74,7 @@ def classify(
     writer: Writer, entry: TableEntry, pinned: int, observed: Observation, operation_id: str
 ) -> TableClass:
     """Return the class of one table. ``pinned`` is the version the manifest pins now."""
+    # A dataset that the operation created has no pin before: its version 1 is already a movement.
     pin = 0 if entry.created_dataset else pinned
     head = observed.head
     if head is None or head == pin:

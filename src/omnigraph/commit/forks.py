@@ -22,6 +22,7 @@ def pin_at(base: TableState, table: Table) -> TableState:
     """Return the pin of a table after a commit, on the fork that the commit may have created."""
     identifier = base.table_branch_id
     if table.ref.branch not in {None, base.table_branch}:
+        # The commit made this fork, so its identifier was not known when the write was prepared.
         identifier = table.ref.branch_id
         if identifier is None and (fork := branch_of(table.ref)) is not None:
             identifier = fork.identifier

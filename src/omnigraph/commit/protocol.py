@@ -68,6 +68,7 @@ from omnigraph.storage.tables.transactions import transaction_uuid, transactions
 
 logger = logging.getLogger(__name__)
 
+# Every writer has a failpoint at each of these moments, such as `load.before_phase_b`.
 MOMENTS = (
     "before_locks",
     "before_phase_a",
@@ -93,6 +94,7 @@ class MoreLocks(Exception):
 def commit(workspace: Workspace, write: Write) -> GraphCommit:
     """Carry a write through phases A to D. A failure before Phase A leaves only unreferenced files."""
     staged = stage(workspace, write)
+    # Twice: if a dead writer is still in the way after healing, it needs a rollback.
     for _ in range(2):
         try:
             with workspace.locks.acquire(
@@ -162,8 +164,8 @@ class _Commit:
         self.write = write
         self.staged = staged
         self.held = held
-        self.effects = 0
-        self.changed = False
+        self.effects = 0  # attempted effects; 0 means that Phase B certainly changed nothing
+        self.changed = False  # whether any table has a new version
 
     def run(self) -> GraphCommit:
         """Run the checks and the phases; return the commit that was published."""
@@ -206,6 +208,7 @@ class _Commit:
         for change in self.write.tables:
             base = change.base
             if needs_fork(base, self.write.branch):
+                # A fork starts from the pinned version, so drift of the parent does not matter.
                 self.forks.add(base.location)
                 self.tables[base.location] = open_table(self.workspace.pinned(base))
             else:
@@ -296,7 +299,7 @@ class _Commit:
         return pin_at(change.base, table)
 
     def _run_inline(self, step: InlineStep, table: Table) -> Table:
-        """Run a step that commits by itself, and check that only this writer's transactions appeared."""
+        """Run a step that commits by itself; check that only this writer's transactions appeared."""
         self._hit("before_table_commit")
         self._effect()
         after = step.run(table)
@@ -359,6 +362,7 @@ class _Commit:
         A fork without one does not count: the next write reclaims it. If the tables cannot be read,
         the answer is True, so that the sidecar stays.
         """
+        # Inline steps have no UUID beforehand, so any transaction on these tables may be theirs.
         inline = {
             change.base.location
             for change in self.write.tables
@@ -401,6 +405,7 @@ class _Commit:
             raise _recovery_required(sidecar, error) from error
 
     def _publish(self, pins: list[TableState]) -> GraphCommit:
+        """Publish the pins with everything else that the write carries."""
         write = self.write
         created = {new.state.incarnation for new in write.created}
         changes = Changes(

@@ -57,6 +57,7 @@ from omnigraph.storage.tables.table_errors import TableMoved
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 ATTEMPTS = 3
+"""How often an operation is looked at before a change by another program is an error."""
 
 logger = logging.getLogger(__name__)
 
@@ -366,6 +367,7 @@ def rollback_commit_id(operation_id: str) -> str:
     digest = int.from_bytes(
         hashlib.sha256(f"rollback {operation_id}".encode()).digest()[:10], "big"
     )
+    # A ULID has ten characters of time, kept from the operation, and sixteen of randomness.
     tail = "".join(CROCKFORD[(digest >> shift) & 31] for shift in range(75, -5, -5))
     return operation_id[:10] + tail
 

@@ -215,6 +215,7 @@ def pending_and_strays(workspace: Workspace) -> tuple[list[str], list[str]]:
 
 
 def _names(workspace: Workspace) -> list[str]:
+    """Return the names of all files in the directory of the sidecars."""
     names = workspace.store.list(layout.RECOVERY_DIR)
     if (
         not names
@@ -322,5 +323,6 @@ def _has_type(value: Any, kind: Any) -> bool:
             for key, one in value.items()
         )
     if kind is int:
+        # Not isinstance: True is an int too. All numbers here are versions and incarnations.
         return type(value) is int and value >= 0
     return kind is Any or isinstance(value, kind)

@@ -35,6 +35,7 @@ def stage_early(workspace: Workspace, write: Write) -> dict[str, Staged]:
         and not step.best_effort
         and not needs_fork(change.base, write.branch)
     }
+    # Threads only if every staging can be stopped: otherwise Ctrl-C would have to wait for them.
     apart = len(early) > 1 and all(step.stop is not None for step, _ in early.values())
     prepared = _stage_in_threads(early) if apart else _stage_in_turn(early)
     return {location: staged for location, staged in prepared.items() if staged is not None}

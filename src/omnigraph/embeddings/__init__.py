@@ -1,1 +1,1 @@
-"""Embedding providers: text to vectors."""
+"""Embedding providers, which turn texts into vectors."""

@@ -1,4 +1,4 @@
-"""The deterministic mock provider: the same text always gives the same unit vector."""
+"""A deterministic mock provider: the same text always gives the same unit vector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _MASK = (1 << 64) - 1
 
 
 def mock_embedding(text: str, dimension: int) -> list[float]:
-    """A vector of `dimension` float32 values, L2-normalised."""
+    """Return a vector of ``dimension`` float32 values, normalised to length 1."""
+    # A xorshift generator, seeded with a hash of the text.
     state = fnv1a64(text.encode())
     values = []
     for _ in range(dimension):

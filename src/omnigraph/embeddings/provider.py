@@ -1,4 +1,4 @@
-"""What turns text into vectors: the caller's embedder, or the mock that the environment asks for."""
+"""Choose and call an embedder: the caller's own, or the mock if the environment asks for it."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from omnigraph.types import round_f32
 
 
 class Embedder(Protocol):
-    """Texts in, one vector each out."""
+    """An object that turns each text into one vector."""
 
     @property
     def model(self) -> str:
-        """The model that makes the vectors."""
+        """The name of the model that makes the vectors."""
         ...
 
     def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        """One vector of that many dimensions per text."""
+        """Return one vector of that many dimensions for each text."""
         ...
 
 
 class MockEmbedder:
-    """The mock provider; it claims whatever model is asked of it."""
+    """The mock provider, accepted for every model a schema records."""
 
     model = "mock"
 
     def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        """Deterministic unit vectors."""
+        """Return deterministic unit vectors."""
         return [mock_embedding(text, dimension) for text in texts]
 
 
 def resolve_embedder(configured: Embedder | None) -> Embedder | None:
-    """The caller's embedder, else the mock when the environment asks for it, else None."""
+    """Return the caller's embedder, else the mock if the environment asks for it, else None."""
     if configured is not None:
         return configured
     return MockEmbedder() if settings.EMBEDDINGS_MOCK.get() else None
 
 
 def require_embedder(configured: Embedder | None, place: str) -> Embedder:
-    """An embedder, or the error that says how to give one."""
+    """Return an embedder, or raise an error that says how to provide one."""
     embedder = resolve_embedder(configured)
     if embedder is None:
         raise ProviderError(
@@ -57,10 +57,10 @@ def require_embedder(configured: Embedder | None, place: str) -> Embedder:
 def embed_texts(
     embedder: Embedder, texts: Sequence[str], dimension: int, place: str, model: str | None = None
 ) -> list[list[float]]:
-    """One vector per text, checked: an embedder is somebody else's code.
+    """Return one vector per text. The vectors are checked, because the embedder is foreign code.
 
-    ``model`` is the one the schema records; vectors of another model would not compare with those
-    that are stored.
+    ``model`` is the model the schema records; an embedder of another model is refused, because its
+    vectors could not be compared with the stored ones.
     """
     if model is not None and not isinstance(embedder, MockEmbedder) and embedder.model != model:
         raise BadRequest(

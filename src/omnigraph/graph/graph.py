@@ -142,7 +142,7 @@ class Graph:
         snapshot: str | None = None,
         version: int | None = None,
     ) -> Explanation:
-        """Describe what ``query`` would do: the plan, the tables it reads, and the state of their indexes."""
+        """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
         self._state.ensure_open()
         target = Target.of(branch, snapshot, version)
         return reads.explain_query(self._state, source, name, params, target)
@@ -175,7 +175,7 @@ class Graph:
             return loads.run_load(self._state, inputs.json(source), asked)
 
     def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
-        """Load a frame of one node type: Arrow, pandas, polars, Spark, or a Parquet, CSV or Arrow file."""
+        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
         asked = loads.load_options(self._state, options)
         with loads.load_input(self._state) as inputs:
             return loads.run_load(self._state, inputs.nodes(type, frame), asked)

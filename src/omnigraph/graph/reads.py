@@ -61,6 +61,7 @@ def _query(
     target: Target,
     profile: Profile | None,
 ) -> QueryResult:
+    """Resolve the snapshot, compile the query, run it; measure each phase if a profile is given."""
     with timed(profile, "snapshot"):
         snapshot, catalog = resolve(state, target)
     with timed(profile, "plan"):

@@ -39,7 +39,7 @@ class NewTable:
 
 
 def table_schema(entity: Entity) -> pa.Schema:
-    """Return the columns of a type's table as Lance stores them: Blob properties become blob columns."""
+    """Return the columns of a type's table as Lance stores them, with blob columns for Blobs."""
     schema = entity.arrow_schema()
     for name in entity.blob_properties:
         at = schema.get_field_index(name)
@@ -83,6 +83,7 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
             new.table_key, new.incarnation, new.location, version, None, 0
         )
     failpoints.hit(AFTER_TABLES)
+    # The first write of a Lance dataset is its version 1.
     commit = GraphCommit(new_ulid(), None, 1, None, None, None, stamp_us(), "init")
     head = Head(
         graph_id=str(uuid.uuid4()),

@@ -100,7 +100,7 @@ class Manifest:
         return self._state(branch)
 
     def _state(self, branch: str) -> BranchState:
-        """Return the newest state; raise ``_BranchRemade`` if the branch was made again during the read."""
+        """Return the newest state; raise ``_BranchRemade`` if the branch was remade during the read."""
         known = self._states.get(branch)
         ref = self._branch_ref(branch)
         with self._unless_deleted(branch, ref.identifier):
@@ -118,7 +118,7 @@ class Manifest:
         return self._remember(state)
 
     def remember_publish(self, state: BranchState, table: Table, head: Head) -> None:
-        """Remember what this process has just published; a failing store does not undo the publish."""
+        """Remember what this process has just published; a store that fails now does no harm."""
         try:
             mark = self._mark(state.name, table)
         except StorageError:
@@ -209,7 +209,7 @@ class Manifest:
         )
 
     def _newest_after(self, known: BranchState) -> Table | None:
-        """Return the newest version of the manifest if it changed, or None if the known one is current."""
+        """Return the newest version of the manifest, or None if the known one is still current."""
         table = known.table
         version = table.version
         if not table.has_version(version + 1):

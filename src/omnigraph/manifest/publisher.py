@@ -125,6 +125,7 @@ def publish(
             )
             failpoints.hit(AFTER_WRITE)
         except RowCollision:
+            # Another publish came first. A random pause keeps two publishers from staying in step.
             time.sleep(random.uniform(0.5, 1.5) * 0.004 * (attempt + 1))
             continue
         except StorageError:
@@ -133,6 +134,7 @@ def publish(
             if landed is None:
                 raise
             return landed
+        # The commit row already says which version it is, so Lance must not have rebased it.
         if published.version != commit.manifest_version:
             raise StorageError(
                 f"the publish of {intent.graph_commit_id} landed at version {published.version} "
@@ -161,7 +163,7 @@ def _current_state(manifest: Manifest, branch: str) -> BranchState:
 
 
 def _find_landed(manifest: Manifest, branch: str, graph_commit_id: str) -> GraphCommit | None:
-    """Return the commit of that id if it was published; None if it was not or cannot be read."""
+    """Return the commit of that id if it was published; None if not, or if it cannot be read."""
     try:
         return manifest.commit(manifest.state(branch), graph_commit_id)
     except BranchNotFound:
@@ -241,6 +243,7 @@ def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersi
 
 
 def _new_commit(state: BranchState, intent: Intent) -> GraphCommit:
+    """Return the commit that a publish on top of this state makes."""
     return GraphCommit(
         graph_commit_id=intent.graph_commit_id,
         branch=None if state.name == MAIN else state.name,

@@ -66,9 +66,11 @@ def create_ref(manifest: Manifest, name: object, source: object) -> BranchCreate
         raise BranchExists(f"there is a branch `{new}` already; choose another name", branch=new)
     refuse_clash(new, live)
     refuse_newer(manifest.state(origin).table)
+    # Branches hold absolute paths, so the place they are valid at is recorded before the first one.
     record_root(manifest)
     state = manifest.state(origin)
     failpoints.hit(BEFORE_CREATE)
+    # A deleted branch of that name may have left files, over which Lance cannot create another.
     remove_residue(manifest.ref, new)
     create_branch(state.table, new)
     failpoints.hit(AFTER_CREATE)
@@ -121,6 +123,7 @@ def delete_ref(manifest: Manifest, name: object) -> str:
     delete_branch(manifest.ref, branch)
     failpoints.hit(AFTER_DELETE)
     manifest.forget(branch)
+    # Without the manifest branch no reader can reach these forks, so they are only garbage now.
     for table in forked:
         ref = TableRef(
             manifest.root.child(table.location), storage_options=manifest.root.lance_options()

@@ -239,6 +239,7 @@ def commit_row(commit: GraphCommit) -> Row:
 
 def head_row(head: Head) -> Row:
     """Return the head row of a branch."""
+    # Pins are stored as tuples, so the order of TableState's fields is part of the format on disk.
     tables = [astuple(state) for state in head.tables.values()]
     document = {
         "graph_id": head.graph_id,

@@ -51,6 +51,7 @@ def write_mirrors(store: ObjectStore, row: SchemaRow, *, source: bool = True) ->
     if source:
         store.write_text(layout.SCHEMA_SOURCE, row.source)
     store.write_text(layout.SCHEMA_IR, json.dumps(row.ir, ensure_ascii=False, indent=2) + "\n")
+    # Last, because the state file vouches for the other two.
     store.write_text(layout.SCHEMA_STATE, json.dumps(_state_document(row), indent=2) + "\n")
 
 

@@ -48,7 +48,7 @@ class Committed:
         keys: Frame,
         key_column: str,
     ) -> Frame:
-        """Return committed rows whose ``column`` is among the keys (or all rows, if the keys are many)."""
+        """Return committed rows whose ``column`` is among the keys, or all rows if the keys are many."""
         names = list(dict.fromkeys(["id", *columns]))
         pin = self.pins[entity.table_key]
         self.relied_on.add(entity.table_key)
@@ -65,7 +65,7 @@ class Committed:
         return self.runner.scan(self.locate(pin), names, where)
 
     def between(self, edge: EdgeType, columns: Sequence[str], keys: Frame) -> Frame:
-        """Return committed edges whose ends are among those of the keys (all edges, if these are many)."""
+        """Return committed edges whose ends are among those of the keys, or all if these are many."""
         names = list(dict.fromkeys(["id", *columns]))
         pin = self.pins[edge.table_key]
         self.relied_on.add(edge.table_key)

@@ -45,7 +45,7 @@ def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Viola
 
 
 def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
-    """Return the error of a write that breaks a rule: the first violation, and how many more there are."""
+    """Return the error of a write that breaks a rule: the first violation, and how many follow."""
     first = violations[0]
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     if first.kind == "key":
@@ -209,7 +209,7 @@ class _Evaluation:
         }
 
     def _all_ends_exist(self, edges: Frame, ends: Sequence[tuple[str, str, Frame]]) -> bool:
-        """Return whether every end is a node. Counting is cheaper than finding which ones are missing."""
+        """Return whether every end is a node. Counting is cheaper than finding the missing ones."""
         together: dict[tuple[str, int], list[tuple[str, Frame]]] = {}
         for side, type_name, com in ends:
             together.setdefault((type_name, id(com)), []).append((side, com))
@@ -341,6 +341,7 @@ def _endpoint_violation(
 
 
 def _cardinality_violation(edge: EdgeType, source: str, count: int) -> Violation:
+    """Return the violation of a source node with too few or too many edges."""
     bounds = edge.cardinality
     below = count < bounds.min
     limit = bounds.min if below else bounds.max

@@ -111,7 +111,10 @@ class TableCompaction:
         return stage_rewritten(table, self.results)
 
     def _fold(self, table: Table) -> Table:
-        """Extend the indexes to the new fragments. Best effort: searches read uncovered rows directly."""
+        """Extend the indexes to the new fragments. A failure is only logged: searches find rows anyway.
+
+        Searches read the rows that an index does not cover directly from the table.
+        """
         try:
             return fold_indexes(table)
         except TableMoved:

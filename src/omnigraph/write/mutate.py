@@ -390,6 +390,7 @@ def _write_step(table: PendingTable) -> StagedStep:
     """Return the step that writes the pending changes of one table."""
     import pyarrow as pa
 
+    # A mutation either deletes or inserts and updates: the language refuses both in one mutation.
     rows, removed, fresh = table.rows, table.removed, table.fresh_only
 
     def stage(target: Table) -> Staged:

@@ -24,8 +24,8 @@ def register(app: typer.Typer) -> None:
     add(commits, reads_graph("commit show"), show)
 
 
-def _checked_filters(filters: list[str] | None) -> list[str] | None:
-    """Refuse a filter as the argument parser refuses a value, before a graph is opened."""
+def _check_filters(filters: list[str] | None) -> list[str] | None:
+    """Refuse a wrong filter as the argument parser refuses a value, before a graph is opened."""
     from omnigraph.manifest.commits import parse_filter
 
     for text in filters or ():
@@ -45,7 +45,7 @@ def list_(
         typer.Option(
             "--filter",
             metavar="KEY=VALUE",
-            callback=_checked_filters,
+            callback=_check_filters,
             help="Only commits with actor=ID or branch=NAME; repeat it for both.",
         ),
     ] = None,

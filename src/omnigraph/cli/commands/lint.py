@@ -62,7 +62,7 @@ def lint(
 
 
 def _report_failures(found: LintReport) -> None:
-    """Each fault with its underline, on stderr."""
+    """Print each error with its underlined source line on stderr."""
     if found.failure is not None:
         report(found.failure)
     for result in found.results:
@@ -82,11 +82,11 @@ def _put(found: LintReport) -> None:
     ]
     counts = [("error", found.errors), ("warning", found.warnings), ("info", found.infos)]
     lines.append(
-        f"{_counted(len(found.results), 'query', 'queries')}: "
-        + ", ".join(_counted(number, word, f"{word}s") for word, number in counts)
+        f"{_count_text(len(found.results), 'query', 'queries')}: "
+        + ", ".join(_count_text(number, word, f"{word}s") for word, number in counts)
     )
     put(printable("\n".join(lines)))
 
 
-def _counted(number: int, one: str, many: str) -> str:
+def _count_text(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"

@@ -98,7 +98,7 @@ def load(
     from omnigraph.graph.graph import state_of
 
     named = _NamedInput(data, node, edge, from_col, to_col)
-    conf = _settings(spark_conf)
+    conf = _parse_spark_conf(spark_conf)
     address = call.address(uri)
     if mode == "overwrite":
         call.consent(address, "overwriting tables")
@@ -134,7 +134,7 @@ def ingest(call: Call, **flags: Any) -> None:
 
 
 def _with_defaults(function: Callable[..., None], **defaults: object) -> inspect.Signature:
-    """The signature of a command with other defaults for some of its options."""
+    """Return the signature of a command with other defaults for some of its options."""
     signature = inspect.signature(function, eval_str=True)
     parameters = (
         parameter.replace(
@@ -146,7 +146,7 @@ def _with_defaults(function: Callable[..., None], **defaults: object) -> inspect
     return signature.replace(parameters=list(parameters))
 
 
-def _settings(given: list[str] | None) -> dict[str, str] | None:
+def _parse_spark_conf(given: list[str] | None) -> dict[str, str] | None:
     settings = {}
     for text in given or []:
         key, equals, value = text.partition("=")
@@ -157,7 +157,7 @@ def _settings(given: list[str] | None) -> dict[str, str] | None:
 
 
 class _NamedInput:
-    """The input that the flags name."""
+    """The input that the flags name, checked before a graph is opened."""
 
     def __init__(
         self,
@@ -172,8 +172,8 @@ class _NamedInput:
         self.data = data or []
         if self.data.count(STDIN) > 1:
             raise BadRequest("--data - was given twice and stdin can be read once; drop one")
-        self.node = [_pair("--node", text) for text in node or []]
-        self.edge = [_pair("--edge", text) for text in edge or []]
+        self.node = [_split_pair("--node", text) for text in node or []]
+        self.edge = [_split_pair("--edge", text) for text in edge or []]
         for flag, column in (("--from-col", from_col), ("--to-col", to_col)):
             if column is not None and not edge:
                 raise BadRequest(
@@ -183,7 +183,7 @@ class _NamedInput:
         self.to_col = "to" if to_col is None else to_col
 
     def add_to(self, inputs: LoadInput) -> None:
-        """Add all of it, in the order data, nodes, edges."""
+        """Add everything to the input, in the order data, nodes, edges."""
         for name in self.data:
             if name == STDIN:
                 inputs.stream(open_stdin("--data"), "<stdin>")
@@ -195,8 +195,8 @@ class _NamedInput:
             inputs.edges(type_name, file, self.from_col, self.to_col)
 
 
-def _pair(flag: str, text: str) -> tuple[str, str]:
-    """A type and a file; the two words were joined before the parser, which takes one, saw them."""
+def _split_pair(flag: str, text: str) -> tuple[str, str]:
+    """Split `TYPE=FILE`; the command line had two words, which were joined for the parser."""
     type_name, equals, file = text.partition("=")
     if not equals or not type_name or not file:
         raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
