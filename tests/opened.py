@@ -3,6 +3,8 @@
 from omnigraph.graph.graph import Graph, state_of
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.thresholds import Thresholds
+from omnigraph.read.view.view import Reader
 
 
 def workspace_of(graph: Graph) -> Workspace:
@@ -14,3 +16,15 @@ def accepted_by(graph: Graph) -> tuple[str, Catalog]:
     """The hash of the accepted schema, and its types."""
     accepted = state_of(graph).schemas.of("main")
     return accepted.ir_hash, accepted.catalog
+
+
+def read_with(graph: Graph, thresholds: Thresholds) -> None:
+    """Have an open graph read with these thresholds from now on; what it had cached is gone."""
+    state = state_of(graph)
+    state._reader = Reader(state.workspace, thresholds)
+
+
+def fresh_reader(graph: Graph) -> Reader:
+    """A reader that has read nothing yet, with the thresholds of the graph."""
+    state = state_of(graph)
+    return Reader(state.workspace, state.reader.thresholds)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.graph import plan_cache
 from omnigraph.graph.plan_cache import Plans
 from omnigraph.lang.schema import compile_schema
 
@@ -233,9 +232,8 @@ class TestPlans:
         with pytest.raises(og.errors.BadRequest):
             known.read(self.CATALOG, SOURCE, "set", None)
 
-    def test_only_the_newest_are_kept(self, monkeypatch):
-        monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
-        known = Plans()
+    def test_only_the_newest_are_kept(self):
+        known = Plans(max_plans=2)
         first = known.read(self.CATALOG, SOURCE, "ages", None)
         older = known.read(self.CATALOG, SOURCE, "older", None)
         assert known.read(self.CATALOG, SOURCE, "ages", None) is first
@@ -243,9 +241,8 @@ class TestPlans:
         assert known.read(self.CATALOG, SOURCE, "ages", None) is first
         assert known.read(self.CATALOG, SOURCE, "older", None) is not older
 
-    def test_long_texts_take_the_room_of_many(self, monkeypatch):
-        monkeypatch.setattr(plan_cache, "MAX_TEXT", 3 * len(SOURCE))
-        known = Plans()
+    def test_long_texts_take_the_room_of_many(self):
+        known = Plans(max_text=3 * len(SOURCE))
         # A plan made again for another schema takes the room of the one before.
         known.read(compile_schema(SCHEMA).catalog, SOURCE, "ages", None)
         first = known.read(self.CATALOG, SOURCE, "ages", None)

@@ -75,10 +75,10 @@ def test_a_row_of_many_megabytes(graph, tmp_path):
     assert {name[:1] for name in read_back(graph).nodes["P"]} == {"a", "x"}
 
 
-def test_a_row_that_is_too_long_is_told_as_that(graph, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 1 << 20)
-    (tmp_path / "p.csv").write_text(f"name,n\na,1\n{'x' * (3 << 20)},2\n", "utf-8")
-    with pytest.raises(InputError, match=r"row of more than 1 MB.*JSON lines"):
+def test_a_row_that_is_too_long_is_told_as_that(graph, tmp_path):
+    long = "x" * (3 * csv_rows.BLOCK_BYTES)
+    (tmp_path / "p.csv").write_text(f"name,n\na,1\n{long},2\n", "utf-8")
+    with pytest.raises(InputError, match=r"row of more than 16 MB.*JSON lines"):
         graph.load_nodes("P", tmp_path / "p.csv")
 
 
@@ -88,16 +88,14 @@ def test_every_row_keeps_its_number_whatever_the_blocks(rows, block):
     """Rows that fit come out in their order, and each bad one where it stands in the file."""
     lines = {"ok": "name{n},{n}", "short": "name{n}", "long": "name{n},{n},{n}"}
     text = "name,n\n" + "".join(lines[kind].format(n=at) + "\n" for at, kind in enumerate(rows))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_rows, "BLOCK_BYTES", block)
-        found = list(_read(text.encode()))
+    found = list(_read(text.encode(), block))
     assert found == [None if kind != "ok" else f"name{at}" for at, kind in enumerate(rows)]
 
 
-def _read(data):
+def _read(data, block):
     with ExitStack() as stack:
         source = Source(0, "p.csv", InMemory(data), len(data), unit="row")
-        names, pieces = csv_rows.open_csv(["name", "n"], source, stack)
+        names, pieces = csv_rows.open_csv(["name", "n"], source, stack, block)
         assert names == ["name", "n"]
         for piece in pieces:
             if isinstance(piece, csv_rows.BadRow):

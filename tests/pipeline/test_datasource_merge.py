@@ -1,6 +1,7 @@
 """Merges from Spark, without Spark: images that tasks write, and what becomes of them at the commit."""
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,7 @@ import omnigraph as og
 from omnigraph.errors import ConstraintError
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows
-from omnigraph.pipeline.rows import images as images_module
+from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks
@@ -85,13 +86,9 @@ def merge(graph, *batches, branch="main"):
 
 @pytest.mark.parametrize("far_larger", [0, 10**9])
 @pytest.mark.parametrize("image_bytes", [1, 1 << 20])
-def test_images_of_the_tasks_become_the_table_and_row_ids_stay(
-    graph, monkeypatch, far_larger, image_bytes
-):
+def test_images_of_the_tasks_become_the_table_and_row_ids_stay(graph, far_larger, image_bytes):
     """Ids are looked up through the index, or found by a scan; with one write or with several."""
-    monkeypatch.setattr(images_module, "FAR_LARGER", far_larger)
-    monkeypatch.setattr(images_module, "LOOKED_UP", 3)
-    monkeypatch.setattr(images_module, "IMAGE_BYTES", image_bytes)
+    sizes = ImageSizes(far_larger=far_larger, looked_up_ids=3, held_bytes=image_bytes)
     seed(graph, 30)
     before, version = places(graph), table_of(graph).version
     batches = [
@@ -99,7 +96,7 @@ def test_images_of_the_tasks_become_the_table_and_row_ids_stay(
         people({"p0": 99, "newer": 2}),
         people({}),
     ]
-    made = plan(graph, batches, merge="true")
+    made = replace(plan(graph, batches, merge="true"), image_sizes=sizes)
     assert made.form == "images"
     written = run_tasks(made, batches)
     assert [one.rows for one in written] == [4, 2, 0]
@@ -223,8 +220,9 @@ def meetings(numbers, times, **columns):
     )
 
 
-def merge_edges(graph, *batches, kind="Meets", branch="main"):
+def merge_edges(graph, *batches, kind="Meets", branch="main", sizes=IMAGE_SIZES):
     made = plan(graph, batches, type=kind, merge="true", branch=branch)
+    made = replace(made, image_sizes=sizes)
     written = run_tasks(made, batches)
     return made, written, commit_rows(workspace_of(graph), made, written)
 
@@ -251,14 +249,15 @@ def kept_images(graph, written):
 
 
 @pytest.mark.parametrize("image_bytes", [1, 1 << 20])
-def test_tasks_give_edges_the_ids_of_those_they_replace(fleet, monkeypatch, image_bytes):
-    monkeypatch.setattr(images_module, "IMAGE_BYTES", image_bytes)
+def test_tasks_give_edges_the_ids_of_those_they_replace(fleet, image_bytes):
+    sizes = ImageSizes(held_bytes=image_bytes)
     batches = [meetings([1, 2, 3], 1), meetings([4, 5], 1)]
-    made, written, result = merge_edges(fleet, *batches)
+    made, written, result = merge_edges(fleet, *batches, sizes=sizes)
     assert made.form == "images"
     assert result.total_rows == 5
     first, places = met(fleet), edge_places(fleet)
-    _, written, result = merge_edges(fleet, meetings([5, 2], 2), meetings([6, 1], 2))
+    batches = [meetings([5, 2], 2), meetings([6, 1], 2)]
+    _, written, result = merge_edges(fleet, *batches, sizes=sizes)
     assert result.total_rows == 4
     kept, count = kept_images(fleet, written)
     assert kept == count > 0, "what the tasks wrote is the table's"

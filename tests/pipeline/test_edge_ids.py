@@ -15,6 +15,7 @@ from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.edge_ids import assign_edge_ids
+from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.table import open_table
@@ -450,8 +451,7 @@ def test_ends_in_another_spelling_mean_the_same_edge(tmp_path):
 def test_many_edges_wherever_they_are_kept_and_looked_up(tmp_path, monkeypatch, few, limit):
     """With a limit of 40 the 30 sources are looked up, and the 50 targets are not."""
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr("omnigraph.pipeline.local.spooled_rows.FEW_ROWS", few)
-    monkeypatch.setattr("omnigraph.runner.local_runner.FEW_ROWS", few)
+    monkeypatch.setattr(LocalEngine, "few_rows", few)
     monkeypatch.setattr(looking_up, "KEY_LIMIT", limit)
     schema = """
     node A { k: I64 @key }

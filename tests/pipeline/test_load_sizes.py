@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ConstraintError
-from omnigraph.runner import local_runner
+from omnigraph.pipeline.local.local_engine import LocalEngine
 from tests.pipeline.load_helpers import load_gathered
 
 SCHEMA = """
@@ -21,7 +21,7 @@ edge Seen: Person -> Place
 @pytest.fixture(params=["few", "many"])
 def graph(request, tmp_path, monkeypatch):
     if request.param == "many":
-        monkeypatch.setattr(local_runner, "FEW_ROWS", 0)
+        monkeypatch.setattr(LocalEngine, "few_rows", 0)
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load_nodes("Person", pa.table({"name": ["old"], "age": [70]}), mode="append")
         yield graph

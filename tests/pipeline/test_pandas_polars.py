@@ -164,10 +164,9 @@ class TestPandasFrames:
         ]
         assert bad == []
 
-    def test_rows_are_numbered_by_place_over_batches(self, monkeypatch):
-        monkeypatch.setattr("omnigraph.pipeline.formats.frames.BATCH_ROWS", 2)
+    def test_rows_are_numbered_by_place_over_batches(self):
         frame = pd.DataFrame({"name": list("abcde"), "age": [1, None, 3, 4.5, 5]})[::-1]
-        rows, bad = gathered(typed_batches(PERSON, frame))
+        rows, bad = gathered(typed_batches(PERSON, frame, batch_rows=2))
         assert [(row["name"], row["age"], row["0offset"]) for row in rows] == [
             ("e", 5, 1),
             ("c", 3, 3),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import dispatch
+from omnigraph.read.kernels import frontier, hops
+from omnigraph.read.kernels.dispatch import Costs
 
 
 @dataclass(frozen=True)
@@ -57,5 +58,6 @@ def only(world, patch):
     """Have every loop run in NumPy, or compiled."""
     if world == "numba":
         pytest.importorskip("numba")
-    for cost in ("IMPORT_COST", "LOOP_COST", "CALL_COST"):
-        patch.setattr(dispatch, cost, 0 if world == "numba" else float("inf"))
+    cost = 0 if world == "numba" else float("inf")
+    for loops in (frontier, hops):
+        patch.setattr(loops.dispatcher, "costs", Costs(cost, cost, cost))

@@ -1,5 +1,7 @@
 """Which way a match is answered, and that look-ups read no more than they must."""
 
+from dataclasses import replace
+
 import pytest
 
 import omnigraph
@@ -8,9 +10,10 @@ from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
 from omnigraph.read.match import access_path
-from omnigraph.read.view import row_changes
+from omnigraph.read.thresholds import MatchThresholds, Thresholds, ViewThresholds
 from omnigraph.read.view import view as view_module
 from omnigraph.storage.tables.table import Table
+from tests.opened import read_with
 
 SCHEMA = """
     node Person { name: String @key  age: I32?  bio: String? }
@@ -31,11 +34,13 @@ def graph(tmp_path):
         yield graph
 
 
+NO_TABLE_IS_SMALL = MatchThresholds(small_seconds=0.0, few_rows=0)
+
+
 @pytest.fixture
-def no_table_is_small(monkeypatch):
+def no_table_is_small(graph):
     """Every table counts as too large to be numbered for one question."""
-    monkeypatch.setattr(access_path, "_SMALL", 0.0)
-    monkeypatch.setattr("omnigraph.read.match.fetch.FEW_ROWS", 0)
+    read_with(graph, Thresholds(match=NO_TABLE_IS_SMALL))
 
 
 def opened(graph):
@@ -74,9 +79,8 @@ def test_search_numbers_its_nodes(graph):
     assert access_path.choose_path(opened(graph), plan_of(graph, TEXT)) == "csr"
 
 
-@pytest.mark.usefixtures("no_table_is_small")
-def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph, monkeypatch):
-    monkeypatch.setattr(access_path, "_NODE_SECONDS", 1.0)
+def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph):
+    read_with(graph, Thresholds(match=replace(NO_TABLE_IS_SMALL, node_seconds=1.0)))
     view, plan = opened(graph), plan_of(graph, BY_KEY)
     run_read(view, plan, {NOW_PARAM: 0})
     assert 0 < view.spent < 40
@@ -88,11 +92,9 @@ def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph, monkeypat
     assert access_path.choose_path(opened(graph), plan) == "indexed"
 
 
-@pytest.mark.usefixtures("no_table_is_small")
-def test_tables_numbered_before_a_commit_are_soon_numbered_after_it(graph, monkeypatch):
-    monkeypatch.setattr(row_changes, "MIN_ROWS", 0)
-    monkeypatch.setattr(access_path, "_NODE_SECONDS", 1.0)
-    monkeypatch.setattr(access_path, "_EDGE_SECONDS", 1.0)
+def test_tables_numbered_before_a_commit_are_soon_numbered_after_it(graph):
+    slow = replace(NO_TABLE_IS_SMALL, node_seconds=1.0, edge_seconds=1.0)
+    read_with(graph, Thresholds(match=slow, view=ViewThresholds(derived_rows=0)))
     run_read(opened(graph), plan_of(graph, EVERYBODY), {NOW_PARAM: 0})
     graph.mutate('query m() { insert Person { name: "new" } }')
     view, plan = opened(graph), plan_of(graph, ONE_HOP)

@@ -16,9 +16,9 @@ from omnigraph.lang.query import ir
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.measures import COUNT, FLOAT_SUM, GREATEST, LEAST, WHOLE_SUM
 from omnigraph.read.match.totals import Totals
-from omnigraph.read.output import aggregate
 from omnigraph.read.output.aggregate import Aggregator
 from omnigraph.read.output.whole_sums import UnsureError
+from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, RefusedError, _Run
@@ -93,9 +93,15 @@ def plans(draw: st.DrawFn) -> ir.ReadPlan:
     return ir.ReadPlan("q", (), (), columns, (), None, tuple(order), limit)
 
 
-def table_of(plan: ir.ReadPlan, spaces: dict[str, ArrowSpace], params: Any, batches: Any) -> Any:
+def table_of(
+    plan: ir.ReadPlan,
+    spaces: dict[str, ArrowSpace],
+    params: Any,
+    batches: Any,
+    thresholds: OutputThresholds = DEFAULTS.output,
+) -> Any:
     for wide in (False, True):
-        aggregator = Aggregator(plan, spaces, params, wide=wide)
+        aggregator = Aggregator(plan, spaces, params, wide=wide, thresholds=thresholds)
         for batch in batches:
             aggregator.add(batch)
         try:
@@ -150,15 +156,14 @@ def test_groups_are_those_of_the_oracle(
         )
         for batch in batches
     ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aggregate, "_FEW_ROWS", data.draw(st.sampled_from([1, 4, 100])))
-        try:
-            oracle = _Run(plan, Graph({}, {}), params, None).grouped(rows)[: plan.limit]
-        except RefusedError:
-            with pytest.raises(BadRequest, match=r"runtime error: overflow: sum\("):
-                table_of(plan, {"x": x, "y": y}, params, bindings)
-            return
-        table = table_of(plan, {"x": x, "y": y}, params, bindings)
+    thresholds = OutputThresholds(grouped_rows=data.draw(st.sampled_from([1, 4, 100])))
+    try:
+        oracle = _Run(plan, Graph({}, {}), params, None).grouped(rows)[: plan.limit]
+    except RefusedError:
+        with pytest.raises(BadRequest, match=r"runtime error: overflow: sum\("):
+            table_of(plan, {"x": x, "y": y}, params, bindings, thresholds)
+        return
+    table = table_of(plan, {"x": x, "y": y}, params, bindings, thresholds)
     expected = [list(row.values()) for row in oracle]
     actual = stored(plan, table)
     assert len(actual) == len(expected)
@@ -287,16 +292,18 @@ def test_rows_are_taken_off_exactly(keys: Any):
     assert rows == ([["a", 5]] if keys else [[5]])
 
 
-def test_rows_may_be_taken_off_before_they_come(monkeypatch):
+AT_ONCE = OutputThresholds(grouped_rows=1)
+
+
+def test_rows_may_be_taken_off_before_they_come():
     """Neither a group that is at zero for now nor its counts are forgotten."""
-    monkeypatch.setattr(aggregate, "_FEW_ROWS", 1)
     count = ir.Aggregate("count", prop("x", "t"), PropType(Scalar.I64))
     columns = (ir.Column("k", prop("x", "i"), I64), ir.Column("n", count, count.type))
     plan = ir.ReadPlan("q", (), (), columns, ())
     space = ArrowSpace("ab", {"i": (I64, [1, 1]), "t": (TEXT, ["z", None])})
     steps = ([0], [1]), ([1], [-1]), ([0, 1], [4, 1])
     batches = [weighted(codes, weights) for codes, weights in steps]
-    assert stored(plan, table_of(plan, {"x": space}, {}, batches)) == [[1, 5]]
+    assert stored(plan, table_of(plan, {"x": space}, {}, batches, AT_ONCE)) == [[1, 5]]
 
 
 def test_only_shown_groups_are_named():
@@ -308,21 +315,20 @@ def test_only_shown_groups_are_named():
     assert space.read == ["3 ids"]
 
 
-def test_a_sum_that_can_only_grow_is_refused_while_rows_come(monkeypatch):
+def test_a_sum_that_can_only_grow_is_refused_while_rows_come():
     """Values of one sign: what is too large stays so, and no more rows need be found."""
-    monkeypatch.setattr(aggregate, "_FEW_ROWS", 1)
     total = ir.Aggregate("sum", prop("x", "i"), I64)
     plan = ir.ReadPlan("q", (), (), (ir.Column("s", total, I64),), ())
     batch = weighted([0, 1], [1, 1])
     growing = ArrowSpace("ab", {"i": (I64, [2**62, 2**61])})
-    aggregator = Aggregator(plan, {"x": growing}, {}, wide=True)
+    aggregator = Aggregator(plan, {"x": growing}, {}, wide=True, thresholds=AT_ONCE)
     aggregator.add(batch)
     aggregator.add(batch)
     with pytest.raises(BadRequest, match="overflow"):
         aggregator.add(batch)
     # With both signs, rows to come may bring it back.
     swaying = ArrowSpace("ab", {"i": (I64, [2**63 - 1, -(2**62)])})
-    aggregator = Aggregator(plan, {"x": swaying}, {}, wide=True)
+    aggregator = Aggregator(plan, {"x": swaying}, {}, wide=True, thresholds=AT_ONCE)
     for codes in ([0], [0], [1, 1], [1, 1]):
         aggregator.add(weighted(codes, [1] * len(codes)))
     assert stored(plan, aggregator.finish()) == [[-2]]

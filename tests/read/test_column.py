@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.read.values import column
-from omnigraph.read.values.column import Column, Part, one_array
+from omnigraph.read.values.column import CALL_ROWS, Column, Part, one_array
 from omnigraph.read.values.comparison import compared
 from omnigraph.types import PropType, Scalar
 
@@ -164,8 +163,7 @@ def test_a_part_compares_like_its_values(kind, values, wanted):
     assert whole.has_codes == (kind.scalar is Scalar.STRING)
 
 
-def test_codes_are_made_once_parts_were_compared_as_often_as_the_whole(monkeypatch):
-    monkeypatch.setattr(column, "_CALL_ROWS", 10)
-    whole = Column(PropType(Scalar.STRING), pa.array(["a"] * 100))
+def test_codes_are_made_once_parts_were_compared_as_often_as_the_whole():
+    whole = Column(PropType(Scalar.STRING), pa.array(["a"] * 4 * (CALL_ROWS + 15)))
     part = Part(whole, np.zeros(15, np.int32))
     assert [part.is_worth_codes() for _ in range(5)] == [False, False, False, False, True]

@@ -16,10 +16,9 @@ from omnigraph.graph import Graph
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.read.execute import run_read
-from omnigraph.read.match import enumeration, fetch, prepare
-from omnigraph.read.view.view import Reader
+from omnigraph.read.thresholds import MatchThresholds, Thresholds
 from omnigraph.types import from_arrow
-from tests.opened import workspace_of
+from tests.opened import fresh_reader, read_with
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge
 from tests.read.queries import CATALOG, SCHEMA, Query, plain_graph
@@ -44,7 +43,7 @@ def queries(rng: random.Random, count: int) -> Iterator[tuple[str, ReadPlan]]:
 
 def answer_of(graph: Graph, plan: ReadPlan) -> list[dict[str, Any]]:
     """The engine's answer as stored values."""
-    reader = Reader(workspace_of(graph))
+    reader = fresh_reader(graph)
     table = run_read(reader.view(graph.snapshot(), graph.schema.catalog), plan, {NOW_PARAM: 0})
     assert table.column_names == [column.name for column in plan.columns]
     columns = [from_arrow(column.type, table.column(at)) for at, column in enumerate(plan.columns)]
@@ -97,10 +96,10 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
 def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few):
     """Without few rows, only a key or an index can start a look-up."""
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
-    monkeypatch.setattr(fetch, "FEW_ROWS", few)
     rng = random.Random(seed)
     plain = plain_graph(rng)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        read_with(graph, Thresholds(match=MatchThresholds(few_rows=few)))
         fill(graph, plain)
         for text, plan in queries(rng, QUERIES):
             check(graph, plain, text, plan)
@@ -109,12 +108,11 @@ def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few
 @pytest.mark.parametrize("few", [0, 1, 16])
 def test_late_tests_agree_with_the_oracle(tmp_path, monkeypatch, few):
     """Tests of a variable that wait for a neighbour to narrow it, as if every type had many nodes."""
-    monkeypatch.setattr(prepare, "_MANY", 0)
-    monkeypatch.setattr(prepare, "FEW", few)
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
     rng = random.Random(300 + few)
     plain = plain_graph(rng)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        read_with(graph, Thresholds(match=MatchThresholds(many_nodes=0, narrowed_share=few)))
         fill(graph, plain)
         for text, plan in queries(rng, QUERIES):
             check(graph, plain, text, plan)
@@ -125,8 +123,6 @@ def test_late_tests_agree_with_the_oracle(tmp_path, monkeypatch, few):
 @pytest.mark.parametrize("about", ["$p1", "$p2"])
 def test_a_block_about_a_node_that_is_summed_away_early(tmp_path, monkeypatch, few, order, about):
     """A neighbour that narrows another one is gone from the rows before the blocks are judged."""
-    monkeypatch.setattr(prepare, "_MANY", 0)
-    monkeypatch.setattr(prepare, "FEW", few)
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
     block = f'not {{ $c: City  {about}.nick starts_with "a" }}'
     text = f"""query q() {{
@@ -137,6 +133,7 @@ def test_a_block_about_a_node_that_is_summed_away_early(tmp_path, monkeypatch, f
     plan = compile_query(CATALOG, text)
     assert isinstance(plan, ReadPlan)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        read_with(graph, Thresholds(match=MatchThresholds(many_nodes=0, narrowed_share=few)))
         fill(graph, plain)
         check(graph, plain, text, plan)
 
@@ -157,11 +154,11 @@ def test_a_block_about_one_of_two_different_nodes(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(100, 103))
-def test_small_batches_change_nothing(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(enumeration, "MAX_ROWS", 3)
+def test_small_batches_change_nothing(tmp_path, seed):
     rng = random.Random(seed)
     plain = plain_graph(rng)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        read_with(graph, Thresholds(match=MatchThresholds(batch_rows=3)))
         fill(graph, plain)
         for text, plan in queries(rng, QUERIES):
             check(graph, plain, text, plan)

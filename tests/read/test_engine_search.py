@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.read.match import enumeration
+from omnigraph.read.thresholds import DEFAULTS, MatchThresholds, Thresholds
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
 from tests.read.judging_helpers import check, queries
@@ -23,14 +23,16 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def compare_many(tmp_path: Any, seed: int, *, indexed: bool = False) -> None:
+def compare_many(
+    tmp_path: Any, seed: int, *, indexed: bool = False, thresholds: Thresholds = DEFAULTS
+) -> None:
     rng = random.Random(seed)
     plain = plain_graph(rng)
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
         fill(graph, plain)
         if indexed:
             graph.ensure_indices()
-        reader = Reader(workspace_of(graph))
+        reader = Reader(workspace_of(graph), thresholds)
         for query, plan, params in queries(rng, QUERIES):
             view = reader.view(graph.snapshot(), CATALOG)
             check(view, plain, plan, params, f"seed {seed}: {query.arranged(query.clauses)}")
@@ -54,6 +56,5 @@ def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode):
 
 
 @pytest.mark.parametrize("seed", range(300, 303))
-def test_small_batches_change_nothing(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(enumeration, "MAX_ROWS", 3)
-    compare_many(tmp_path, seed)
+def test_small_batches_change_nothing(tmp_path, seed):
+    compare_many(tmp_path, seed, thresholds=Thresholds(match=MatchThresholds(batch_rows=3)))

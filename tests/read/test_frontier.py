@@ -1,9 +1,11 @@
 """Every loop, interpreted and compiled, against the same loop in plain Python."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -56,9 +58,7 @@ def test_pull_as_a_product_of_matrix_and_vector_wraps_alike(drawn, data):
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, int64, np.int64)
     expected = frontier_numpy.pull(csr, x)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frontier_numpy, "_SPARSE", 1)
-        same(frontier_numpy.pull(csr, x), expected.tolist(), np.int64)
+    same(frontier_numpy.pull(csr, x, sparse=1), expected.tolist(), np.int64)
 
 
 @few
@@ -219,18 +219,21 @@ def uneven(rng, rows, columns, count):
     return adjacency(list(zip(a, b, strict=True)), rows, columns)
 
 
-def test_common_targets_of_rows_of_very_different_lengths(frontier, monkeypatch):
-    monkeypatch.setattr(frontier_numpy, "CHUNK", 100)
+def test_common_targets_of_rows_of_very_different_lengths(frontier):
     rng = np.random.default_rng(5)
     left, right = uneven(rng, 50, 300, 3000), uneven(rng, 40, 300, 500)
     a = rng.integers(0, 50, 700).astype(np.int32)
     b = rng.integers(0, 40, 700).astype(np.int32)
     shared = [sorted(set(left.row(x)) & set(right.row(y))) for x, y in zip(a, b, strict=True)]
     assert max(map(len, shared)) > 20
-    same(frontier.common_count(left, a, right, b), list(map(len, shared)), np.int64)
-    index, targets = frontier.common_expand(left, a, right, b)
-    same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
-    same(targets, [w for found in shared for w in found], np.int32)
+    in_chunks = partial(frontier_numpy.common_count, chunk=100)
+    for common_count in (frontier.common_count, in_chunks):
+        same(common_count(left, a, right, b), list(map(len, shared)), np.int64)
+    in_chunks = partial(frontier_numpy.common_expand, chunk=100)
+    for common_expand in (frontier.common_expand, in_chunks):
+        index, targets = common_expand(left, a, right, b)
+        same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
+        same(targets, [w for found in shared for w in found], np.int32)
 
 
 def test_arrays_may_be_read_only(frontier):
@@ -253,8 +256,7 @@ def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
     from omnigraph.read.kernels import frontier_numba
 
-    monkeypatch.setattr(compiled, "PIECE", 50)
-    monkeypatch.setattr(compiled, "_threads", lambda: 3)
+    monkeypatch.setattr(compiled, "_parts", lambda effort: min(3, effort // 50 + 1))
     rng = np.random.default_rng(7)
     csr = random_adjacency(rng, 60, 60, 900)
     x = rng.integers(-(2**62), 2**62, 60)
@@ -290,7 +292,10 @@ for _ in range({times}):
     assert hops.reach_count(csr, rows, 1, 2).tolist() == [2, 2, 2]
 print("numba.core" in sys.modules)
 """
-EAGER = "from omnigraph.read.kernels import dispatch as k; k.IMPORT_COST = k.LOOP_COST = k.CALL_COST = 0"
+EAGER = """
+from omnigraph.read.kernels import dispatch, frontier, hops
+frontier.dispatcher.costs = hops.dispatcher.costs = dispatch.Costs(0, 0, 0)
+"""
 
 
 @pytest.mark.parametrize(
@@ -299,14 +304,14 @@ EAGER = "from omnigraph.read.kernels import dispatch as k; k.IMPORT_COST = k.LOO
         ("", 50, "", "False"),
         (EAGER, 1, "", "True"),
         (EAGER, 1, "0", "False"),
-        ("sys.modules['numba'] = None;" + EAGER, 1, "", "False"),
+        ("sys.modules['numba'] = None" + EAGER, 1, "", "False"),
     ],
     ids=["small work", "much work", "switched off", "not installed"],
 )
 def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setenv("OMNIGRAPH_NUMBA", switch)
-    monkeypatch.setenv("PYTHONPATH", ".")
+    monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     script = SCRIPT.format(before=before, times=times)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -316,12 +321,10 @@ def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, mo
 def test_work_adds_up_until_it_pays_for_the_import(monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(dispatch.Dispatch, "total", 0.0)
-    monkeypatch.setattr(dispatch, "IMPORT_COST", 1000)
-    monkeypatch.setattr(dispatch, "LOOP_COST", 100)
-    monkeypatch.setattr(dispatch, "CALL_COST", 10)
     from omnigraph.read.kernels import frontier_numba
 
-    choice = dispatch.Dispatch("omnigraph.read.kernels.frontier_numba")
+    costs = dispatch.Costs(importing=1000, loading=100, calling=10)
+    choice = dispatch.Dispatch("omnigraph.read.kernels.frontier_numba", costs)
     calls = [choice.choose(frontier_numpy.pull, 250) for _ in range(5)]
     assert calls == [frontier_numpy.pull] * 3 + [frontier_numba.pull] * 2
     # Imported now, another loop has only itself to pay for; a tiny call never does.

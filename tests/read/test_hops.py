@@ -1,6 +1,7 @@
 """Hop bounds against the search of the oracle."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -78,21 +79,25 @@ def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
     starts = data.draw(starts_of(case))
     bounds = case.bounds(case.loops if told_loops else None)
     reached = [case.reached[x] for x in starts]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hops, "CHUNK", chunk)
-        patch.setattr(hops_numpy, "MARKS", chunk)
-        chunks = list(hops.reach(case.csr, starts, **bounds))
-        assert gathered(chunks) == [(i, y) for i, found in enumerate(reached) for y in found]
-        assert all(len(targets) < chunk + max(case.size, 1) for _, targets in chunks)
-        assert all(
-            (index.dtype, targets.dtype) == (np.int64, np.int32) and np.all(np.diff(index) >= 0)
-            for index, targets in chunks
+    chunks = list(hops.reach(case.csr, starts, **bounds, chunk=chunk))
+    assert gathered(chunks) == [(i, y) for i, found in enumerate(reached) for y in found]
+    assert all(len(targets) < chunk + max(case.size, 1) for _, targets in chunks)
+    assert all(
+        (index.dtype, targets.dtype) == (np.int64, np.int32) and np.all(np.diff(index) >= 0)
+        for index, targets in chunks
+    )
+    counts = hops.reach_count(case.csr, starts, **bounds)
+    assert counts.tolist() == [len(found) for found in reached]
+    weights = np.arange(case.size) ** 3 - 50
+    expected = [int(weights[found].sum()) for found in reached]
+    assert hops.reach_count(case.csr, starts, weights=weights, **bounds).tolist() == expected
+    most = min(case.most, case.size)
+    if case.least <= most:
+        counted = partial(
+            hops_numpy.counted, case.csr, starts, case.least, most, case.loops, case.inverse
         )
-        counts = hops.reach_count(case.csr, starts, **bounds)
-        assert counts.tolist() == [len(found) for found in reached]
-        weights = np.arange(case.size) ** 3 - 50
-        sums = hops.reach_count(case.csr, starts, weights=weights, **bounds)
-        assert sums.tolist() == [int(weights[found].sum()) for found in reached]
+        assert counted(weights, marks=chunk).tolist() == expected
+        assert counted(None, marks=chunk).tolist() == counts.tolist()
 
 
 @pytest.mark.parametrize("inverse", [False, True])

@@ -15,8 +15,7 @@ from omnigraph.commit.changes import InlineStep, TableChange, Write
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.manifest.publisher import Intent
-from omnigraph.read.match import fetch
-from omnigraph.read.search import ranking, text_match
+from omnigraph.read.thresholds import DEFAULTS, MatchThresholds, SearchThresholds, Thresholds
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
@@ -27,6 +26,7 @@ from tests.read.texts import compact
 from tests.stored import fill, read_back
 
 QUERIES = 25
+LOOKED_UP = Thresholds(match=MatchThresholds(few_rows=0), search=SearchThresholds(unindexed_rows=0))
 
 UPDATE = """
 query change($r: String, $n: I32?, $b: String?, $v: Vector(2)?) {
@@ -177,14 +177,12 @@ WAYS: list[Callable[[Graph, PlainGraph, random.Random], str]] = [
 def test_how_rows_got_there_changes_nothing(tmp_path, monkeypatch, way, seed):
     rng = random.Random(seed)
     plain = plain_graph(rng)
-    if seed % 2:
-        # Too few rows would be read rather than looked up in an index.
-        for module in (fetch, text_match, ranking):
-            monkeypatch.setattr(module, "FEW_ROWS", 0)
+    # Too few rows would be read rather than looked up in an index.
+    thresholds = LOOKED_UP if seed % 2 else DEFAULTS
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         branch = way(graph, plain, rng)
         assert sorted(read_back(graph, branch).nodes["Doc"]) == sorted(plain.nodes["Doc"])
-        view = Reader(workspace_of(graph)).view(graph.snapshot(branch=branch), CATALOG)
+        view = Reader(workspace_of(graph), thresholds).view(graph.snapshot(branch=branch), CATALOG)
         for query, plan, params in queries(rng, QUERIES):
             note = f"seed {seed}: {query.arranged(query.clauses)}"
             for mode in ("csr", "indexed"):

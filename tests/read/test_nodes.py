@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.lang.schema.catalog import Property
-from omnigraph.read.view import properties
+from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.nodes import RowIds
 from omnigraph.read.view.view import Reader
 from omnigraph.types import PropType, Scalar
@@ -89,9 +89,11 @@ def test_columns_are_by_ordinal_also_after_an_update_moved_a_row(space):
 
 @pytest.mark.parametrize("whole", [0, 10**6])
 @pytest.mark.parametrize("name", ["age", "name", "tags", "vec"])
-def test_values_are_those_of_the_column(graph, name, whole, monkeypatch):
-    monkeypatch.setattr(properties, "WHOLE_COLUMN_ROWS", whole)
-    cold, warm = view_of(graph).nodes("Person"), view_of(graph).nodes("Person")
+def test_values_are_those_of_the_column(graph, name, whole):
+    thresholds = Thresholds(view=ViewThresholds(whole_column_rows=whole))
+    cold, warm = (
+        view_of(graph, Reader(workspace_of(graph), thresholds)).nodes("Person") for _ in range(2)
+    )
     column = warm.column(name).array
     for asked in (codes(), codes(5), codes(2, 0, 1, 2, 6)):
         expected = column.take(pa.array(asked))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from omnigraph.errors import ResourceLimit
 from omnigraph.lang.query import ir
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.output import order
 from omnigraph.read.output.order import Collector
+from omnigraph.read.thresholds import OutputThresholds
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Entity, _Run
@@ -150,8 +150,10 @@ def stored(plan: ir.ReadPlan, table: Any) -> list[list[Any]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def collected(plan: Any, x: Any, y: Any, batches: Any, weighted: bool, ranked: Any = None) -> Any:
-    collector = Collector(plan, {"x": x, "y": y}, PARAMS, ranked)
+def collected(plan: Any, match: Any, slack: int, ranked: Any = None) -> Any:
+    x, y, batches, weighted = match
+    thresholds = OutputThresholds(slack_rows=slack)
+    collector = Collector(plan, {"x": x, "y": y}, PARAMS, ranked, thresholds)
     for batch in batches:
         if not collector.add(bindings_of(batch, weighted)):
             break
@@ -161,11 +163,8 @@ def collected(plan: Any, x: Any, y: Any, batches: Any, weighted: bool, ranked: A
 @settings(deadline=None, max_examples=100)
 @given(plans(), matches(), st.sampled_from([0, 3, 100]))
 def test_rows_come_in_the_order_of_the_oracle(plan: ir.ReadPlan, match: Any, slack: int):
-    x, y, batches, weighted = match
     oracle = _Run(plan, Graph({}, {}), PARAMS, None).ordered(rows_of(*match))[: plan.limit]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_SLACK", slack)
-        table = collected(plan, x, y, batches, weighted)
+    table = collected(plan, match, slack)
     assert stored(plan, table) == [list(row.values()) for row in oracle]
 
 
@@ -194,7 +193,7 @@ BM25 = ir.Bm25(prop("x", "t"), ir.Const("x", PropType(Scalar.STRING)))
 def test_ranked_rows_come_in_the_order_of_the_oracle(
     data: st.DataObject, plan: ir.ReadPlan, match: Any, slack: int
 ):
-    x, y, batches, weighted = match
+    x, *_ = match
     places = data.draw(st.lists(st.none() | st.integers(0, 2), min_size=x.size, max_size=x.size))
     run = RankedRun(plan, Graph({}, {}), PARAMS, None)
     run.ranking = {
@@ -207,9 +206,7 @@ def test_ranked_rows_come_in_the_order_of_the_oracle(
     kept.sort(key=lambda code: (places[code], x.names[code].encode()))
     order_of = np.array([places[code] for code in kept], np.int64)
     ranked = Ranked(codes_of(*kept), -order_of.astype(np.float64), order_of)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_SLACK", slack)
-        table = collected(plan, x, y, batches, weighted, ranked)
+    table = collected(plan, match, slack, ranked)
     assert stored(plan, table) == [list(row.values()) for row in oracle]
 
 
@@ -252,23 +249,23 @@ def test_a_limit_of_zero_wants_nothing():
     assert stored(plan, collector.finish()) == []
 
 
-def test_a_limit_bounds_what_is_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(order, "_SLACK", 10)
-    space = numbered(1000)
-    collector = Collector(listing(prop("x", "i"), limit=2, by="i"), {"x": space}, {})
+def test_a_limit_bounds_what_is_kept():
+    plan = listing(prop("x", "i"), limit=2, by="i")
+    thresholds = OutputThresholds(slack_rows=10)
+    collector = Collector(plan, {"x": numbered(1000)}, {}, thresholds=thresholds)
     for start in range(900, -1, -100):
         assert collector.add(batch(*range(start, start + 100)))
         assert sum(kept.count for kept in collector._batches) <= 14
     assert collector.finish().column(0).to_pylist() == [0, 1]
 
 
-def test_many_tied_rows_of_one_ranked_entity_are_not_all_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(order, "_SLACK", 10)
+def test_many_tied_rows_of_one_ranked_entity_are_not_all_kept():
     exprs = (ir.NodeId("x"), prop("y", "i"))
     columns = tuple(column(at, expr) for at, expr in enumerate(exprs))
     plan = ir.ReadPlan("q", (), (), columns, VARIABLES, BM25, (), 2)
     ranked = Ranked(codes_of(1, 0), np.array([2.0, 2.0]), np.array([0, 0]))
-    collector = Collector(plan, {"x": numbered(2), "y": numbered(1000)}, {}, ranked)
+    spaces = {"x": numbered(2), "y": numbered(1000)}
+    collector = Collector(plan, spaces, {}, ranked, OutputThresholds(slack_rows=10))
     ys = np.arange(999, -1, -1, dtype=np.int32)
     for start in range(0, 1000, 100):
         part = ys[start : start + 100]

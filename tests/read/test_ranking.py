@@ -11,10 +11,12 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest, ProviderError
 from omnigraph.lang.query import ir
-from omnigraph.read.search import nearest, ranking
+from omnigraph.read.search import nearest
 from omnigraph.read.search.ranking import rank
+from omnigraph.read.thresholds import SearchThresholds, Thresholds
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables import inline_residual
+from tests.opened import read_with
 from tests.oracle.analysis import bm25_scores, mock_embedding, round_f32
 from tests.read.texts import (
     SCHEMA,
@@ -121,19 +123,20 @@ def check_best(
 # -- nearest
 
 
-WAYS = ["memory", "taken", "streamed", "index"]
+WAYS = {
+    "memory": SearchThresholds(taken_bytes=0, looked_up_vectors=0),
+    "taken": SearchThresholds(taken_bytes=2**40, looked_up_vectors=0),
+    "streamed": SearchThresholds(
+        taken_bytes=0, looked_up_vectors=0, kept_bytes=0, vectors_at_once=64
+    ),
+    "index": SearchThresholds(taken_bytes=0),
+}
 
 
 @pytest.fixture(params=WAYS)
-def way(request, monkeypatch):
+def way(request, graph):
     """Which of the ways to the vectors is taken when they are not in memory yet."""
-    monkeypatch.setattr(nearest, "_FEW_BYTES", 2**40 if request.param == "taken" else 0)
-    if request.param != "index":
-        monkeypatch.setattr(nearest, "_looked_up", lambda *_: None)
-    if request.param == "streamed":
-        monkeypatch.setattr(nearest, "KEPT_BYTES", 0)
-        monkeypatch.setattr(nearest, "_ROWS_AT_ONCE", 64)
-    return request.param
+    read_with(graph, Thresholds(search=WAYS[request.param]))
 
 
 def check_nearest(graph, rng):
@@ -175,8 +178,8 @@ def test_the_index_is_used_and_finds_rows_written_later(tmp_path, monkeypatch):
     asked = []
     real = nearest._looked_up
     monkeypatch.setattr(nearest, "_looked_up", lambda *a: asked.append(found := real(*a)) or found)
-    monkeypatch.setattr(nearest, "_FEW_BYTES", 0)
     with og.init(tmp_path / "i", SCHEMA) as graph:
+        read_with(graph, Thresholds(search=SearchThresholds(taken_bytes=0)))
         graph.load([doc(at) for at in range(550)])
         graph.ensure_indices()
         graph.load([doc(at) for at in range(550, 600)])
@@ -324,10 +327,8 @@ def test_relevance_is_that_of_the_oracle(graph, stage):
 
 
 @pytest.mark.parametrize("few_rows", [0, 4096])
-def test_only_matching_nodes_are_ranked_whatever_the_index_covers(
-    graph, rng, monkeypatch, few_rows
-):
-    monkeypatch.setattr(ranking, "FEW_ROWS", few_rows)
+def test_only_matching_nodes_are_ranked_whatever_the_index_covers(graph, rng, few_rows):
+    read_with(graph, Thresholds(search=SearchThresholds(unindexed_rows=few_rows)))
     graph.ensure_indices()
     graph.load(documents(rng, [f"e{at:03d}" for at in range(30)]))
     graph.load(documents(rng, [f"d{at:03d}" for at in range(1, 60, 4)]))

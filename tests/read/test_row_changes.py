@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.read.view import edges, row_changes
+from omnigraph.read.thresholds import Thresholds, ViewThresholds
+from omnigraph.read.view import edges
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.properties import Properties
-from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions, compact
 from omnigraph.storage.tables.staging import (
     stage_append,
@@ -25,7 +25,7 @@ from omnigraph.storage.tables.staging import (
 )
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
-from tests.opened import workspace_of
+from tests.opened import fresh_reader, read_with, workspace_of
 from tests.read.view_helpers import (
     SCHEMA,
     check_against_rows,
@@ -42,14 +42,13 @@ from tests.write.writing import run
 PEOPLE = [f"p{number:02}" for number in range(60)]
 
 
-@pytest.fixture(autouse=True)
-def _small_tables_too(monkeypatch):
-    monkeypatch.setattr(row_changes, "MIN_ROWS", 0)
+SMALL_TABLES_TOO = ViewThresholds(derived_rows=0)
 
 
 @pytest.fixture
 def graph(tmp_path):
     graph = og.init(tmp_path / "g", SCHEMA)
+    read_with(graph, Thresholds(view=SMALL_TABLES_TOO))
     knows = [edge("Knows", one, PEOPLE[at * 7 % 60]) for at, one in enumerate(PEOPLE)]
     lives = [edge("LivesIn", one, f"c{at % 20}") for at, one in enumerate(PEOPLE)]
     cities = [city(f"c{number}") for number in range(20)]
@@ -134,7 +133,7 @@ class Writer:
 @pytest.mark.parametrize("seed", range(3))
 def test_random_commits(graph, seed, monkeypatch):
     reads, rereads = 0, counted(monkeypatch, EdgeList, "read")
-    warm, writer, derived = Reader(workspace_of(graph)), Writer(graph, seed), 0
+    warm, writer, derived = fresh_reader(graph), Writer(graph, seed), 0
     for _ in range(16):
         writer.step()
         if writer.random.random() < 0.3:
@@ -154,7 +153,7 @@ class Tables:
 
     def __init__(self, graph):
         self.graph = graph
-        self.reader = Reader(workspace_of(graph))
+        self.reader = fresh_reader(graph)
         self.snapshot = graph.snapshot()
         self.tables = {
             key: open_table(workspace_of(graph).pinned(pin))
@@ -179,7 +178,7 @@ class Tables:
 
     def check(self):
         view = self.view()
-        check_same(view, self.view(Reader(workspace_of(self.graph))))
+        check_same(view, self.view(fresh_reader(self.graph)))
         return view
 
 
@@ -353,9 +352,11 @@ def test_a_restore_lets_row_ids_be_used_again(tables):
     assert (space.ordinal_of("a"), space.ordinal_of("x")) == (0, -1)
 
 
-@pytest.mark.parametrize("limit", ["MAX_VERSIONS", "MAX_CHANGED", "MIN_ROWS"])
-def test_beyond_a_limit_tables_are_read_again(tables, limit, monkeypatch):
-    monkeypatch.setattr(row_changes, limit, 1000 if limit == "MIN_ROWS" else 0)
+@pytest.mark.parametrize(
+    "beyond", [{"derived_versions": 0}, {"derived_changes": 0}, {"derived_rows": 1000}], ids=str
+)
+def test_beyond_a_limit_tables_are_read_again(tables, beyond, monkeypatch):
+    tables.reader.thresholds = Thresholds(view=replace(SMALL_TABLES_TOO, **beyond))
     rereads = counted(monkeypatch, EdgeList, "read")
     table = tables.tables[KNOWS]
     tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))
@@ -373,7 +374,7 @@ def test_history_that_is_gone_is_no_obstacle(tables):
 
 
 def test_a_branch_is_derived_from_an_older_main(graph, monkeypatch):
-    warm = Reader(workspace_of(graph))
+    warm = fresh_reader(graph)
     check_against_rows(graph, view_of(graph, warm))
     run(graph, 'insert Person { name: "x" } insert Knows { from: "x", to: "p00" }')
     graph.branches.create("b")

@@ -8,17 +8,19 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import StorageError
-from omnigraph.read.search import scratch_index, terms, text_match
+from omnigraph.read.search import scratch_index
 from omnigraph.read.search.terms import terms_within, texts_with_terms
+from omnigraph.read.thresholds import SearchThresholds, Thresholds
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.full_text import analysed
-from tests.opened import workspace_of
+from tests.opened import read_with, workspace_of
 from tests.oracle.analysis import analyse, within_edits
 from tests.read.texts import (
     SCHEMA,
@@ -71,11 +73,14 @@ def check(graph, branch="main"):
             assert found(view, text_predicate("fuzzy", query, edits)) == wanted, (query, edits)
 
 
+THROW_AWAY = SearchThresholds(unindexed_rows=0)
+
+
 @pytest.fixture(params=["read", "throw-away"])
-def without_index(request, monkeypatch):
+def without_index(request, graph):
     """How rows that no index covers are looked at."""
     if request.param == "throw-away":
-        monkeypatch.setattr(text_match, "FEW_ROWS", 0)
+        read_with(graph, Thresholds(search=THROW_AWAY))
 
 
 @pytest.mark.usefixtures("without_index")
@@ -239,24 +244,25 @@ def test_distances_count_characters_and_may_be_of_any_size():
     assert terms_within(["a" * 300, "b"], ["a"], 255) == ["b"]
 
 
-def test_texts_are_read_in_parts(monkeypatch):
-    monkeypatch.setattr(terms, "_ROWS_AT_ONCE", 3)
+def test_texts_are_read_in_parts():
     texts = pa.array(["a run", None, "", "runs", "the", "walk", "running man"])
-    assert texts_with_terms(texts, ["run"], 0).tolist() == [
+    assert texts_with_terms(texts, ["run"], 0, 3).tolist() == [
         True, False, False, True, False, False, True,
     ]  # fmt: skip
-    assert texts_with_terms(texts[2:5], ["run"], 0).tolist() == [False, True, False]
-    assert texts_with_terms(texts[:0], ["run"], 0).tolist() == []
-    assert texts_with_terms(pa.array([None, ""], pa.string()), ["run"], 9).tolist() == [False] * 2
-    assert texts_with_terms(pa.array(["x-run a-b-c", "b"]), ["b"], 0).tolist() == [True, True]
+    assert texts_with_terms(texts[2:5], ["run"], 0, 3).tolist() == [False, True, False]
+    assert texts_with_terms(texts[:0], ["run"], 0, 3).tolist() == []
+    assert (
+        texts_with_terms(pa.array([None, ""], pa.string()), ["run"], 9, 3).tolist() == [False] * 2
+    )
+    assert texts_with_terms(pa.array(["x-run a-b-c", "b"]), ["b"], 0, 3).tolist() == [True, True]
 
 
 # -- throw-away indexes
 
 
 @pytest.fixture
-def _always_throw_away(monkeypatch):
-    monkeypatch.setattr(text_match, "FEW_ROWS", 0)
+def _always_throw_away(graph):
+    read_with(graph, Thresholds(search=THROW_AWAY))
 
 
 def kept():
@@ -279,10 +285,10 @@ def test_a_throw_away_index_is_made_once(graph):
     assert len(kept()) == 2
 
 
-@pytest.mark.usefixtures("_always_throw_away")
 def test_another_graph_in_the_same_place_has_its_own(tmp_path):
     for words in ("solar", "wind"):
         with og.init(tmp_path / "same", SCHEMA) as graph:
+            read_with(graph, Thresholds(search=THROW_AWAY))
             graph.load([document("a", words)])
             hits = found(view_of(graph), text_predicate("search", "solar"))
             assert hits == (["a"] if words == "solar" else [])
@@ -306,15 +312,19 @@ def test_a_removed_or_damaged_index_is_made_again(graph):
 
 
 @pytest.mark.usefixtures("_always_throw_away")
-def test_the_longest_unused_indexes_make_room(graph, monkeypatch):
+def test_the_longest_unused_indexes_make_room(graph):
     views = []
     for at in range(3):
         graph.load([document(f"new{at}", "run")])
         views.append(view_of(graph))
         found(views[-1], text_predicate("search", "run"))
-    first, *_ = sorted(kept(), key=lambda place: place.stat().st_mtime_ns)
-    assert len(kept()) == 3
-    monkeypatch.setattr(scratch_index, "MAX_BYTES", 2.5 * scratch_index._bytes_below(first))
+    first, *_ = by_use = sorted(kept(), key=lambda place: place.stat().st_mtime_ns)
+    assert len(by_use) == 3
+    for hour, place in enumerate(by_use):
+        # The clock of a file system may stand still between two uses.
+        os.utime(place, (3600 * hour, 3600 * hour))
+    room = int(2.5 * scratch_index._bytes_below(first))
+    read_with(graph, Thresholds(search=replace(THROW_AWAY, scratch_bytes=room)))
     found(views[0], text_predicate("search", "run"))
     graph.load([document("new3", "run")])
     found(view_of(graph), text_predicate("search", "run"))

@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +16,14 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read.kernels import csr as csr_module
-from omnigraph.read.view import edges
+from omnigraph.read.kernels.csr import multi_csr_of
+from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
-from tests.opened import workspace_of
+from tests.opened import read_with, workspace_of
 from tests.read.view_helpers import (
     SCHEMA,
     check_against_rows,
@@ -60,15 +61,14 @@ def rows_of(csr):
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3, 100])
-def test_two_threads_read_the_same_edges_as_one(tmp_path, monkeypatch, at_a_time):
+def test_two_threads_read_the_same_edges_as_one(tmp_path, at_a_time):
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load([*map(person, "dcba"), *(edge("Knows", "a", end) for end in "bcdabcd")])
         graph.load([edge("Knows", start, "b") for start in "dcba"], mode="append")
         graph.mutate('query q() { delete Person where name = "c" }')
         before = view_of(graph).topology("Knows")
-        monkeypatch.setattr(edges, "_MANY_ROWS", 0)
-        monkeypatch.setattr(edges, "_BATCH_ROWS", 1)
-        monkeypatch.setattr(edges, "_CHUNK_ROWS", at_a_time)
+        threaded = ViewThresholds(threaded_rows=0, batch_rows=1, chunk_rows=at_a_time)
+        read_with(graph, Thresholds(view=threaded))
         after = view_of(graph).topology("Knows")
         assert after.size == before.size == 8
         assert after.src.tolist() == before.src.tolist()
@@ -112,13 +112,9 @@ def test_arrays_have_the_promised_types(graph):
 EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=30)
 
 
-@pytest.mark.parametrize("key_bits", [64, 0])
-def test_adjacency_of_any_edges(key_bits, monkeypatch):
-    monkeypatch.setattr(csr_module, "_KEY_BITS", key_bits)
-    settings(deadline=None)(given(EDGES)(check_adjacency))()
-
-
-def check_adjacency(edges):
+@given(EDGES)
+@settings(deadline=None)
+def test_adjacency_of_any_edges(edges):
     src, dst = (np.array([pair[end] for pair in edges], np.int32) for end in (0, 1))
     made = EdgeList.of(Ends(src, dst, np.arange(len(edges), dtype=np.uint64)), (6, 6))
     steps = {OUT: defaultdict(list), IN: defaultdict(list), BOTH: defaultdict(list)}
@@ -131,13 +127,29 @@ def check_adjacency(edges):
     for direction, csr in ((OUT, made.out()), (IN, made.into()), (BOTH, made.both())):
         near = [sorted({node for node, _ in steps[direction][row]}) for row in range(6)]
         assert rows_of(csr) == near
-        multi = made.multi(direction)
-        spans = list(zip(multi.indptr[:-1], multi.indptr[1:], strict=True))
-        pairs = list(zip(multi.indices.tolist(), multi.positions.tolist(), strict=True))
-        for row, (low, high) in enumerate(spans):
-            assert sorted(pairs[low:high]) == sorted(steps[direction][row])
-            assert np.all(np.diff(multi.indices[low:high]) >= 0)
+        assert entries(made.multi(direction)) == [sorted(steps[direction][row]) for row in range(6)]
     assert made.loops().tolist() == [(node, node) in edges for node in range(6)]
+
+
+def entries(multi):
+    """Targets and positions by row, sorted; the targets themselves have to ascend."""
+    pairs = list(zip(multi.indices.tolist(), multi.positions.tolist(), strict=True))
+    spans = [slice(*ends) for ends in pairwise(multi.indptr)]
+    assert all(np.all(np.diff(multi.indices[span]) >= 0) for span in spans)
+    return [sorted(pairs[span]) for span in spans]
+
+
+@given(EDGES, st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_edges_sort_alike_when_their_numbers_do_not_fit_one_integer(edges, rng):
+    src, dst = (np.array([pair[end] for pair in edges], np.int32) for end in (0, 1))
+    positions = np.array(rng.sample(range(len(edges)), len(edges)), np.int32)
+    expected = [
+        sorted((b, at) for (a, b), at in zip(edges, positions.tolist(), strict=True) if a == row)
+        for row in range(6)
+    ]
+    for columns in (6, 2**62):
+        assert entries(multi_csr_of(src, dst, positions, (6, columns))) == expected
 
 
 def test_edges_are_a_space_over_their_positions(graph):

@@ -14,7 +14,7 @@ from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.read.execute import run_read
-from omnigraph.read.view import view as views
+from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
@@ -53,9 +53,8 @@ def test_another_catalog_is_another_view(graph):
     assert names(other) == ["a", "b"]
 
 
-def test_few_views_are_kept(graph, monkeypatch):
-    monkeypatch.setattr(views, "MAX_VIEWS", 2)
-    reader = Reader(workspace_of(graph))
+def test_few_views_are_kept(graph):
+    reader = Reader(workspace_of(graph), Thresholds(view=ViewThresholds(views=2)))
     first = view_of(graph, reader)
     old = graph.snapshot()
     for name in "cd":

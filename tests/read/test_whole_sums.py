@@ -11,9 +11,9 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import compile_query
-from omnigraph.read.kernels import dispatch
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge
+from tests.read.csr_helpers import only
 from tests.stored import read_back
 
 SCHEMA = """
@@ -61,9 +61,7 @@ def way(request, monkeypatch):
     """The way a read is answered; compiled loops from the first call on, where there are any."""
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", request.param.replace("numba", "csr"))
     if request.param == "numba":
-        pytest.importorskip("numba", reason="Numba is not installed")
-        for name in ("IMPORT_COST", "LOOP_COST", "CALL_COST"):
-            monkeypatch.setattr(dispatch, name, -1)
+        only("numba", monkeypatch)
     return request.param
 
 

@@ -16,11 +16,11 @@ from omnigraph.graph import Graph
 from omnigraph.lang.query import ir
 from omnigraph.manifest.publisher import Intent
 from omnigraph.read.search.text_match import text_matches
-from omnigraph.read.view.view import Reader, View
+from omnigraph.read.view.view import View
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
-from tests.opened import workspace_of
+from tests.opened import fresh_reader, workspace_of
 from tests.oracle.analysis import analyse, within_edits
 
 SCHEMA = """
@@ -59,7 +59,7 @@ def _mistyped(rng: random.Random, word: str) -> str:
 
 
 def view_of(graph: Graph, branch: str = "main") -> View:
-    return Reader(workspace_of(graph)).view(graph.snapshot(branch=branch), graph.schema.catalog)
+    return fresh_reader(graph).view(graph.snapshot(branch=branch), graph.schema.catalog)
 
 
 def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") -> None:

@@ -13,7 +13,7 @@ from omnigraph.read.kernels.csr import Csr
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import Topology
 from omnigraph.read.view.view import Reader, View
-from tests.opened import workspace_of
+from tests.opened import fresh_reader
 from tests.stored import read_back
 
 SCHEMA = """
@@ -40,7 +40,7 @@ def edge(kind: str, src: str, dst: str, **values: Any) -> dict[str, Any]:
 
 
 def view_of(graph: Graph, reader: Reader | None = None, branch: str = "main") -> View:
-    reader = Reader(workspace_of(graph)) if reader is None else reader
+    reader = fresh_reader(graph) if reader is None else reader
     return reader.view(graph.snapshot(branch=branch), graph.schema.catalog)
 
 

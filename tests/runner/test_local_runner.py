@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -10,8 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import InputError, StorageError
-from omnigraph.runner import local_runner
-from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.protocol import distinct
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
@@ -19,10 +19,21 @@ from omnigraph.storage.tables.table_ref import TableRef
 
 
 @pytest.fixture
-def runner():
-    made = LocalRunner()
-    yield made
-    made.close()
+def runner_of():
+    """Makes runners, which are closed after the test."""
+    with ExitStack() as stack:
+
+        def make(**sizes):
+            made = LocalRunner(**sizes)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def runner(runner_of):
+    return runner_of()
 
 
 def stream(table, rows=1000):
@@ -54,24 +65,24 @@ class TestFrames:
             {"s": 50000000}
         ]
 
-    @pytest.mark.parametrize("few", [local_runner.FEW_ROWS, 0], ids=["few", "many"])
+    @pytest.mark.parametrize("few", [FEW_ROWS, 0], ids=["few", "many"])
     @pytest.mark.parametrize("make", [lambda t: t, stream], ids=["arrow", "stream"])
-    def test_a_value_that_comes_twice_is_seen(self, runner, make, few, monkeypatch):
-        monkeypatch.setattr(local_runner, "FEW_ROWS", few)
+    def test_a_value_that_comes_twice_is_seen(self, runner_of, make, few):
+        runner = runner_of(few_rows=few)
         texts = [f"text {n}" for n in range(5_000)]
         alone, twice = (pa.table({"userId": each}) for each in (texts, [*texts, "text 17"]))
         assert not runner.may_repeat(runner.frame(make(alone)), "userId")
         assert runner.may_repeat(runner.frame(make(twice)), "userId")
         assert not runner.may_repeat(runner.frame(make(alone.slice(0, 0))), "userId")
 
-    def test_too_many_values_to_look_at_may_repeat(self, runner, monkeypatch):
-        monkeypatch.setattr(local_runner, "HASHED_ROWS", 9_999)
+    def test_too_many_values_to_look_at_may_repeat(self, runner_of):
+        runner = runner_of(hashed_rows=9_999)
         assert runner.may_repeat(runner.frame(stream(NUMBERS)), "n")
 
-    def test_only_few_rows_in_arrow_are_in_memory(self, runner, monkeypatch):
+    def test_only_few_rows_in_arrow_are_in_memory(self, runner, runner_of):
         assert runner.in_memory(runner.frame(NUMBERS)) is NUMBERS
         assert runner.in_memory(runner.frame(stream(NUMBERS))) is None
-        monkeypatch.setattr(local_runner, "FEW_ROWS", 9_999)
+        runner = runner_of(few_rows=9_999)
         assert runner.in_memory(runner.frame(NUMBERS)) is None
 
     def test_a_name_may_stand_for_another_kind_of_frame_each_time(self, runner):

@@ -11,8 +11,11 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.pipeline import load as loading
+from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
+from omnigraph.pipeline.spark.sizes import SparkSizes
+from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.spark import register
 from tests.commit.synthetic import drifted
 from tests.stored import read_back
@@ -36,11 +39,9 @@ edge F: A -> A { n: I32? note: String? @unique(src, dst) }
 def sizes(request, monkeypatch):
     """Few rows are fetched; many are asked where they are, and whole tables are scanned."""
     if request.param == "many":
-        monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.FETCHED", -1)
-        monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.LOOKED_UP", -1)
+        monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, looked_up_ids=-1))
         monkeypatch.setattr("omnigraph.validate.committed.KEY_LIMIT", -1)
-        monkeypatch.setattr("omnigraph.pipeline.local.spooled_rows.FEW_ROWS", -1)
-        monkeypatch.setattr("omnigraph.runner.local_runner.FEW_ROWS", -1)
+        monkeypatch.setattr(LocalEngine, "few_rows", -1)
     return request.param
 
 

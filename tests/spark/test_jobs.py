@@ -13,6 +13,8 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.spark import maintenance_jobs
+from omnigraph.pipeline.spark.sizes import SparkSizes
+from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.storage.tables.indexes import Coverage, list_indexes
 from tests.opened import workspace_of
 from tests.spark.document_helpers import (
@@ -176,9 +178,7 @@ def test_an_interrupted_build_is_recovered(spark, graph, moment):
 
 
 def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkeypatch):
-    from omnigraph.pipeline.spark import spark_engine
-
-    monkeypatch.setattr(spark_engine, "LARGE_TABLE_ROWS", 1)
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(indexed_rows=1))
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "100000")
     with og.init(tmp_path / "g", SCHEMA) as graph:
         fill(graph, random.Random(6), parts=1)

@@ -10,6 +10,8 @@ from pyarrow import csv, feather, parquet
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
+from omnigraph.pipeline.spark.sizes import SparkSizes
+from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
@@ -103,13 +105,13 @@ def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark
 @pytest.mark.parametrize("is_local", [True, False], ids=["one machine", "a cluster"])
 def test_a_frame_of_this_process_reaches_executors_in_parts(graph, load, monkeypatch, is_local):
     """Spark's driver never holds it whole: parts lie in files, or on the disks of executors."""
-    monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.SENT_BYTES", 1)
-    monkeypatch.setattr("omnigraph.pipeline.formats.frames.BATCH_ROWS", 16)
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(sent_bytes=1))
     if not is_local:
         monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.local_cores", lambda _: None)
     people = pa.table({"name": [f"p{n}" for n in range(100)], "age": range(100)})
     chunks = pa.Table.from_batches(people.to_batches(max_chunksize=16))
     ends = pa.table({"from": ["p1"] * 40, "to": [f"p{n}" for n in range(40)]})
+    ends = pa.Table.from_batches(ends.to_batches(max_chunksize=16))
 
     def gather(inputs):
         inputs.nodes("Person", chunks)
@@ -138,8 +140,7 @@ def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark
 
 def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, load, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.FETCHED", -1)
-    monkeypatch.setattr("omnigraph.pipeline.spark.spark_rows.LOOKED_UP", -1)
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, looked_up_ids=-1))
     graph.load([person(f"p{n}", age=n, bio=f"early number{n}") for n in range(50)], engine="local")
     graph.load([person("alone", bio="early")], engine="local")
     before, pin = places(graph), graph.snapshot().tables["node:Person"]

@@ -7,7 +7,6 @@ import pytest
 
 from omnigraph.errors import ConstraintError, KeyConflict
 from omnigraph.graph import init
-from omnigraph.runner import local_runner as local_module
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.types import from_json
 from omnigraph.validate import committed as committed_module
@@ -73,11 +72,9 @@ def judge(request, graph, monkeypatch):
     `memory`: few rows in Arrow. `arrow`: so many that DuckDB reads them there. `engine`: rows in
     DuckDB. `scan`: so many keys that tables are scanned.
     """
-    if request.param == "arrow":
-        monkeypatch.setattr(local_module, "FEW_ROWS", 0)
     if request.param == "scan":
         monkeypatch.setattr(committed_module, "KEY_LIMIT", 0)
-    runner = LocalRunner()
+    runner = LocalRunner(few_rows=0) if request.param == "arrow" else LocalRunner()
 
     def frame(table):
         if request.param in {"engine", "scan"}:

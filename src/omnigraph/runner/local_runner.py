@@ -49,8 +49,16 @@ class LocalRunner:
 
     name = "local"
 
-    def __init__(self, memory_limit: str = MEMORY_LIMIT) -> None:
+    def __init__(
+        self,
+        memory_limit: str = MEMORY_LIMIT,
+        *,
+        few_rows: int = FEW_ROWS,
+        hashed_rows: int = HASHED_ROWS,
+    ) -> None:
         self._memory_limit = memory_limit
+        self._few_rows = few_rows
+        self._hashed_rows = hashed_rows
         self._connection: Any = None
         self._spill: TemporaryDirectory[str] | None = None
         self._names = (f"t{number}" for number in itertools.count())
@@ -125,7 +133,7 @@ class LocalRunner:
     def in_memory(self, frame: Frame) -> pa.Table | None:
         """Return the rows if they are few and in Arrow already."""
         table = _local(frame).table
-        return table if table is not None and table.num_rows <= FEW_ROWS else None
+        return table if table is not None and table.num_rows <= self._few_rows else None
 
     def may_repeat(self, frame: Frame, column: str) -> bool:
         """Compare hashes: where all of them differ, so do the values, and sorting numbers is cheap."""
@@ -135,7 +143,7 @@ class LocalRunner:
         here = self.in_memory(frame)
         if here is not None:
             return len(pc.unique(here.column(column))) < int(here.num_rows)
-        if self.count(frame) > HASHED_ROWS:
+        if self.count(frame) > self._hashed_rows:
             return True
         hashed = self.ask(f"SELECT hash(f.`{column}`) AS h FROM f", {"f": frame}).column("h")
         ordered = np.sort(hashed.to_numpy())

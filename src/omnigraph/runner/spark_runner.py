@@ -79,8 +79,9 @@ class SparkRunner:
 
     name = "spark"
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, *, fetched_rows: int = FETCHED_ROWS) -> None:
         self.session = session
+        self._fetched_rows = fetched_rows
         self._views: dict[int, tuple[SparkFrame, str]] = {}
         self._kept: list[DataFrame] = []
         self._here = LocalRunner()
@@ -107,8 +108,8 @@ class SparkRunner:
         """Read columns of a table: few filtered rows here, everything else on executors."""
         table = open_table(ref)
         if where is not None:
-            found = table.read(columns, where, limit=FETCHED_ROWS + 1)
-            if found.num_rows <= FETCHED_ROWS:
+            found = table.read(columns, where, limit=self._fetched_rows + 1)
+            if found.num_rows <= self._fetched_rows:
                 return self.frame(found)
         return self.scan_fragments(table, columns, where)
 

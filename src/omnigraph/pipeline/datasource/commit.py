@@ -191,7 +191,7 @@ class _WrittenRows:
         if table.ref == self.plan.ref:
             places = np.concatenate([one.replaced for one in self.written])
         else:
-            found = match_again(table, fragments)
+            found = match_again(table, fragments, self.plan.image_sizes)
             if found is None:
                 return None
             places = found

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.pipeline.rows.images import Images
+from omnigraph.pipeline.rows.images import Images, ImageSizes
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.loose_files import LooseFile, data_files, read_data_file
@@ -34,9 +34,14 @@ class TaskImages(Images):
     """The images of one task. Some columns are also written to ``noted``, in the fragments' order."""
 
     def __init__(
-        self, ref: TableRef, entity: Entity, noted: LooseFile, columns: Sequence[str]
+        self,
+        ref: TableRef,
+        entity: Entity,
+        noted: LooseFile,
+        columns: Sequence[str],
+        sizes: ImageSizes,
     ) -> None:
-        super().__init__(ref, entity)
+        super().__init__(ref, entity, sizes)
         self.noted = noted
         self.columns = list(columns)
 

@@ -28,6 +28,7 @@ from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.pipeline.spark.payloads import narrow_columns
@@ -70,6 +71,7 @@ class WritePlan:
     branch_identifier: str | None
     named: bool
     form: Form
+    image_sizes: ImageSizes = IMAGE_SIZES
 
     @property
     def entity(self) -> Entity:
@@ -184,7 +186,7 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
 def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
     rows = _Judging(plan, partition)
     loose = LooseFile(plan.ref)
-    images = TaskImages(plan.ref, plan.entity, loose, narrow_columns(plan.entity))
+    images = TaskImages(plan.ref, plan.entity, loose, narrow_columns(plan.entity), plan.image_sizes)
     fragments = images.fragments
     try:
         if plan.form == "fragments":

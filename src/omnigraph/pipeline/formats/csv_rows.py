@@ -33,12 +33,12 @@ class _Ragged(NamedTuple):
 
 
 def open_csv(
-    columns: Sequence[str], source: Source, stack: ExitStack
+    columns: Sequence[str], source: Source, stack: ExitStack, block_bytes: int = BLOCK_BYTES
 ) -> tuple[list[str], Iterator[pa.RecordBatch | BadRow]]:
     """The header, and the rows in their order, bad ones between batches.
 
     All columns are texts: an empty cell is null, a quoted empty cell is the empty text. Whether a text
-    is valid UTF-8 is not checked here.
+    is valid UTF-8 is not checked here. ``block_bytes`` are read at once, and no row can be longer.
     """
     from pyarrow import csv
 
@@ -53,7 +53,7 @@ def open_csv(
     try:
         reader = csv.open_csv(
             stream,
-            read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+            read_options=csv.ReadOptions(use_threads=False, block_size=block_bytes),
             parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.binary()),
@@ -68,10 +68,10 @@ def open_csv(
             f'the header of "{source.name}" is not UTF-8 text; save the file as UTF-8',
             source=source.name,
         ) from None
-    return names, _in_order(_texts(reader, source.name), ragged)
+    return names, _in_order(_texts(reader, source.name, block_bytes), ragged)
 
 
-def _texts(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
+def _texts(reader: Any, name: str, block_bytes: int) -> Iterator[pa.RecordBatch]:
     try:
         for batch in reader:
             columns = [
@@ -83,7 +83,7 @@ def _texts(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
         if "straddling" not in str(error):
             raise
         raise InputError(
-            f'"{name}" has a row of more than {BLOCK_BYTES >> 20} MB; give such rows as JSON lines or '
+            f'"{name}" has a row of more than {block_bytes >> 20} MB; give such rows as JSON lines or '
             "Parquet",
             source=name,
         ) from None

@@ -34,6 +34,7 @@ from omnigraph.pipeline.formats.typed_batch import (
 from omnigraph.types import PropType, Scalar, Unfit
 
 BATCH_ROWS = 1 << 16
+"""Rows of a frame or a file that are read at a time."""
 
 _STRING = PropType(Scalar.STRING)
 
@@ -46,13 +47,16 @@ def typed_batches(
     *,
     source: int = 0,
     name: str = "the frame",
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Parsed]:
     """The rows of a frame: an Arrow table, batch or reader, or anything that can become one.
 
     That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
     ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
     """
-    blocks = frame_blocks(entity, data, from_col, to_col, source=source, name=name)
+    blocks = frame_blocks(
+        entity, data, from_col, to_col, source=source, name=name, batch_rows=batch_rows
+    )
     return (read() for read in blocks)
 
 
@@ -64,13 +68,14 @@ def frame_blocks(
     *,
     source: int,
     name: str = "the frame",
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[ReadBlock]:
     """The blocks of ``typed_batches``, each as a function that reads it."""
     layout = Layout(entity, from_col, to_col)
     if is_pandas(data):
         layout.check(PandasBatch(data).names, name)
-        return blocks_of(layout, pandas_batches(data, BATCH_ROWS), source, name)
-    reader = frame_reader(data)
+        return blocks_of(layout, pandas_batches(data, batch_rows), source, name)
+    reader = frame_reader(data, batch_rows)
     layout.check(reader.schema.names, name)
     return blocks_of(layout, reader, source, name)
 
@@ -90,14 +95,14 @@ def read_batches(
     return (read() for read in blocks)
 
 
-def frame_reader(data: Any) -> pa.RecordBatchReader:
+def frame_reader(data: Any, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
     """A stream of Arrow batches from a frame of any library but pandas."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
-        return data.to_reader(BATCH_ROWS)
+        return data.to_reader(batch_rows)
     _refuse_polars_only(data)
     try:
         if hasattr(data, "__arrow_c_stream__"):
@@ -105,7 +110,7 @@ def frame_reader(data: Any) -> pa.RecordBatchReader:
         if hasattr(data, "__dataframe__"):
             from pyarrow.interchange import from_dataframe
 
-            return from_dataframe(data).to_reader(BATCH_ROWS)
+            return from_dataframe(data).to_reader(batch_rows)
     except pa.ArrowException as error:
         reason = f" ({error})"
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from omnigraph.cores import usable_cores
 from omnigraph.pipeline.engine import Incoming, ReadRecords
@@ -16,7 +17,7 @@ from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
-from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.write.ensure_indices import Builds, build_here
 
 
@@ -24,16 +25,18 @@ class LocalEngine:
     """Runs a load in this process: DuckDB for set rules, Arrow files between the stages."""
 
     name = "local"
+    few_rows: ClassVar[int] = FEW_ROWS
+    """Up to this number of rows of a table is looked at here, in Arrow, rather than by a query."""
 
     def runner(self) -> LocalRunner:
         """A runner with a DuckDB of its own for one attempt."""
-        return LocalRunner()
+        return LocalRunner(few_rows=self.few_rows)
 
     def read(
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
         """Read everything; any bad record ends the load."""
-        return _Reading(request, rules, directory).run(report)
+        return _Reading(request, rules, directory, self.few_rows).run(report)
 
     def builds(self, _rows: int) -> Builds:
         """Build the indexes one after another, in this process."""
@@ -46,7 +49,10 @@ class LocalEngine:
 class _Reading:
     """The input of one load, read once."""
 
-    def __init__(self, request: LoadRequest, rules: RowRules, directory: Path) -> None:
+    def __init__(
+        self, request: LoadRequest, rules: RowRules, directory: Path, few_rows: int
+    ) -> None:
+        self.few_rows = few_rows
         self.request = request
         self.rules = rules
         self.directory = directory
@@ -95,7 +101,9 @@ class _Reading:
         for key, batch in judged.rows:
             if key not in self.incoming:
                 path = self.directory / f"{len(self.incoming)}.arrow"
-                self.incoming[key] = SpooledRows(self.rules.catalog.entity(key), path)
+                self.incoming[key] = SpooledRows(
+                    self.rules.catalog.entity(key), path, self.few_rows
+                )
             self.incoming[key].add(batch)
             self.incoming[key].any_named |= judged.named[key] > 0
             self.incoming[key].any_made |= judged.named[key] < batch.num_rows

@@ -16,7 +16,6 @@ from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings, drop_losers, respell, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
-from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,
@@ -32,9 +31,10 @@ from omnigraph.validate.change_set import ORDER
 
 
 class SpooledRows:
-    """The incoming rows of one table, in a file on this machine."""
+    """The incoming rows of one table, in a file on this machine; up to ``few_rows`` in memory."""
 
-    def __init__(self, entity: Entity, path: Path) -> None:
+    def __init__(self, entity: Entity, path: Path, few_rows: int) -> None:
+        self._few_rows = few_rows
         self.entity = entity
         self.rows = 0
         self.any_named = False
@@ -92,7 +92,7 @@ class SpooledRows:
         changed = map(self._taken.apply_to, rows.to_batches())
         wanted = (batch.select(list(columns)) for batch in changed)
         reader = pa.RecordBatchReader.from_batches(rows.select(list(columns)).schema, wanted)
-        return runner.frame(reader.read_all() if self.rows <= FEW_ROWS else reader)
+        return runner.frame(reader.read_all() if self.rows <= self._few_rows else reader)
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Remember the ids that records take; returns whether they differ from those before."""

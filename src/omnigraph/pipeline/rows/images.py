@@ -9,7 +9,8 @@ are looked up anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,20 +26,30 @@ from omnigraph.storage.tables.staging import MAX_ROWS_PER_FILE, row_ids_of, writ
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
-IMAGE_BYTES = 128 << 20
-"""How many bytes of rows a writer holds, to sort them by the row ids that they keep."""
-LOOKED_UP = 10_000
-"""Ids looked up at once, where the table is ``FAR_LARGER`` times their number; else it is scanned."""
-FAR_LARGER = 200
-SCANNED = 1 << 20
-"""Ids of a scanned table that are compared at once."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSizes:
+    """How much the writer of images does at a time; no size changes what is stored."""
+
+    held_bytes: int = 128 << 20
+    """A writer holds this many bytes of its rows, to sort them by the row ids that they keep."""
+    looked_up_ids: int = 10_000
+    """This number of ids is looked up at once where the table is far larger."""
+    far_larger: int = 200
+    """A table with fewer than this number of rows for each id is scanned, and no id looked up."""
+    scanned_rows: int = 1 << 20
+    """The ids of this number of rows of a scanned table are compared at once."""
+
+
+IMAGE_SIZES: Final = ImageSizes()
 
 
 class Images:
     """Rows of a merge on their way into fragments: those that replace a row first, sorted."""
 
-    def __init__(self, ref: TableRef, entity: Entity) -> None:
+    def __init__(self, ref: TableRef, entity: Entity, sizes: ImageSizes = IMAGE_SIZES) -> None:
         self.ref = ref
+        self.sizes = sizes
         self.entity = entity
         self.fragments: list[Any] = []
         self._replaced: list[pa.Array] = []
@@ -49,7 +60,8 @@ class Images:
         """Add rows; they are written once enough have come together."""
         self._waiting.append(batch)
         rows = sum(one.num_rows for one in self._waiting)
-        if rows >= MAX_ROWS_PER_FILE or sum(one.nbytes for one in self._waiting) >= IMAGE_BYTES:
+        held = sum(one.nbytes for one in self._waiting)
+        if rows >= MAX_ROWS_PER_FILE or held >= self.sizes.held_bytes:
             self.write()
 
     def write(self) -> None:
@@ -60,7 +72,7 @@ class Images:
             self._table = open_table(self.ref)
         rows = self.assign_ids(self._table, pa.concat_batches(self._waiting))
         self._waiting = []
-        stored = _places(self._table, rows.column("id"))
+        stored = _places(self._table, rows.column("id"), self.sizes)
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
@@ -84,7 +96,9 @@ class Images:
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
 
 
-def match_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint64] | None:
+def match_again(
+    table: Table, fragments: Sequence[Any], sizes: ImageSizes = IMAGE_SIZES
+) -> npt.NDArray[np.uint64] | None:
     """The addresses of the rows that images replace now; None when the images do not fit any more.
 
     They fit as long as the table still has the replaced ids under the same row ids, and none of the
@@ -96,7 +110,7 @@ def match_again(table: Table, fragments: Sequence[Any]) -> npt.NDArray[np.uint64
     for fragment in fragments:
         ids = _ids_of(table.ref, fragment)
         kept = row_ids_of(fragment)
-        stored = _places(table, ids)
+        stored = _places(table, ids, sizes)
         place = pc.index_in(ids, stored.column("id").combine_chunks())
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         if not row_ids.slice(0, len(kept)).equals(kept) or row_ids.null_count != len(ids) - len(
@@ -148,32 +162,34 @@ def same_lineage(one: TableRef, other: TableRef) -> bool:
     return _lineage(one) == _lineage(other)
 
 
-def _places(table: Table, ids: pa.Array) -> pa.Table:
+def _places(table: Table, ids: pa.Array, sizes: ImageSizes) -> pa.Table:
     """The ids that the table has, with the row ids and addresses of their rows."""
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
-    if len(ids) * FAR_LARGER <= table.count_rows():
+    if len(ids) * sizes.far_larger <= table.count_rows():
         found = []
-        for start in range(0, len(ids), LOOKED_UP):
-            wanted = ids.slice(start, LOOKED_UP).to_pylist()
+        for start in range(0, len(ids), sizes.looked_up_ids):
+            wanted = ids.slice(start, sizes.looked_up_ids).to_pylist()
             where = filter_expression(table.schema, [Condition("id", "in", wanted)])
             found.append(table.read(["id"], where, **places))
         return pa.concat_tables(found)
-    scanned = table.scan(["id"], batch_size=SCANNED, **places)
+    scanned = table.scan(["id"], batch_size=sizes.scanned_rows, **places)
     kept = [
         part.filter(pc.is_in(part.column("id"), value_set=ids))
-        for part in _gather(scanned, scanned.schema)
+        for part in _gather(scanned, scanned.schema, sizes.scanned_rows)
     ]
     return pa.concat_tables([scanned.schema.empty_table(), *kept])
 
 
-def _gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+def _gather(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, together: int
+) -> Iterator[pa.Table]:
     """Larger tables made of the batches: for each table the wanted ids are hashed anew."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= SCANNED:
+        if rows >= together:
             yield pa.Table.from_batches(waiting, schema)
             waiting, rows = [], 0
     if waiting:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     read_spark_frame,
     read_task,
 )
-from omnigraph.pipeline.spark.maintenance_jobs import LARGE_TABLE_ROWS, build_on_spark
+from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
@@ -46,6 +46,7 @@ from omnigraph.pipeline.spark.payloads import (
     bad_of,
     packed,
 )
+from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.masters import local_cores
@@ -61,13 +62,13 @@ if TYPE_CHECKING:
 
 MAX_PARTS = 1 << 15
 """More than the number of partitions of any DataFrame; numbers of its tasks are kept apart by it."""
-SENT_BYTES = 32 << 20
 
 
 class SparkEngine:
     """The executors of one Spark session."""
 
     name = "spark"
+    sizes: ClassVar[SparkSizes] = SparkSizes()
 
     def __init__(self, session: SparkSession) -> None:
         with spark_errors():
@@ -116,13 +117,15 @@ class SparkEngine:
                     self.cores,
                     payloads,
                     spellings,
+                    self.sizes,
                 )
             )
         return {rows.entity.table_key: rows for rows in self._rows}
 
     def builds(self, rows: int) -> Builds:
         """Have executors build the indexes of a large table, and this process those of a small one."""
-        return build_here if rows < LARGE_TABLE_ROWS else partial(build_on_spark, self.session)
+        is_small = rows < self.sizes.indexed_rows
+        return build_here if is_small else partial(build_on_spark, self.session)
 
     def close(self) -> None:
         """Free what the executors keep of the load."""
@@ -253,7 +256,7 @@ class _Plan:
         )
         for row in counted_records(blocks, self.counter):
             waiting.append(row)
-            if sum(batch.nbytes for batch in waiting) >= SENT_BYTES:
+            if sum(batch.nbytes for batch in waiting) >= self.engine.sizes.sent_bytes:
                 yield waiting
                 waiting = []
         if waiting:

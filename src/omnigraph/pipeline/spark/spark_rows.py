@@ -26,6 +26,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     write_payloads,
 )
 from omnigraph.pipeline.spark.payloads import narrow_columns
+from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
@@ -48,13 +49,6 @@ from omnigraph.validate.change_set import MADE, ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-LOOKED_UP = 10_000
-"""Up to this number of ids are looked up through the table's index; for more it is scanned."""
-FETCHED = 10_000
-"""Up to this number of rows, the columns of set rules are fetched, and checked without Spark."""
-ROWS_PER_TASK = 100_000
-"""Fewer rows than this are not worth a task of their own."""
 
 FRAGMENTS = "fragment string"
 MATCHES = """
@@ -87,6 +81,7 @@ class SparkRows:
     cores: int
     payloads: DataFrame
     spellings: Spellings
+    sizes: SparkSizes
     _narrow: DataFrame | None = field(default=None, repr=False)
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
@@ -120,7 +115,7 @@ class SparkRows:
         """Return the columns of set rules and the task of each row; in this process if they are few."""
         with spark_errors():
             frame = runner.of(self._narrow_rows())
-        if self.rows > FETCHED:
+        if self.rows > self.sizes.fetched_rows:
             return frame
         if self._here is None:
             self._here = runner.frame(runner.collect(frame))
@@ -225,7 +220,7 @@ class SparkRows:
     def _writers(self) -> int:
         """Return the number of tasks that write: enough for cores and files, at most the setting."""
         files = -(-self.rows // MAX_ROWS_PER_FILE)
-        worthwhile = min(self.cores, -(-self.rows // ROWS_PER_TASK))
+        worthwhile = min(self.cores, -(-self.rows // self.sizes.rows_per_task))
         return max(1, min(settings.LOAD_CONCURRENCY.get(), max(files, worthwhile)))
 
     # -- merge
@@ -283,7 +278,7 @@ class SparkRows:
     def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
         """Return the ids and places of the table's rows; only those of the incoming ids if they are few."""
         places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
-        if self.rows > LOOKED_UP:
+        if self.rows > self.sizes.looked_up_ids:
             return runner.scan_fragments(table, ["id"], **places)
         ids = runner.collect(self.frame(runner, ["id"])).column("id")
         where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])

@@ -27,7 +27,7 @@ from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION
 Vectors = npt.NDArray[np.float32]
 
 
-# What the index finds is this number of times what is wanted; the best of it is measured exactly.
+# The index looks at this number of times the vectors it is asked for, and measures them exactly.
 _REFINE: Final = 5
 
 

@@ -1,0 +1,23 @@
+"""How much a load on Spark does at a time, and from which size on executors do it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.pipeline.spark.maintenance_jobs import LARGE_TABLE_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSizes:
+    """The sizes of a load on Spark; none of them changes what is stored."""
+
+    fetched_rows: int = 10_000
+    """The columns that rules look at are fetched of up to this number of rows, without a query."""
+    looked_up_ids: int = 10_000
+    """Up to this number of ids is looked up through the index of a table; for more it is scanned."""
+    rows_per_task: int = 100_000
+    """A task that writes gets at least this number of rows: fewer are not worth a task of their own."""
+    sent_bytes: int = 32 << 20
+    """Rows that this process checked are sent to executors in parts of about this number of bytes."""
+    indexed_rows: int = LARGE_TABLE_ROWS
+    """Executors build the indexes of a table of at least this number of rows, this process the others."""
