@@ -79,8 +79,8 @@ class Grouping(Protocol):
         """Sums per group: of floats, of integers, which wrap, or of limbs."""
         ...
 
-    def extremes(self, values: Counts, pick: np.ufunc, neutral: int) -> Counts:
-        """What ``pick`` leaves of each group; ``neutral`` for none."""
+    def folded(self, values: Entries, function: np.ufunc, neutral: float) -> Entries:
+        """What a function of two numbers makes of the values of each group; ``neutral`` for none."""
         ...
 
 
@@ -250,7 +250,7 @@ class _Extreme(Measure):
         return values if present is None else np.where(present, values, self._no_value)
 
     def grouped(self, grouping: Grouping, entries: Entries) -> Entries:
-        return grouping.extremes(entries, self._pick, self._no_value)
+        return grouping.folded(entries, self._pick, self._no_value)
 
 
 class _Least(_Extreme):
