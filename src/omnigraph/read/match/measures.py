@@ -231,7 +231,8 @@ class _Extreme(Measure):
         return ranks
 
     def total(self, entries: Entries) -> Entries:
-        return self.scattered(entries, np.zeros(len(entries), np.int64), 1)
+        known = entries[entries >= 0]
+        return np.array([self._pick.reduce(known) if len(known) else -1], np.int32)
 
     def scattered(self, entries: Entries, index: Index, count: int) -> Entries:
         known = entries >= 0
