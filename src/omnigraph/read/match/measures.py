@@ -79,8 +79,8 @@ class Grouping(Protocol):
         """Sums per group: of floats, of integers, which wrap, or of limbs."""
         ...
 
-    def extremes(self, values: Counts, pick: np.ufunc, neutral: int) -> Counts:
-        """What ``pick`` leaves of each group; ``neutral`` for none."""
+    def folded(self, values: Entries, function: np.ufunc, neutral: float) -> Entries:
+        """What a function of two numbers makes of the values of each group; ``neutral`` for none."""
         ...
 
 
@@ -217,10 +217,11 @@ class _Extreme(Measure):
 
     neutral = -1
     can_push = False
-
-    def __init__(self, pick: np.ufunc, unreached: int) -> None:
-        self._pick = pick
-        self._unreached = unreached
+    _pick: np.ufunc
+    _no_code: int
+    """The code that ``_pick`` never prefers."""
+    _no_value: int
+    """The sortable integer that ``_pick`` never prefers."""
 
     def repeated(self, entries: Entries, weights: Counts) -> Entries:  # noqa: ARG002
         return entries
@@ -230,31 +231,35 @@ class _Extreme(Measure):
         return ranks
 
     def total(self, entries: Entries) -> Entries:
-        return self.scattered(entries, np.zeros(len(entries), np.int64), 1)
+        known = entries[entries >= 0]
+        return np.array([self._pick.reduce(known) if len(known) else -1], np.int32)
 
     def scattered(self, entries: Entries, index: Index, count: int) -> Entries:
         known = entries >= 0
-        highest = np.iinfo(np.int32).max
-        out = np.full(count, highest if self._pick is np.minimum else -1, dtype=np.int32)
+        out = np.full(count, self._no_code, dtype=np.int32)
         self._pick.at(out, index[known], entries[known])
-        return np.where(out == highest, -1, out).astype(np.int32)
+        return np.where(out == self._no_code, -1, out).astype(np.int32)
 
     def of_rows(self, argument: Argument) -> Entries:
-        return self._or_unreached(argument.sortable, argument.valid)
+        return self._or_no_value(argument.sortable, argument.valid)
 
     def of_carried(self, entries: Entries) -> Entries:
         codes = entries.astype(np.int64)
-        return self._or_unreached(codes, codes >= 0)
+        return self._or_no_value(codes, codes >= 0)
 
-    def _or_unreached(self, values: Counts, present: Mask | None) -> Counts:
-        return values if present is None else np.where(present, values, self._unreached)
+    def _or_no_value(self, values: Counts, present: Mask | None) -> Counts:
+        return values if present is None else np.where(present, values, self._no_value)
 
     def grouped(self, grouping: Grouping, entries: Entries) -> Entries:
-        return grouping.extremes(entries, self._pick, self._unreached)
+        return grouping.folded(entries, self._pick, self._no_value)
 
 
 class _Least(_Extreme):
     """The smallest value."""
+
+    _pick = np.minimum
+    _no_code = np.iinfo(np.int32).max
+    _no_value = MAX_COUNT
 
     def combined(self, one: Entries, other: Entries) -> Entries:
         # -1 means none, and is the largest number when it is read without a sign.
@@ -268,6 +273,10 @@ class _Least(_Extreme):
 class _Greatest(_Extreme):
     """The largest value."""
 
+    _pick = np.maximum
+    _no_code = -1
+    _no_value = -MAX_COUNT - 1
+
     def combined(self, one: Entries, other: Entries) -> Entries:
         greatest: Codes = np.maximum(one, other)
         return greatest
@@ -280,8 +289,8 @@ COUNT = _Count()
 WHOLE_SUM = _Sum(np.int64)
 FLOAT_SUM = _Sum(np.float64)
 WIDE_SUM = _WideSum(np.int64)
-LEAST = _Least(np.minimum, MAX_COUNT)
-GREATEST = _Greatest(np.maximum, -MAX_COUNT - 1)
+LEAST = _Least()
+GREATEST = _Greatest()
 
 
 def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:

@@ -237,12 +237,14 @@ class _Slots:
         np.add.at(out, self.of_line, amounts)
         return out
 
-    def extremes(self, values: Counts, pick: np.ufunc, neutral: int) -> Counts:
-        """What ``pick``, a minimum or maximum, leaves of each slot; ``neutral`` for none."""
+    def folded(
+        self, values: npt.NDArray[Any], function: np.ufunc, neutral: float
+    ) -> npt.NDArray[Any]:
+        """What a function of two numbers makes of each slot's values; ``neutral`` for none."""
         if self.of_line is None:
-            return np.array([pick.reduce(values, initial=neutral)], np.int64)
-        out = np.full(self.count, neutral)
-        pick.at(out, self.of_line, values)
+            return np.array([function.reduce(values, initial=neutral)], values.dtype)
+        out = np.full(self.count, neutral, values.dtype)
+        function.at(out, self.of_line, values)
         return out
 
 
