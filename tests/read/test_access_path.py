@@ -9,7 +9,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
-from omnigraph.read.match import access_path
+from omnigraph.read.match.lookups import access_path
 from omnigraph.read.thresholds import MatchThresholds, Thresholds, ViewThresholds
 from omnigraph.read.view import view as view_module
 from omnigraph.storage.tables.table import Table

@@ -85,11 +85,14 @@ IMPORT = "from omnigraph.read.match import fetch\n"
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        (IMPORT + 'monkeypatch.setattr(fetch, "FEW", 0)', {"omnigraph.read.match.fetch.FEW"}),
-        (IMPORT + "fetch.FEW = 0", {"omnigraph.read.match.fetch.FEW"}),
+        (
+            IMPORT + 'monkeypatch.setattr(fetch, "FEW", 0)',
+            {"omnigraph.read.match.lookups.fetch.FEW"},
+        ),
+        (IMPORT + "fetch.FEW = 0", {"omnigraph.read.match.lookups.fetch.FEW"}),
         (
             IMPORT + 'for one in x:\n    setattr(one, "_FEW", 0)',
-            {"omnigraph.read.match.fetch._FEW"},
+            {"omnigraph.read.match.lookups.fetch._FEW"},
         ),
         (
             'patch.setattr("omnigraph.read.view.edges._MANY", 0)',

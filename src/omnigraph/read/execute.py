@@ -14,9 +14,9 @@ import pyarrow as pa
 from omnigraph.embeddings.provider import Embedder
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
-from omnigraph.read.match.access_path import open_match
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.complement import negative, signed
+from omnigraph.read.match.lookups.access_path import open_match
 from omnigraph.read.match.measures import WHOLE_SUM
 from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.match.solve import codes_in_match, solve

@@ -12,7 +12,7 @@ from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.match.access_path import AccessPath, choose_path
+from omnigraph.read.match.lookups.access_path import AccessPath, choose_path
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.indexes import IndexState, best_coverage, list_indexes
 from omnigraph.types import PropType

@@ -16,9 +16,9 @@ from typing import Any, Literal
 from omnigraph import settings
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.read.match.fetch import fetch
+from omnigraph.read.match.lookups.fetch import fetch
+from omnigraph.read.match.lookups.neighbourhood import TooWide
 from omnigraph.read.match.match_data import MatchData, WholeTables
-from omnigraph.read.match.neighbourhood import TooWide
 from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
 from omnigraph.read.view.view import View
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.read.match.neighbourhood import Neighbourhood, TooWide, read_where
+from omnigraph.read.match.lookups.neighbourhood import Neighbourhood, TooWide, read_where
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import stored_name
