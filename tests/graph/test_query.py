@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.plan_cache import Plans
+from omnigraph.graph.plan_cache import PlanCache
 from omnigraph.lang.schema import compile_schema
 
 SCHEMA = """
@@ -217,14 +217,14 @@ class TestPlans:
     CATALOG = compile_schema(SCHEMA).catalog
 
     def test_a_plan_is_made_once_per_schema(self):
-        known = Plans()
+        known = PlanCache()
         first = known.read(self.CATALOG, SOURCE, "ages", None)
         assert known.read(self.CATALOG, SOURCE, "ages", "q.gq") is first
         other = compile_schema(SCHEMA).catalog
         assert known.read(other, SOURCE, "ages", None) is not first
 
     def test_kinds_are_told_apart(self):
-        known = Plans()
+        known = PlanCache()
         known.read(self.CATALOG, SOURCE, "ages", None)
         with pytest.raises(og.errors.BadRequest):
             known.mutation(self.CATALOG, SOURCE, "ages", None)
@@ -233,7 +233,7 @@ class TestPlans:
             known.read(self.CATALOG, SOURCE, "set", None)
 
     def test_only_the_newest_are_kept(self):
-        known = Plans(max_plans=2)
+        known = PlanCache(max_plans=2)
         first = known.read(self.CATALOG, SOURCE, "ages", None)
         older = known.read(self.CATALOG, SOURCE, "older", None)
         assert known.read(self.CATALOG, SOURCE, "ages", None) is first
@@ -242,7 +242,7 @@ class TestPlans:
         assert known.read(self.CATALOG, SOURCE, "older", None) is not older
 
     def test_long_texts_take_the_room_of_many(self):
-        known = Plans(max_text=3 * len(SOURCE))
+        known = PlanCache(max_text=3 * len(SOURCE))
         # A plan made again for another schema takes the room of the one before.
         known.read(compile_schema(SCHEMA).catalog, SOURCE, "ages", None)
         first = known.read(self.CATALOG, SOURCE, "ages", None)

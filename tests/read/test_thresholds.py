@@ -79,7 +79,7 @@ def test_no_test_patches_a_constant_of_reading(path):
     assert not found, "build other `Thresholds`, or hand the kernel another size"
 
 
-IMPORT = "from omnigraph.read.match import fetch\n"
+IMPORT = "from omnigraph.read.match.lookups import fetch\n"
 
 
 @pytest.mark.parametrize(
