@@ -1,5 +1,4 @@
-"""A graph in plain Python that a mutation changes as query.md section 12 says, and a load as
-schema.md section 8 and storage.md section 5 say.
+"""A graph in plain Python that mutations and loads change as the specification says, and nothing else.
 
 Written from the specification alone: rows in dicts, loops over all of them, no cleverness. An id
 that the product makes up is a placeholder here; `settle` puts the real one in its place.
@@ -156,7 +155,7 @@ class Model:
         return {name: len(found) for name, found in self.touched.items() if found}
 
     def identified(self, records: list[Record], ids: list[str]) -> list[str]:
-        """Edges without an id take that of the edge that holds their tuple (schema.md section 7.2)."""
+        """Edges without an id take that of the edge that holds their tuple."""
         held: dict[Any, str] = {}
         for edge in self.edges.values():
             for row_id, (src, dst, row) in self.links[edge.name].items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.embeddings.provider import Embedder
@@ -40,8 +41,6 @@ def run_read(
     profile: Profile | None = None,
 ) -> pa.Table:
     """The answer of a plan; ``params`` hold bound values and `now()`."""
-    import numpy as np
-
     # Floats follow IEEE: a sum that is too large is infinite, and nobody is warned of it.
     with np.errstate(over="ignore", invalid="ignore"), view.reading():
         return _Run(view, plan, params, embedder, profile).answer()
