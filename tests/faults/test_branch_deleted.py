@@ -25,6 +25,7 @@ from tests.commit.synthetic import (
     prepare,
     write,
 )
+from tests.faults.remade_helpers import WriterProcess, new_graph
 from tests.faults.remade_workers import (
     BASE,
     KINDS,
@@ -35,7 +36,6 @@ from tests.faults.remade_workers import (
     outcome,
     records,
 )
-from tests.faults.test_branch_remade import WriterProcess, new_graph
 from tests.manifest.publishing import new_graph as new_team_graph
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes, stopped_at, talk_to

@@ -7,8 +7,7 @@ from uuid import uuid4
 import pytest
 
 from omnigraph.errors import Contention
-from tests.faults.remade_workers import BASE, KINDS, filled, look
-from tests.faults.test_branch_remade import (
+from tests.faults.remade_helpers import (
     AGAIN,
     BARE,
     EQUAL,
@@ -21,6 +20,7 @@ from tests.faults.test_branch_remade import (
     new_graph,
     prepare,
 )
+from tests.faults.remade_workers import BASE, KINDS, filled, look
 from tests.s3_server import BUCKET
 from tests.storage.processes import run_processes
 

@@ -13,8 +13,8 @@ import pytest
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
+from tests.faults.remade_helpers import WriterProcess, new_graph
 from tests.faults.remade_workers import BASE, KINDS, Content, look, outcome, records
-from tests.faults.test_branch_remade import WriterProcess, new_graph
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes, talk_to
 

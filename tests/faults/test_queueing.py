@@ -13,18 +13,16 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.errors import Contention
 from omnigraph.graph import Graph, init
-from omnigraph.graph import open as open_graph
 from omnigraph.storage.locks.lock_files import LockFiles
 from omnigraph.storage.locks.waiting import WAITING_DIR, Purpose
-from tests.commit.synthetic import drifted
 from tests.faults.queue_workers import (
-    Told,
     load_beside,
     load_paused,
     mutate_paused,
     write_beside,
     write_in_turn,
 )
+from tests.faults.queueing_helpers import LIMIT, SCHEMA, check, put_tokens
 from tests.measured import MEASURED
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes, stopped_at, talk_to
@@ -33,40 +31,12 @@ from tests.write.writing import ends, nodes, run, state
 PROCESSES, TIMES = 8, 200
 # A load that is large beside single rows; 1,000,000 shows the same and takes minutes.
 LOAD_ROWS = int(os.environ.get("QUEUEING_LOAD_ROWS", "100_000"))
-LIMIT = 600.0
-
-SCHEMA = """
-node Item { name: String @key  n: I64?  owner: String? }
-edge Next: Item -> Item
-"""
 
 
 @pytest.fixture
 def graph(tmp_path):
     with init(tmp_path / "g", SCHEMA) as graph:
         yield graph
-
-
-def put_tokens(graph: Graph, turns: int) -> None:
-    """Rows that all writers want, one for each turn."""
-    records = [
-        {"type": "Item", "data": {"name": f"token-{at}", "owner": f"free-{at}"}}
-        for at in range(turns)
-    ]
-    graph.load(records)
-
-
-def check(graph: Graph, told: dict[str, Told], turns: int, loaded: dict[str, int]) -> None:
-    """Every row that was acknowledged is there and no other; every token has one owner."""
-    with open_graph(graph.uri) as fresh:
-        found = nodes(fresh, "Item")
-        assert workspace_of(fresh).store.list("__recovery") == []
-        assert drifted(fresh) == []
-    owners = {f"token-{turn}": name for name, one in told.items() for turn in one.claimed}
-    assert sum(len(one.claimed) for one in told.values()) == len(owners) == turns
-    assert {key: row["owner"] for key, row in found.items() if "owner" in row} == owners
-    rows = {key: row["n"] for key, row in found.items() if "owner" not in row}
-    assert rows == {key: n for one in told.values() for key, n in one.left.items()} | loaded
 
 
 def test_eight_processes_write_single_rows_to_one_table(graph, record_property):

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.graph import init
 from tests.faults.queue_workers import write_in_turn
-from tests.faults.test_queueing import LIMIT, SCHEMA, check, put_tokens
+from tests.faults.queueing_helpers import LIMIT, SCHEMA, check, put_tokens
 from tests.measured import MEASURED
 from tests.s3_server import BUCKET
 from tests.storage.processes import run_processes

@@ -14,8 +14,8 @@ from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
 from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
+from tests.faults.remade_helpers import new_graph
 from tests.faults.remade_workers import BASE, fill, filled, outcome
-from tests.faults.test_branch_remade import new_graph
 from tests.opened import workspace_of
 from tests.s3_server import BUCKET
 from tests.storage.processes import run_processes

@@ -11,8 +11,8 @@ from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.spark import register
 from tests.commit.synthetic import drifted
+from tests.faults.remade_helpers import AGAIN, EQUAL, GONE, SHAPES, new_graph
 from tests.faults.remade_workers import BASE, MERGED, Content, fill, filled, look, outcome, records
-from tests.faults.test_branch_remade import AGAIN, EQUAL, GONE, SHAPES, new_graph
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 

@@ -19,9 +19,9 @@ from omnigraph.lang.query.syntax.grammar import TABLES, tables
 from omnigraph.lang.query.syntax.parse_state import NESTING_LIMIT
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.query.syntax.printer import render
+from tests.lang.query.fuzz_helpers import PIECES
 from tests.lang.query.query_trees import queries
 from tests.lang.query.sources import SOURCES
-from tests.lang.query.test_fuzz import PIECES
 
 
 def test_the_tables_are_those_of_the_grammar():

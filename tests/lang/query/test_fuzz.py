@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from omnigraph.errors import ParseError
 from omnigraph.lang.query.syntax.ast import QueryFile
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.query.syntax.printer import render
+from tests.lang.query.fuzz_helpers import PIECES
 from tests.lang.query.sources import SOURCES
 
 
@@ -42,29 +41,10 @@ def test_any_text(text):
     answer(text)
 
 
-# Whole tokens and the characters that open, close and separate them.
-PIECES = [
-    *re.findall(r"[$@]?\w+|\S", " ".join(SOURCES)),
-    *('"', '"a', "\\", '"\\q"', "//", "/*", "*/", "\n", "\t", "$", "'", "#", ";", "é", "\x00"),
-    *(
-        "\ud800",
-        "-",
-        "1.",
-        "99999999999999999999",
-        "9" * 5000,
-        "not {",
-        "[" * 70,
-        "{1,",
-        "<>",
-        "==",
-    ),
-]
-
-
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["", " "]))
-def test_any_run_of_tokens(pieces, workspace):
-    answer(workspace.join(pieces))
+def test_any_run_of_tokens(pieces, space):
+    answer(space.join(pieces))
 
 
 @settings(deadline=None, max_examples=300)
