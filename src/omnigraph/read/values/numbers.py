@@ -6,8 +6,6 @@ sortable([1.5, -2.0, nan])        three integers in the order 2nd, 1st, 3rd
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,19 +13,11 @@ import numpy.typing as npt
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.read.kernels.arrays import Counts, Mask
-from omnigraph.storage.filters.pushdown import ComparisonOp
+from omnigraph.storage.filters.pushdown import OPERATORS, ComparisonOp
 
 Numbers = npt.NDArray[Any]
 
 
-OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 MIRRORED: dict[ComparisonOp, ComparisonOp] = {
     "=": "=",
     "!=": "!=",

@@ -34,9 +34,9 @@ from omnigraph.read.values.comparison import (
     lists_holding,
     texts_with,
 )
-from omnigraph.read.values.numbers import MIRRORED, OPERATORS, compare_numbers
+from omnigraph.read.values.numbers import MIRRORED, compare_numbers
 from omnigraph.read.values.space import Space
-from omnigraph.storage.filters.pushdown import ComparisonOp
+from omnigraph.storage.filters.pushdown import OPERATORS, ComparisonOp
 from omnigraph.types import PropType, Scalar
 
 Numbers = npt.NDArray[Any]

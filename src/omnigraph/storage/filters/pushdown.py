@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ComparisonOp = Literal["=", "!=", "<", "<=", ">", ">="]
+OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""What each comparison means to Python, NumPy and Arrow expressions."""
 Op = Literal[
     "=", "!=", "<", "<=", ">", ">=", "in", "member", "substring", "prefix", "is_null", "is_not_null"
 ]
@@ -179,19 +188,9 @@ def _comparison(type: pa.DataType, column: str, op: ComparisonOp, value: Any) ->
         f"{quoted_name(column)} {exact_op} {sql_literal(exact, type)}",
         _expressible(
             type,
-            lambda: _OPERATORS[exact_op](pc.field(column), pc.scalar(pa.scalar(exact, type))),
+            lambda: OPERATORS[exact_op](pc.field(column), pc.scalar(pa.scalar(exact, type))),
         ),
     )
-
-
-_OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def _expressible(type: pa.DataType, build: Callable[[], Any]) -> Callable[[], Any] | None:
