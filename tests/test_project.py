@@ -205,3 +205,22 @@ PUBLIC_OF_A_GRAPH = {
 def test_a_graph_shows_its_api_and_nothing_else(tmp_path):
     with omnigraph.init(tmp_path / "g", "node Person { name: String @key }") as graph:
         assert {name for name in dir(graph) if not name.startswith("_")} == PUBLIC_OF_A_GRAPH
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "dev").glob("*.md")), ids=lambda page: page.name
+)
+def test_pages_for_developers_name_files_that_exist(page):
+    """A file is named by the end of its path: `match/solve.py`. `NEW.py` is the reader's own."""
+    places = [
+        place for root in ("src", "tests", "benchmarks") for place in (ROOT / root).rglob("*.*")
+    ]
+    known = ["/" + place.as_posix() for place in places]
+    named = set(re.findall(r"`([\w/]+\.(?:py|lark|json))`", page.read_text("utf-8")))
+    gone = {"types.py"}  # a file of the design that became a package
+    missing = {
+        name
+        for name in named - gone
+        if "NEW" not in name and not any(path.endswith(f"/{name}") for path in known)
+    }
+    assert not missing
