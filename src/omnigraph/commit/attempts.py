@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 LOST = (ExpectedVersionMismatch, Contention, SchemaConflict)
 """What an attempt raises when another writer came first."""
 PAUSE_SECONDS = 0.02
-"""The longest pause between two attempts that did not win new locks."""
+"""The longest pause before the next attempt, where the last one took no new locks."""
 
 
 @dataclass(slots=True)

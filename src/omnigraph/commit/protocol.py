@@ -3,7 +3,8 @@
 1. Stage files without locks.
 2. Take the locks of all tables written or relied on, and keep them until Phase D, so that what is
    checked stays true until it is published.
-3. Check branch, schema, pins and drift against the manifest as it is now.
+3. Check branch, schema, pins and drift against the manifest as it is now. A pin is the table version
+   the manifest names; drift is a table whose newest version is not the pinned one.
 4. Phase A writes the sidecar, B commits the tables, C publishes the manifest, D deletes the
    sidecar.
 

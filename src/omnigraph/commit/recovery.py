@@ -7,8 +7,8 @@ The caller holds the locks the writer held.
    left to settle.
 3. Otherwise classify each table (``commit/classify.py``) and roll forward or back with one publish.
 
-Every path ends in the same way: one commit that says what was done (the writer's own commit id if
-it could be finished), one audit row, no sidecar. Each step finds out whether it was already done,
+Every path ends with one audit row and no sidecar and, unless the branch is gone, with one commit that
+says what was done (under the writer's own commit id if it could be finished). Each step finds out whether it was already done,
 so an interrupted recovery starts over and ends the same. For example, an operation that moved
 Person from 7 to 8 but not Knows is rolled back by restoring Person as version 9, with the content
 of 7, and by publishing that pin.

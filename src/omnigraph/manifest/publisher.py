@@ -1,6 +1,7 @@
 """The publisher: the only writer of `__manifest`.
 
-A publish is one merge-insert on `object_id` that Lance may not rebase:
+A publish is one merge-insert on `object_id` that Lance must not move onto a newer
+version (rebase):
 
 1. Read the newest state, and check that the expected pins are still current.
 2. Build the rows: changed tables, the commit, and the head row with all pins.

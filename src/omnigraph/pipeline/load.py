@@ -1,7 +1,7 @@
 """Load: many records become one commit, or nothing changes.
 
-The stages: (1) read the records and sort them by type, (2) apply row rules, (3) check set rules against
-the pinned snapshot, (4) write fragments, (5) commit in phases A to D. Everything that depends on the
+The stages: (1) read the records and sort them by type, (2) apply the rules about
+one row, (3) check the rules about many rows (set rules) against the pinned snapshot, (4) write fragments, (5) commit in phases A to D. Everything that depends on the
 engine goes through the protocols of `engine` and the runner.
 """
 

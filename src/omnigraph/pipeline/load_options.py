@@ -27,8 +27,8 @@ class LoadOptions:
     """What every load takes: how records meet what is there, where, and under which condition.
 
     ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
-    first. ``if_commit`` refuses unless the branch is at that commit. A lost race is run again:
-    ``retries`` None (the default) as long as locks are waited for, a number at most so often.
+    first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
+    how often a lost race is run again at most; None (the default) for as long as locks are waited for.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a
     ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
     ``spark_master`` and ``spark_conf`` say how to make one.

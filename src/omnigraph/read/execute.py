@@ -1,7 +1,9 @@
 """Running a read plan on one view: match, then group or order, then hand over an Arrow table.
 
-match { $a: Person  $a knows $b } return { $a.name, count($b) as n }
-pattern -> rows of $a, each with the number of its $b -> groups by name -> table (name, n)
+For example:
+
+    match { $a: Person  $a knows $b } return { $a.name, count($b) as n }
+    pattern -> rows of $a, each with the number of its $b -> groups by name -> table (name, n)
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class MatchThresholds:
     gather_cost: int = 3
     """An edge followed from the parent costs as much as this number of edges in one sweep over all."""
     subtracted_blocks: int = 2
-    """Up to this number of negated blocks is counted by subtraction; each doubles the matches to count."""
+    """At most this many negated blocks are counted by subtraction; each doubles the matches to count."""
     batch_rows: int = 1 << 21
     """A step of the enumeration makes batches of about this number of rows."""
     first_batch_rows: int = 1024
@@ -91,11 +91,11 @@ class SearchThresholds:
     """Searching text and ranking nodes."""
 
     unindexed_rows: int = 4096
-    """Up to this number of rows that no index covers is read and analysed; more are indexed on disk."""
+    """At most this many rows that no index covers are read and analysed; more are indexed on disk."""
     texts_at_once: int = 65_536
     """Texts that are read rather than looked up are analysed this number at a time."""
     fuzzy_edits: int = 4
-    """Up to this number of edits an index is asked: it builds an automaton, which hardly ever fits beyond."""
+    """An index is asked for at most this many edits: it builds an automaton, which hardly ever fits beyond."""
     scratch_bytes: int = 2 * 2**30
     """Indexes made on the spot are removed, the longest unused first, above this number of bytes on disk."""
     spare_hits: int = 16

@@ -15,7 +15,8 @@ NAMES = tuple(
     for line in (
         "query match return order limit not as asc desc contains starts_with",
         "insert update delete set where true false description instruction",
-        "now date datetime count sum avg min max search match_text fuzzy nearest bm25 rrf",
+        "now date datetime",
+        " ".join(ast.FUNCTIONS),
         "notify asc_x asX count2 _ __a a p x9 e5 camelCase from to id",
     )
     for word in line.split()

@@ -106,9 +106,9 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """`search`, `match_text` or `fuzzy` on a String property of a node variable."""
+    """A text predicate (`search`, `match_text`, `fuzzy`) on a String property of a node variable."""
 
-    function: OneOf["search", "match_text", "fuzzy"]
+    function: str
     field: PropertyOf
     query: Operand
     max_edits: Operand | None = None

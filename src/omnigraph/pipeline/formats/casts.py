@@ -86,7 +86,7 @@ def _valid_texts(array: pa.Array) -> tuple[pa.Array, dict[int, str]]:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The column without dictionary, run-length, view or extension dress."""
+    """The column decoded: no dictionary, run-length, view or extension type."""
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
     kind = array.type

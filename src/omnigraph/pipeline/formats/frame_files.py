@@ -93,7 +93,7 @@ def file_blocks(
             known = [*layout.ends, "id", *entity.properties]
             names, batches = open_csv(known, source, stack)
         else:
-            names, batches = _binary(source, stack, groups)
+            names, batches = _open_batches(source, stack, groups)
         layout.check(names, source.name)
         first = 1 if groups is None else groups.first_row
         for block in blocks_of(layout, batches, source.index, source.name, first):
@@ -105,9 +105,14 @@ def _read_from(source: Source, block: ReadBlock) -> Parsed:
         return block()
 
 
-def _binary(
+def _open_batches(
     source: Source, stack: ExitStack, groups: RowGroups | None
 ) -> tuple[list[str], Batches]:
+    """The column names, and the rows in batches.
+
+    Batches have about ``BATCH_ROWS`` rows: a reader that gives many more at once must cut them. Arrow
+    files keep the batches that they were written with.
+    """
     file = stack.enter_context(_arrow_file(source.location))
     if source.name.lower().endswith(_PARQUET):
         from pyarrow import parquet
@@ -115,6 +120,7 @@ def _binary(
         opened = stack.enter_context(parquet.ParquetFile(file))
         wanted = None if groups is None else list(range(groups.start, groups.stop))
         return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS, wanted)
+    assert source.name.lower().endswith(_ARROW), "a suffix of FRAME_FILES has no reader"
     try:
         stored = pa.ipc.open_file(file)
     except pa.ArrowInvalid:

@@ -26,7 +26,7 @@ class LocalEngine:
 
     name = "local"
     few_rows: ClassVar[int] = FEW_ROWS
-    """Up to this number of rows of a table is looked at here, in Arrow, rather than by a query."""
+    """At most this many rows of a table are looked at here, in Arrow, rather than by a query."""
 
     def runner(self) -> LocalRunner:
         """A runner with a DuckDB of its own for one attempt."""

@@ -93,7 +93,7 @@ def _mismatch(
 
 
 def id_aliases(entity: Entity, batch: pa.RecordBatch, ids: pa.Array) -> dict[str, str]:
-    """By explicit id that spells the key in another way: the id that the node really gets.
+    """For each explicit id that spells the key in another way, the id that the node gets.
 
     Older exports spell single keys as values (`2024-01-01`, `1.0`). Edges of the same load may use
     that spelling, and are redirected to the id.

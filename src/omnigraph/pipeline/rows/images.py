@@ -1,9 +1,9 @@
 """New images of rows: what a merge writes, and whether that still fits once the table has moved on.
 
-A merge looks up which of its rows replace a row of the table, and writes all of them as fragments
+An image is the new content of a row, written under the row id of the row it replaces. A merge looks up which of its rows replace a row of the table, and writes all of them as fragments
 that keep the row ids of the replaced rows. A load that lost its race does not write them again: as
-long as the table has the same ids under the same row ids, only the places of the rows to be dropped
-are looked up anew.
+long as the table has the same ids under the same row ids, only the
+addresses of the replaced rows are looked up again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ImageSizes:
     held_bytes: int = 128 << 20
     """A writer holds this many bytes of its rows, to sort them by the row ids that they keep."""
     looked_up_ids: int = 10_000
-    """This number of ids is looked up at once where the table is far larger."""
+    """Ids are looked up this many at a time, where the table is far larger."""
     far_larger: int = 200
     """A table with fewer than this number of rows for each id is scanned, and no id looked up."""
     scanned_rows: int = 1 << 20
@@ -91,8 +91,8 @@ class Images:
         """Called with the rows in the order of the fragments, before they are written."""
 
     @property
-    def replaced(self) -> Any:
-        """The addresses of the rows that were found (``numpy``)."""
+    def replaced(self) -> npt.NDArray[np.uint64]:
+        """The addresses of the rows that were found."""
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
 
 
@@ -183,7 +183,7 @@ def _places(table: Table, ids: pa.Array, sizes: ImageSizes) -> pa.Table:
 def _gather(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, together: int
 ) -> Iterator[pa.Table]:
-    """Larger tables made of the batches: for each table the wanted ids are hashed anew."""
+    """Put batches together into larger tables, because the wanted ids are hashed again for each."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

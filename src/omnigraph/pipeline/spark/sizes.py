@@ -12,9 +12,9 @@ class SparkSizes:
     """The sizes of a load on Spark; none of them changes what is stored."""
 
     fetched_rows: int = 10_000
-    """The columns that rules look at are fetched of up to this number of rows, without a query."""
+    """Of at most this many rows, the columns that rules look at are fetched without a query."""
     looked_up_ids: int = 10_000
-    """Up to this number of ids is looked up through the index of a table; for more it is scanned."""
+    """At most this many ids are looked up through the index of a table; for more it is scanned."""
     rows_per_task: int = 100_000
     """A task that writes gets at least this number of rows: fewer are not worth a task of their own."""
     sent_bytes: int = 32 << 20

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_PARTS = 1 << 15
-"""More than the number of partitions of any DataFrame; numbers of its tasks are kept apart by it."""
+"""More than the partitions of any DataFrame: sources of one frame are numbered in steps of it."""
 
 
 class SparkEngine:

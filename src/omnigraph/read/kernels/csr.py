@@ -1,6 +1,8 @@
 """Adjacency in compressed rows: neighbours once, or once per stored edge.
 
-pairs (0, 2), (0, 1), (2, 0) of three rows   ->   indptr [0, 2, 2, 3], indices [1, 2, 0]
+For example:
+
+    pairs (0, 2), (0, 1), (2, 0) of three rows   ->   indptr [0, 2, 2, 3], indices [1, 2, 0]
 """
 
 from __future__ import annotations

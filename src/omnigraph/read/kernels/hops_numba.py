@@ -150,7 +150,7 @@ def counted(
 
 
 def _probed(indptr: Index, indices: Targets, starts: Codes, *bounds: Any) -> int:
-    """How many edges a search follows, which depends on the graph far more than on what is known.
+    """How many edges one search follows, tried on a few starts: sizes and degrees do not tell it.
 
     A mean without the largest: a few hubs must not make every search look as if it met one.
     """
@@ -333,7 +333,7 @@ def _tally_bits(word: np.uint64, worth: np.int64, totals: Counts) -> None:
 
 @compiled
 def _unload(lanes: Words, totals: Counts) -> None:
-    # Bounds the compiler does not know: unrolled, this takes it seconds.
+    # Bounds from the arrays, not constants: with constants the compiler unrolls this, which takes seconds.
     for j in range(lanes.shape[0]):
         for k in range(lanes.shape[1]):
             for byte in range(lanes.shape[1]):

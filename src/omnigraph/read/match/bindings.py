@@ -63,7 +63,8 @@ class Bindings:
         return Bindings(self.count, self.codes, both.weights, both.totals)
 
     def times(self, unit: Candidates) -> Bindings:
-        """The same rows beside what was summed away apart from every row: a single candidate."""
+        """The same rows, each multiplied by ``unit``: the one candidate that stands for what was summed away
+        and belongs to no row."""
         if unit.is_full:
             return self
         every = np.zeros(self.count, dtype=np.int32)

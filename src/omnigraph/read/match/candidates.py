@@ -88,7 +88,8 @@ class Candidates:
         )
 
     def summed(self) -> tuple[Counts, dict[int, Totals]]:
-        """All codes as one: what a variable without links is to every row."""
+        """All codes merged into one weight and one total each, as a variable without links counts for every
+        row."""
         weights = np.array([self.total()], dtype=np.int64)
         return weights, {key: entry.summed() for key, entry in self.totals.items()}
 

@@ -27,7 +27,8 @@ from omnigraph.read.values.numbers import MAX_COUNT, sortable, too_many
 from omnigraph.read.values.wide_sums import products
 
 Entries = npt.NDArray[Any]
-"""One entry per code, row or group. Entries of several rows of numbers have their position last."""
+"""One entry per code, row or group. Wide entries are 2-D, one row per limb: the last axis is the
+position."""
 
 TOO_MANY = float(2**63)
 

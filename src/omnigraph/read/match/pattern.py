@@ -229,7 +229,7 @@ def variables_of(predicate: ir.Predicate) -> set[str]:
 
 
 def operand_variables(operand: ir.Output) -> Iterator[str]:
-    """The variables an output or operand looks at; a score is no variable's."""
+    """The variables an output or operand looks at; a score belongs to no variable."""
     match operand:
         case ir.PropertyOf() | ir.NodeId():
             yield operand.var

@@ -1,5 +1,7 @@
 """From a pattern to its rows: sum away what nobody asks for, enumerate the rest.
 
+docs/dev/engine.md explains the words: candidates, links, weights.
+
     $a knows $b, return $a         prepare: candidates and a link; sum away $b; rows of $a with weights
     $a knows $b, return $a, $b     prepare; nothing to sum away; rows of $a and $b
 

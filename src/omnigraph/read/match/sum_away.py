@@ -1,7 +1,7 @@
 """Summing away: variables that nobody asks for become weights and totals of their neighbours.
 
-A variable at the end of one link that nobody asks for is removed: its message says, per code of its
-neighbour, how many bindings go with it. For a match without cycles whose rows are only counted that is
+A variable at the end of one link that nobody asks for is removed and leaves its neighbour a
+message: per code, how many bindings go with it. For a match without cycles whose rows are only counted that is
 the whole work.
 
     $a knows $b, 0 -> 1, 0 -> 2, 3 -> 1; $b is not asked for

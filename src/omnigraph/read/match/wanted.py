@@ -1,6 +1,8 @@
 """What is asked of a match: whose codes, which totals, and how many rows at first.
 
-return { $a.name, sum($b.age) }   ->   kept {"a"}, totals {1: sum of $b.age}
+For example:
+
+    return { $a.name, sum($b.age) }   ->   kept {"a"}, totals {1: sum of $b.age}
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ class Measured:
     """What is known of an aggregate's argument, one entry per group.
 
     ``counts`` says how often it is there. ``measures`` has what the function asked for; of a group that never
-    had the argument, any number. ``values_of`` turns entries of ``LEAST`` and ``GREATEST`` into the values
-    they stand for, with null where the mask is true.
+    had the argument, any number. Entries of ``LEAST`` and ``GREATEST`` only sort like the values (ranks, or
+    ``sortable`` integers) and must never be calculated with: ``values_of(entries, absent)`` gives the
+    values themselves, null where the mask is true.
     """
 
     counts: Counts

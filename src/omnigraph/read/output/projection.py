@@ -1,6 +1,8 @@
 """The columns of an answer, fetched for its rows.
 
-return { $a.name, $b }   codes a [2, 0], b [1, 1]   ->   name ["cy", "ada"], b ["bob", "bob"]
+For example:
+
+    return { $a.name, $b }   codes a [2, 0], b [1, 1]   ->   name ["cy", "ada"], b ["bob", "bob"]
 """
 
 from __future__ import annotations

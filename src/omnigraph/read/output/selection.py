@@ -86,7 +86,8 @@ def _packed(keys: Sequence[Integers]) -> tuple[Counts | None, int]:
 def nulls_first(values: Counts, present: Mask | None) -> list[Integers]:
     """Two keys of integers of which some are absent: those come before all others.
 
-    The second one tells apart the two lowest integers, which the first one makes room below.
+    The first key moves the lowest integer up by one, to leave room for nulls; the second tells it from
+    its neighbour again.
     """
     first = np.maximum(values, _LOWEST + 1)
     if present is not None:

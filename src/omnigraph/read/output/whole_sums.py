@@ -68,7 +68,7 @@ class WholeSums:
 
 
 def overflow(aggregate: ir.Aggregate) -> BadRequest:
-    """The refusal of a sum that an I64 cannot hold."""
+    """The refusal of an aggregate whose result an I64 cannot hold."""
     name = _shown(aggregate)
     return BadRequest(
         f"runtime error: overflow: {name} is outside the range of an I64; narrow the match, add "

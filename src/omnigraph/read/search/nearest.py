@@ -27,7 +27,7 @@ from omnigraph.storage.tables.indexes import ROWS_PER_PARTITION
 Vectors = npt.NDArray[np.float32]
 
 
-# The index looks at this number of times the vectors it is asked for, and measures them exactly.
+# The index fetches this many times the vectors asked for, and measures those exactly.
 _REFINE: Final = 5
 
 

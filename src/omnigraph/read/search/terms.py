@@ -1,6 +1,8 @@
 """The terms of a text property: which index holds them, and how to find them without one.
 
-terms_within(["helo", "world"], ["hello"], edits=1)   ->   ["helo"]
+For example:
+
+    terms_within(["helo", "world"], ["hello"], edits=1)   ->   ["helo"]
 """
 
 from __future__ import annotations

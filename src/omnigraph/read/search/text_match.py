@@ -68,15 +68,19 @@ def _looked_up(
             thresholds.scratch_bytes,
         )
         return np.sort(ordinals.astype(np.int32))
-    key = ("terms", space.pinned.identity, space.stored_name(name))
+    identity = space.pinned.identity, space.stored_name(name)
     if own is None:
-        held = view.cache.get(key, lambda: Terms(space.column(name).array), _nbytes)
+        held = view.cache.get(
+            ("terms", *identity), lambda: Terms(space.column(name).array), _nbytes
+        )
         return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
     partly = bool(own.tail)
     found = [text_hits(space.pinned.table, own.column, query, edits=edits, indexed_only=partly)[0]]
     if partly:
         row_ids, tail = view.cache.get(
-            key, lambda: _tail(space, own), lambda made: made[0].nbytes + made[1].nbytes
+            ("tail terms", *identity),
+            lambda: _tail(space, own),
+            lambda made: made[0].nbytes + made[1].nbytes,
         )
         found.append(row_ids[tail.holding(terms, edits)])
     codes = space.ordinals_of_row_ids(np.concatenate(found))

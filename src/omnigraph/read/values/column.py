@@ -1,6 +1,8 @@
 """One property of many entities, by code, in the forms that operators want it in.
 
-values ["b", null, "a", "b"]   ->   dictionary ["a", "b"], codes [1, -1, 0, 1], valid [T, F, T, T]
+For example:
+
+    values ["b", null, "a", "b"]   ->   dictionary ["a", "b"], codes [1, -1, 0, 1], valid [T, F, T, T]
 """
 
 from __future__ import annotations

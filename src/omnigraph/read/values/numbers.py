@@ -1,7 +1,9 @@
 """Numbers by mathematical value: comparison across types, and integers that sort like them.
 
-2**53 + 1 (I64) > 2.0**53 (F64)   is true here; NumPy rounds the integer and calls them equal
-sortable([1.5, -2.0, nan])        three integers in the order 2nd, 1st, 3rd
+For example:
+
+    2**53 + 1 (I64) > 2.0**53 (F64)   is true here; NumPy rounds the integer and calls them equal
+    sortable([1.5, -2.0, nan])        three integers in the order 2nd, 1st, 3rd
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The stored edges of one type as pairs of node ordinals.
 
-nodes ada 0, bob 1; stored edges bob -> ada, ada -> bob   ->   src [1, 0], dst [0, 1]
+For example:
+
+    nodes ada 0, bob 1; stored edges bob -> ada, ada -> bob   ->   src [1, 0], dst [0, 1]
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The nodes of one type at one version, numbered in the order of their ids.
 
-stored rows bob (row id 7), ada (row id 9)   ->   ordinals ada 0, bob 1; row ids by ordinal [9, 7]
+For example:
+
+    stored rows bob (row id 7), ada (row id 9)   ->   ordinals ada 0, bob 1; row ids by ordinal [9, 7]
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import RowChanges
 
-# Row ids below this number of times the rows get a table of all, others are searched for.
+# If the highest row id is below this many times the number of rows, a lookup table is kept; otherwise
+# ids are searched for.
 _DENSE = 8
 
 

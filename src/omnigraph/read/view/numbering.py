@@ -1,7 +1,7 @@
-"""Node ids and edge lists of pinned tables: from the cache, derived from an older state, or read.
+"""Numbered nodes and edges of pinned tables: from the cache, derived from an older state, or read.
 
-version 8 is wanted, version 7 is cached, one node was inserted since
-the ids of version 8 are those of version 7 with one more, and no table is scanned
+For example, version 8 is wanted, version 7 is cached, and one node was inserted since: the ids of
+version 8 are those of version 7 and one more, and no table is scanned.
 """
 
 from __future__ import annotations

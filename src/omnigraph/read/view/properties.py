@@ -40,8 +40,8 @@ class Origin(NamedTuple):
 class Properties:
     """The columns of one table, numbered as ``row_ids`` are.
 
-    ``key`` tells this numbering from others in the cache, that of ``origin`` is its base;
-    ``codes_of`` finds the codes of row ids, -1 for rows that have none.
+    ``key`` tells this numbering from others in the cache; ``origin`` is the older numbering it was derived
+    from; ``codes_of`` finds the codes of row ids, -1 for rows that have none.
     """
 
     def __init__(

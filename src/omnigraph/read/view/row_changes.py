@@ -16,7 +16,7 @@ from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 
-# A restore brings rows back that the versions on rows date before it, and uses row ids again.
+# Not Restore: it brings back rows whose recorded versions are older than it, and reuses row ids.
 _TRACKED: Final = frozenset(
     {
         Operation.APPEND,

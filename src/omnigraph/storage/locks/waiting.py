@@ -29,7 +29,7 @@ SLOW_FACTOR: Final = 10
 
 
 FREE_SECONDS: Final = 0.5
-"""How long the first in line may leave a free lock alone; one that runs takes it much sooner."""
+"""How long the first in line may leave a free lock alone; a waiter that is running takes it much sooner."""
 
 
 class Purpose(NamedTuple):
@@ -72,7 +72,7 @@ class Patience:
     def is_left_for(self, holder: Purpose) -> bool:
         """Whether to keep waiting for a holder; for a slow one the time waited counts a tenth.
 
-        So there is patience left when it is done, for the waiters who are served first then.
+        Some patience is then left for the waiters that are served before this one when it is done.
         """
         if holder.slow and self.left() <= 0:
             excess = self._waited - self._limit * (SLOW_FACTOR - 1)

@@ -132,12 +132,7 @@ def text_match(context: Context, scope: Scope, call: ast.Call) -> ir.TextMatch:
         edits = integer_argument(context, scope, call.args[2], rule, "the edit distance of fuzzy()")
         if isinstance(edits, ir.Const) and isinstance(edits.value, int) and edits.value < 0:
             context.fail(rule, "the edit distance of fuzzy() cannot be negative", call.args[2].span)
-    function = call.function
-    if function == "search":
-        return ir.TextMatch("search", field, query)
-    if function == "match_text":
-        return ir.TextMatch("match_text", field, query)
-    return ir.TextMatch("fuzzy", field, query, edits)
+    return ir.TextMatch(call.function, field, query, edits)
 
 
 def inline_entry(

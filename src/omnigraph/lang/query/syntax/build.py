@@ -23,6 +23,8 @@ _ARGUMENTS = {
     "bm25": (2, 2),
     "rrf": (2, 3),
 }
+*_FIRST, _LAST = (f"`{name}`" for name in ast.TEXT_CALLS)
+_TEXT_CALLS = f"{', '.join(_FIRST)} and {_LAST}"
 _ANNOTATIONS = ("description", "instruction")
 _WORD_OPERATORS = ("contains", "starts_with")
 
@@ -270,8 +272,7 @@ class Builder:
             fail(
                 f"`{call.function}(…)` is not a clause",
                 call.span,
-                f"`{call.function}` stands in `{place}`; the text predicates are "
-                "`search`, `match_text` and `fuzzy`",
+                f"`{call.function}` stands in `{place}`; the text predicates are {_TEXT_CALLS}",
             )
         return ast.TextClause(call, call.span)
 

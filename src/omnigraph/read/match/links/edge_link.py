@@ -95,7 +95,7 @@ class EdgeLink:
         refuse_wrap(child, lambda part: frontier.pull(rows, child.spread_out(part)))
         sweep = len(rows.indices)
         push = _cost(self._push_cost, back, child, sweep)
-        # Where every code of the parent costs more on its own, their degrees need no look.
+        # If pushing costs less than one step per parent code, gathering cannot win: no degrees are added up.
         gather = sweep if push <= at.count else _cost(self._gather_cost, rows, at, sweep)
         if push <= gather and push < sweep:
             return _pushed(back, rows, child)

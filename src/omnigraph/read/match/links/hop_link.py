@@ -1,6 +1,8 @@
 """A search of several steps along edges, as a link between its two ends.
 
-$a knows{1,2} $b, edges 0 -> 1 -> 2   ->   pairs (0, 1), (0, 2), (1, 2)
+For example:
+
+    $a knows{1,2} $b, edges 0 -> 1 -> 2   ->   pairs (0, 1), (0, 2), (1, 2)
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class HopLink:
 
     @property
     def _connects(self) -> bool:
-        """Between different types a search ends after one step."""
+        """Whether anything can be joined: between different types a search ends after one step."""
         one_type = self.traversal.left_type == self.traversal.right_type
         return one_type or self.traversal.min_hops == 1
 

@@ -115,7 +115,7 @@ class ValueLink:
 
 
 def _translated(left: Column, right: Column) -> Codes:
-    """The right column by the codes of the left one; -1 where the left has no such value."""
+    """The values of the right column as codes of the left one; -1 where the left has no such value."""
     if left is right:
         return left.codes
     same = pc.index_in(right.dictionary, value_set=left.dictionary).fill_null(-1)

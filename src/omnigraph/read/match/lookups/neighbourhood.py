@@ -47,7 +47,7 @@ class Neighbourhood:
         self.ids: dict[str, set[str]] = {}
         self.found: dict[str, dict[int, tuple[str, str]]] = {}
         self.rows: dict[str, list[pa.Table]] = {}
-        """Node rows that were read on the way, with their properties in need."""
+        """Node rows that were read on the way, with the properties that the query needs."""
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
 
