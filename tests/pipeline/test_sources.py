@@ -218,3 +218,14 @@ def test_a_glob_over_keys_of_s3(pattern, found):
 
 def test_a_backslash_in_a_key_is_a_character():
     assert match_keys("in\\*", ["in\\a", "in*"]) == ["in\\a"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[^b]*", "[!b]*", "[[:alpha:]]*", "[[:a]x", "[]x]*", "[a-c]?", "*[!.]"]
+)
+def test_a_set_of_characters_in_a_key_means_what_it_means_on_disk(tmp_path, pattern):
+    names = ["b.jsonl", "x", "^z", "p", ":q", "[x", "ax", "cc", "]"]
+    for name in names:
+        (tmp_path / name).touch()
+    on_disk = sorted(path.name for path in tmp_path.glob(pattern))
+    assert sorted(match_keys(pattern, names)) == on_disk

@@ -1,6 +1,10 @@
-"""Every writer finishes what dead writers left, once, at its own door."""
+"""Every writer finishes what dead writers left, at its own door; a load once more when it has read."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -28,7 +32,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_writer_looks_for_dead_ones_once(graph, monkeypatch, writer):
+def test_a_writer_looks_for_dead_ones_at_its_door(graph, monkeypatch, writer):
     looked = []
     look = healing.list_sidecars
 
@@ -39,5 +43,38 @@ def test_a_writer_looks_for_dead_ones_once(graph, monkeypatch, writer):
 
     monkeypatch.setattr(healing, "list_sidecars", counting)
     WRITERS[writer](graph)
-    # A branch that a load makes has a door of its own.
-    assert looked == [0] * (2 if writer == "load to a new branch" else 1)
+    # A load looks again when its records are read, and a branch that it makes has a door of its own.
+    times = {"load": 2, "load to a new branch": 3}.get(writer, 1)
+    assert looked == [0] * times
+
+
+DYING = """
+import sys
+import omnigraph as og
+og.open(sys.argv[1]).load([{"type": "City", "data": {"name": "Ulm"}}])
+"""
+
+
+def test_rows_of_a_writer_that_dies_while_a_load_reads_are_there_for_it(tmp_path):
+    """The load names a city that only the dead writer's commit has, and leaves nothing pending."""
+    schema = "node Person { name: String @key }\nnode City { name: String @key }\nedge In: Person -> City"
+    died = []
+
+    def progress(moment):
+        if moment.phase == "reading" and not died:
+            environment = {
+                **os.environ,
+                "OMNIGRAPH_FAILPOINTS": "load.after_phase_b_before_phase_c=exit",
+            }
+            command = [sys.executable, "-c", DYING, graph.uri]
+            died.append(subprocess.run(command, env=environment, check=False).returncode)
+
+    records = [
+        {"type": "Person", "data": {"name": "Ada"}},
+        {"edge": "In", "from": "Ada", "to": "Ulm"},
+    ]
+    with og.init(tmp_path / "g", schema) as graph:
+        result = graph.load(records, progress=progress)
+        assert (len(died), died[0] != 0) == (1, True)
+        assert result.total_rows == 2
+        assert graph.status()["pending_recoveries"] == 0

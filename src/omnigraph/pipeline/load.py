@@ -94,6 +94,9 @@ def load(
     with scratch() as directory, contextlib.closing(engine):
         work = _Load(workspace, catalog, ir_hash, request, engine, directory)
         work.read()
+        # Reading may take hours. What writers left that died meanwhile is finished before the rows are
+        # checked against the graph.
+        heal(workspace)
         with _target(workspace, options) as created:
             attempts = Attempts(
                 workspace,

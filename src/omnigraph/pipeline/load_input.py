@@ -45,6 +45,7 @@ class LoadInput:
         self._scratch: AbstractContextManager[Path] | None = None
         self._directory: Path | None = None
         self._catalog = catalog
+        self._folders = 0
         self._parts: list[Part] = []
         self._named: list[Find] = []
         self._frames: list[Any] = []
@@ -78,7 +79,8 @@ class LoadInput:
     def _folder(self) -> Path:
         """Make a directory for the files of the next part."""
         assert self._directory is not None, "an input is filled inside its `with` block"
-        folder = self._directory / str(len(self._parts))
+        self._folders += 1
+        folder = self._directory / str(self._folders)
         folder.mkdir()
         return folder
 

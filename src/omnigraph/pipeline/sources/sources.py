@@ -222,8 +222,9 @@ def match_keys(pattern: str, keys: Iterable[str]) -> list[str]:
     from wcmatch import glob as wildcards
 
     flags = wildcards.GLOBSTAR | wildcards.DOTGLOB | wildcards.CASE | wildcards.FORCEUNIX
-    # In a key a backslash is a character, and escapes nothing.
-    escaped = pattern.replace("\\", r"\\")
+    # In a key a backslash is a character, and escapes nothing. Only `!` negates a set of characters, and
+    # there are no named classes (`[:alpha:]`), as with Python's own globs.
+    escaped = pattern.replace("\\", r"\\").replace("[^", r"[\^").replace("[[:", r"[\[:")
     return [str(key) for key in wildcards.globfilter(keys, escaped, flags=flags)]
 
 
