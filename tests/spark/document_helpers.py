@@ -39,8 +39,8 @@ query cited($ref: String) {
 }
 """
 WORDS = ["solar", "wind", "running", "runs", "towers", "networks", "résumé", "happy"]
-DOCS = {"id": "BTREE", "year": "BTREE", "body": "INVERTED", "place": "IVF_HNSW_SQ"}
-CITES = {"id": "BTREE", "src": "BTREE", "dst": "BTREE", "since": "BTREE"}
+DOCS = {"id": "btree", "year": "btree", "body": "fts", "place": "vector"}
+CITES = {"id": "btree", "src": "btree", "dst": "btree", "since": "btree"}
 PARTS = 3
 DOCS_IN_PART = 120
 
