@@ -186,7 +186,7 @@ def test_a_branch_deleted_while_a_write_is_prepared(docs, tmp_path, worker, agai
         assert drifted(docs, "b") == []
     else:
         assert told[0] == "branch_not_found", told
-    assert docs.store.list("__recovery") == []
+    assert workspace_of(docs).store.list("__recovery") == []
 
 
 # ------------------------------------------------------------------ all at once
