@@ -1,3 +1,6 @@
-"""The version of the product, for modules that record or print it."""
+"""The versions of the product and of its format on disk, for modules that record or print them."""
 
 __version__ = "0.1.0"
+
+INTERNAL_SCHEMA_VERSION = 1
+"""The format of graphs on disk; `manifest/migrations.py` raises older ones to it."""

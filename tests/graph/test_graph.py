@@ -26,12 +26,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import state_of
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.migrations import (
-    INTERNAL_SCHEMA_VERSION,
-    STEPS,
-    migrate,
-    read_internal_version,
-)
+from omnigraph.manifest.migrations import STEPS, migrate, read_internal_version
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.tables.blobs import blob_columns
@@ -40,6 +35,7 @@ from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
+from omnigraph.version import INTERNAL_SCHEMA_VERSION
 from tests.manifest.publishing import PERSON, SCHEMA, advance, new_graph
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
-from omnigraph.version import __version__
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 
 def version_text() -> str:

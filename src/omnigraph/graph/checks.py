@@ -8,19 +8,14 @@ from omnigraph.errors import BranchNotFound, GraphMoved
 from omnigraph.graph.state import Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.migrations import (
-    INTERNAL_SCHEMA_VERSION,
-    migrate,
-    read_internal_version,
-    refuse_newer,
-)
+from omnigraph.manifest.migrations import migrate, read_internal_version, refuse_newer
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.table import Table
-from omnigraph.version import __version__
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 
 def check_graph(workspace: Workspace, mode: Mode) -> None:

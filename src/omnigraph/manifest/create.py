@@ -12,14 +12,13 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import AlreadyInitialised, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest import rows
-from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.tables.blobs import blob_field
 from omnigraph.storage.tables.table import create_table, open_table, table_exists
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
-from omnigraph.version import __version__
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,7 @@ from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
 from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata
 from omnigraph.storage.tables.table import Table
-
-INTERNAL_SCHEMA_VERSION = 1
+from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
 def read_internal_version(table: Table) -> int:

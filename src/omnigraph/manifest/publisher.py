@@ -32,13 +32,13 @@ from omnigraph.errors import (
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
-from omnigraph.manifest.migrations import INTERNAL_SCHEMA_VERSION, migrate, read_internal_version
+from omnigraph.manifest.migrations import migrate, read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision
-from omnigraph.version import __version__
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 PUBLISHER_RETRY_BUDGET = 5
 MANIFEST_KEY = "__manifest"
