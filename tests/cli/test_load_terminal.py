@@ -119,15 +119,19 @@ def test_an_interrupted_load_leaves_nothing(graph, place, number, code, told):
         (*LOAD, "--data", "-", "--quiet"), place, env={"TMPDIR": str(scratch)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    process.stdin.write(RECORD.encode())
-    process.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not list(scratch.glob("omnigraph-*/0/stream.jsonl")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.02)
-    process.send_signal(number)
-    out, err = process.communicate()
+    with process:
+        try:
+            process.stdin.write(RECORD.encode())
+            process.stdin.flush()
+            deadline = time.monotonic() + 60
+            while not list(scratch.glob("omnigraph-*/*/stream.jsonl")):
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                select.select([], [], [], 0.02)
+            process.send_signal(number)
+            out, err = process.communicate()
+        finally:
+            process.kill()
     assert (process.returncode, out, err) == (code, b"", told)
     assert list(scratch.iterdir()) == []
     assert names(place) == []
