@@ -22,7 +22,7 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
