@@ -17,7 +17,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.embeddings.provider import Embedder, require_embedder
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import require_embedder
 from omnigraph.errors import BadRequest, ProviderError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest.publisher import Intent

@@ -21,7 +21,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.embeddings.provider import Embedder
+from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType

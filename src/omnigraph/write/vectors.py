@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.embeddings.provider import (
-    Embedder,
-    embed_texts,
-    require_embedder,
-    resolve_embedder,
-)
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import InputError
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
