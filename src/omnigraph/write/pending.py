@@ -99,7 +99,7 @@ class PendingTable:
     def rows_of(self, ids: pa.Array) -> pa.Table:
         """Return the rows with these ids, at most ``KEY_LIMIT``, as ``rows_where`` would."""
         wanted = Condition("id", "in", ids.to_pylist())
-        found = read_plain(self.table, filter_expression(self.table.schema, [wanted]))
+        found = read_rows(self.table, filter_expression(self.table.schema, [wanted]))
         if not self.rows.num_rows:
             return found
         import pyarrow as pa
