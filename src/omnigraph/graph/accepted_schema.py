@@ -37,10 +37,13 @@ class AcceptedSchemas:
         """Return the schema that is accepted for a branch now."""
         return self.at(self._manifest.state(MAIN))
 
-    def at(self, main: BranchState) -> AcceptedSchema:
-        """Return the schema of a state of `main` that was just read."""
+    def at(self, state: BranchState) -> AcceptedSchema:
+        """Return the schema of a branch in a state that was just read.
+
+        Tables and schema of one state always fit together, whatever is published meanwhile.
+        """
         with self._lock:
-            if self._known is None or self._known.ir_hash != main.head.ir_hash:
-                row = self._manifest.schema(main)
-                self._known = AcceptedSchema(main.head.ir_hash, row, read_catalog(row))
+            if self._known is None or self._known.ir_hash != state.head.ir_hash:
+                row = self._manifest.schema(state)
+                self._known = AcceptedSchema(state.head.ir_hash, row, read_catalog(row))
             return self._known

@@ -26,7 +26,6 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
-from omnigraph.read.view.properties import stored_name
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced
@@ -112,7 +111,7 @@ def _columns(pinned: PinnedTable, ends: Ends) -> list[SourceColumn]:
         for shown, stored in end_columns(pinned.entity, ends).items()
     ]
     return first + [
-        _property_column(prop, stored_name(pinned, prop.name), pinned.table)
+        _property_column(prop, pinned.column_of(prop.name), pinned.table)
         for prop in pinned.entity.properties.values()
     ]
 
