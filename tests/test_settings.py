@@ -13,6 +13,7 @@ NUMBERS = {
     settings.MAINTENANCE_CONCURRENCY: (8, 1),
     settings.SPARK_THRESHOLD_MB: (4096, 0),
     settings.CACHE_MB: (2048, 0),
+    settings.EMBED_BATCH: (64, 1),
     settings.MUTATION_MAX_ROWS: (None, 1),
 }
 

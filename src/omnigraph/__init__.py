@@ -17,7 +17,7 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
-    from omnigraph.embeddings.provider import Embedder as Embedder
+    from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
@@ -71,7 +71,7 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Compiled": "omnigraph.lang.schema.compile",
-    "Embedder": "omnigraph.embeddings.provider",
+    "Embedder": "omnigraph.embeddings.embedder",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",

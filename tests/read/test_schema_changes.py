@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import NotFound, TypeCheckError
+from omnigraph.graph.graph import state_of
+from omnigraph.graph.reads import resolve
+from omnigraph.pipeline.datasource.options import find_type, read_options
+from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
 from omnigraph.read.thresholds import MatchThresholds, Thresholds, ViewThresholds
 from omnigraph.read.view import edges
 from omnigraph.read.view.edges import EdgeList
@@ -344,3 +349,40 @@ def test_a_column_of_other_values_is_read_again(graph, builds):
         advance(workspace_of(graph).manifest, "node:Person")
     assert plain(graph.query(text(asked))) == [[2 * COUNT]]
     assert builds()["_read"] == 1
+
+
+# ------------------------------------------------------------------ the data source of Spark
+
+
+def spark_rows(graph, **options):
+    """What Spark would read, in its order of columns."""
+    asked = read_options({"graph": graph.uri, **options})
+    snapshot, catalog = resolve(state_of(graph), asked.target)
+    source = pin_source(
+        workspace_of(graph), snapshot, catalog, find_type(catalog, asked.type), asked
+    )
+    columns = source.columns if asked.columns is None else source.select(asked.columns)
+    schema = pa.schema([(column.name, column.type.arrow_type()) for column in columns])
+    return [
+        tuple(row.values())
+        for group in plan_partitions(source, 10**6)
+        for batch in read_fragments(source, schema.names, schema, group)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_the_data_source_reads_the_past_under_new_names(history):
+    graph, old, then = history
+    at = {"type": "Human", "snapshot": old.graph_commit_id}
+    columns = "key,nick,name,years,mood,place"
+    expected = [tuple(row) for row in plain(then["values"])]
+    assert sorted(spark_rows(graph, columns=columns, **at)) == expected
+    chosen = spark_rows(graph, columns="key,nick", filter="years = 3", **at)
+    assert sorted(chosen) == [tuple(row) for row in plain(then["an indexed value"])]
+    assert spark_rows(graph, columns="key", filter="age = 7", **at) == []
+    assert spark_rows(graph, columns="age,bio,nick", filter='key = "p07"', **at) == [
+        (None, None, "name 0")
+    ]
+    assert spark_rows(graph, columns="age,bio,nick", filter='key = "p07"', type="Human") == [
+        (7, "the sea", "x")
+    ]

@@ -1,45 +1,25 @@
-"""Choose and call an embedder: the caller's own, or the mock if the environment asks for it."""
+"""Choose the embedder of a graph and call it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from omnigraph import settings
-from omnigraph.embeddings.mock import mock_embedding
-from omnigraph.errors import BadRequest, OmniGraphError, ProviderError
-from omnigraph.types import round_f32
+from omnigraph.embeddings.embedder import Embedder, Role, takes_role
+from omnigraph.embeddings.mock import MockEmbedder
+from omnigraph.errors import BadRequest, ProviderError
 
-
-class Embedder(Protocol):
-    """An object that turns each text into one vector."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model that makes the vectors."""
-        ...
-
-    def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        """Return one vector of that many dimensions for each text."""
-        ...
-
-
-class MockEmbedder:
-    """The mock provider, accepted for every model a schema records."""
-
-    model = "mock"
-
-    def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        """Return deterministic unit vectors."""
-        return [mock_embedding(text, dimension) for text in texts]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 def resolve_embedder(configured: Embedder | None) -> Embedder | None:
-    """Return the caller's embedder, else the mock if the environment asks for it, else None."""
-    if configured is not None:
-        return configured
-    return MockEmbedder() if settings.EMBEDDINGS_MOCK.get() else None
+    """Return the mock if the environment forces it, else the caller's embedder, else None."""
+    if settings.EMBEDDINGS_MOCK.get():
+        return MockEmbedder()
+    return configured
 
 
 def require_embedder(configured: Embedder | None, place: str) -> Embedder:
@@ -55,13 +35,21 @@ def require_embedder(configured: Embedder | None, place: str) -> Embedder:
 
 
 def embed_texts(
-    embedder: Embedder, texts: Sequence[str], dimension: int, place: str, model: str | None = None
-) -> list[list[float]]:
-    """Return one vector per text. The vectors are checked, because the embedder is foreign code.
+    embedder: Embedder,
+    texts: Sequence[str],
+    dimension: int,
+    place: str,
+    model: str | None = None,
+    role: Role = "document",
+) -> npt.NDArray[np.float32]:
+    """Return an array with one row per text, each of ``dimension`` numbers.
 
-    ``model`` is the model the schema records; an embedder of another model is refused, because its
-    vectors could not be compared with the stored ones.
+    ``place`` is the property that needs the vectors, for messages. ``model`` is the model that the
+    schema records; an embedder of another one is refused, because its vectors could not be compared
+    with the stored ones. The answers are checked, because an embedder is foreign code.
     """
+    import numpy as np
+
     if model is not None and not isinstance(embedder, MockEmbedder) and embedder.model != model:
         raise BadRequest(
             f"{place} has vectors of the model {model}, and the embedding provider uses "
@@ -69,21 +57,46 @@ def embed_texts(
             recorded=model,
             actual=embedder.model,
         )
+    made = np.empty((len(texts), dimension), np.float32)
+    size = settings.EMBED_BATCH.get()
+    for start in range(0, len(texts), size):
+        batch = list(texts[start : start + size])
+        made[start : start + size] = _embed_batch(embedder, batch, dimension, role, place)
+    return made
+
+
+def _embed_batch(
+    embedder: Embedder, texts: list[str], dimension: int, role: Role, place: str
+) -> npt.NDArray[np.float32]:
+    """Return the checked vectors of one call."""
+    import numpy as np
+
+    named = {"role": role} if takes_role(embedder) else {}
     try:
-        made = embedder.embed(texts, dimension)
-        vectors = [[round_f32(float(number)) for number in vector] for vector in made]
-    except OmniGraphError:
-        raise
+        vectors = [_numbers(vector) for vector in embedder.embed(texts, dimension, **named)]
+    except ProviderError as error:
+        raise ProviderError(f"{place}: {error.message}", **error.details) from error
     except Exception as error:
         raise ProviderError(f"{place}: the embedding provider failed: {error}") from error
     if len(vectors) != len(texts):
         raise ProviderError(
-            f"{place}: the embedding provider gave {len(vectors)} vectors for {len(texts)} texts"
+            f"{place}: the embedding provider gave {len(vectors)} vectors for {len(texts)} texts; "
+            "check its model"
         )
-    for vector in vectors:
-        if len(vector) != dimension or not all(map(math.isfinite, vector)):
-            raise ProviderError(
-                f"{place}: the embedding provider gave a vector that is not {dimension} finite "
-                "numbers; check its model"
-            )
-    return vectors
+    if all(vector.shape == (dimension,) for vector in vectors):
+        made = np.stack(vectors)
+        if np.isfinite(made).all() and made.any(axis=1).all():
+            return made
+    raise ProviderError(
+        f"{place}: the embedding provider gave a vector that is not {dimension} finite numbers, at "
+        "least one of them other than 0; check its model"
+    )
+
+
+def _numbers(vector: Iterable[float]) -> npt.NDArray[np.float32]:
+    """Return a vector as it is stored; a number that float32 cannot hold becomes infinite."""
+    import numpy as np
+
+    listed = vector if hasattr(vector, "__len__") else list(vector)
+    with np.errstate(over="ignore"):
+        return np.asarray(listed, np.float64).astype(np.float32)

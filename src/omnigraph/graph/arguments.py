@@ -85,10 +85,10 @@ def check_policy(policy: object) -> None:
 
 def check_embedder(embedder: object) -> None:
     """Refuse an object that cannot embed: an embedder has a ``model`` and a method ``embed``."""
-    if embedder is None:
-        return
-    if not hasattr(embedder, "model") or not callable(getattr(embedder, "embed", None)):
+    from omnigraph.embeddings.embedder import is_embedder
+
+    if embedder is not None and not is_embedder(embedder):
         raise BadRequest(
             f"a Python {type(embedder).__name__} is no embedder: it needs an attribute `model` and a "
-            "method `embed(texts, dimension)`"
+            "method `embed(texts, dimension, role)`, or without `role`"
         )

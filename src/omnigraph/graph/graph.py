@@ -22,7 +22,7 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -172,13 +172,13 @@ class Graph:
         lines, or records as dicts. The options are those of ``LoadOptions``.
         """
         asked = loads.load_options(self._state, options)
-        with loads.load_input(self._state) as inputs:
+        with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.json(source), asked)
 
     def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
         asked = loads.load_options(self._state, options)
-        with loads.load_input(self._state) as inputs:
+        with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.nodes(type, frame), asked)
 
     def load_edges(
@@ -191,7 +191,7 @@ class Graph:
     ) -> LoadResult:
         """Load a frame of one edge type; the two columns hold the ids of its ends."""
         asked = loads.load_options(self._state, options)
-        with loads.load_input(self._state) as inputs:
+        with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.edges(type, frame, from_col, to_col), asked)
 
     def mutate(
@@ -248,8 +248,8 @@ class Graph:
 
         self._state.ensure_writable()
         who, branch = self._state.choose_actor(actor), trim_branch_name(branch)
-        catalog = self._state.schemas.of(branch).catalog
-        return ensure_indices_on(engine, self._state.workspace, catalog, branch, who)
+        workspace, schemas = self._state.workspace, self._state.schemas
+        return ensure_indices_on(engine, workspace, lambda at: schemas.at(at).catalog, branch, who)
 
     def status(self) -> dict[str, Any]:
         """Return branches, head, and for each table of `main` its versions, fragments and indexes."""

@@ -26,7 +26,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
 
 
 def init(

@@ -17,7 +17,7 @@ from omnigraph.storage.uris import Root
 
 # Imported by the first read, so that a process that only writes stays light.
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
     from omnigraph.read.view.view import Reader
 
 Mode = Literal["rw", "r"]

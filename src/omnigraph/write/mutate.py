@@ -21,8 +21,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import (
-    Embedder,
     embed_texts,
     require_embedder,
     resolve_embedder,
@@ -255,9 +255,8 @@ class _Mutation:
                 continue
             if embedder is None:
                 embedder = require_embedder(None, place)
-            (values[name],) = embed_texts(
-                embedder, [text], prop.type.dim or 0, place, model=embed.model
-            )
+            made = embed_texts(embedder, [text], prop.type.dim or 0, place, model=embed.model)
+            values[name] = made[0].tolist()
 
     def _update(self, statement: ir.Update) -> None:
         """Assign the values to all rows that match, committed or pending."""

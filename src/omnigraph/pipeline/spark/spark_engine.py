@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from omnigraph.embeddings.provider import Embedder, resolve_embedder
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import resolve_embedder
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.engine import Incoming, ReadRecords
 from omnigraph.pipeline.formats.frame_layout import Layout
