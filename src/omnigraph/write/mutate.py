@@ -25,6 +25,7 @@ from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
@@ -81,9 +82,9 @@ class CheckedMutation:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One mutation to run. ``check`` returns its plan under the schema accepted at that moment."""
+    """One mutation to run. ``check`` returns its plan under the schema of a state of the branch."""
 
-    check: Callable[[], CheckedMutation]
+    check: Callable[[BranchState], CheckedMutation]
     branch: str
     actor_id: str | None = None
     if_commit: str | None = None
@@ -102,7 +103,9 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     vectors = TextVectors(request.embedder)
     return attempts.run(
-        lambda attempt: _Mutation(attempt, request, request.check(), started, vectors).run()
+        lambda attempt: _Mutation(
+            attempt, request, request.check(attempt.state), started, vectors
+        ).run()
     )
 
 
