@@ -39,21 +39,33 @@ def carried(table: Table, rows: pa.Table) -> pa.Table:
     Their Blob columns become structs as ``columns.as_blobs`` takes them; ``_rowaddr`` is left out,
     all other columns stay as they are.
     """
-    places = BlobPlaces(table)
+    import pyarrow as pa
+
+    addresses = rows.column(ADDRESS)
     plain = plain_schema(table.schema)
-    addresses = rows.column(ADDRESS).to_pylist()
     for name in blob_columns(table.schema):
         at = rows.schema.get_field_index(name)
         if at >= 0:
-            values = _values(table, name, rows.column(at).to_pylist(), addresses, places)
-            rows = rows.set_column(at, plain.field(name), _array(plain.field(name).type, values))
-    return rows.drop_columns([ADDRESS])
+            values = carried_blobs(table, name, rows.column(at), addresses)
+            rows = rows.set_column(at, plain.field(name), pa.chunked_array([values]))
+    return rows.select([name for name in rows.column_names if name != ADDRESS])
 
 
-def _array(kind: pa.DataType, values: list[dict[str, Any] | None]) -> pa.Array:
+def carried_blobs(table: Table, column: str, descriptors: Any, addresses: Any) -> pa.Array:
+    """The values of one Blob column, of rows at these addresses, as structs that can be written."""
     import pyarrow as pa
 
-    return pa.array(values, kind)
+    values = _values(table, column, descriptors.to_pylist(), addresses.to_pylist())
+    return pa.array(values, table.schema.field(column).type.storage_type)
+
+
+def is_external(descriptors: pa.Array) -> pa.BooleanArray:
+    """Row by row, whether the value is the address of bytes kept elsewhere."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = pc.struct_field(descriptors, "kind")
+    return pc.fill_null(pc.equal(kinds, pa.scalar(EXTERNAL, kinds.type)), False)
 
 
 def _values(
@@ -61,8 +73,8 @@ def _values(
     column: str,
     descriptors: list[dict[str, Any] | None],
     addresses: list[int],
-    places: BlobPlaces,
 ) -> list[dict[str, Any] | None]:
+    places = BlobPlaces(table)
     inside = [
         address
         for address, found in zip(addresses, descriptors, strict=True)
