@@ -24,6 +24,7 @@ from omnigraph.storage.uris import Root
 if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
@@ -217,8 +218,8 @@ class Graph:
         text, filename = read_source(source)
         target = trim_branch_name(branch)
 
-        def check() -> CheckedMutation:
-            accepted = self._state.schemas.of(target)
+        def check(state: BranchState) -> CheckedMutation:
+            accepted = self._state.schemas.at(state)
             plan = self._state.plans.mutation(accepted.catalog, text, name, filename)
             return CheckedMutation(
                 accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params)

@@ -25,6 +25,7 @@ from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
@@ -81,9 +82,9 @@ class CheckedMutation:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One mutation to run. ``check`` returns its plan under the schema accepted at that moment."""
+    """One mutation to run. ``check`` returns its plan under the schema of a state of the branch."""
 
-    check: Callable[[], CheckedMutation]
+    check: Callable[[BranchState], CheckedMutation]
     branch: str
     actor_id: str | None = None
     if_commit: str | None = None
@@ -102,7 +103,9 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     vectors = TextVectors(request.embedder)
     return attempts.run(
-        lambda attempt: _Mutation(attempt, request, request.check(), started, vectors).run()
+        lambda attempt: _Mutation(
+            attempt, request, request.check(attempt.state), started, vectors
+        ).run()
     )
 
 
@@ -186,9 +189,7 @@ class _Mutation:
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _refuse_external_blob(
-                assignment.property, _id_text(value) if is_endpoint else value
-            )
+            return _to_column(assignment.property, _id_text(value) if is_endpoint else value)
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -200,7 +201,7 @@ class _Mutation:
                 property=assignment.property,
                 violation="overflow",
             ) from None
-        return _refuse_external_blob(assignment.property, value)
+        return _to_column(assignment.property, value)
 
     def _insert(self, statement: ir.Insert) -> None:
         """Add one row: a node by its key or a new id, an edge under a new id."""
@@ -390,8 +391,10 @@ def _write_step(table: PendingTable) -> StagedStep:
     return StagedStep(stage)
 
 
-def _refuse_external_blob(name: str, value: Any) -> Any:
-    """Return the value, unless it is a blob that is stored elsewhere."""
+def _to_column(name: str, value: Any) -> Any:
+    """Return the value as its pending column holds it; refuse a blob that is stored elsewhere."""
+    if isinstance(value, bytes):
+        return {"data": value}
     if isinstance(value, ExternalBlob):
         raise ConstraintError(
             f"property `{name}`: the external blob {value.uri!r} is refused, no external place is "
