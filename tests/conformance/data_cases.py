@@ -34,6 +34,7 @@ THEN_KEYS = {
 }
 MOCK = "OMNIGRAPH_EMBEDDINGS_MOCK"
 
+
 def run_data_case(body: Mapping[str, Any]) -> None:
     """Init, load, what follows, then compare what is stored. Schema changes come later."""
     steps = body["expect"].get("then") or []

@@ -53,8 +53,13 @@ class Incoming(Protocol):
         """How many vectors are left to be made from their texts."""
         ...
 
-    def want_vectors(self, runner: Runner, ref: TableRef | None, spool: VectorSpool) -> None:
-        """Ask for the vectors that are missing; ``ref`` has those to keep where a text is the same."""
+    def want_vectors(
+        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing.
+
+        With ``keep``, a vector that the table ``ref`` has for the same id and text is not missing.
+        """
         ...
 
     def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:

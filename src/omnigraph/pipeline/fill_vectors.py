@@ -17,15 +17,16 @@ from omnigraph.storage.tables.table_ref import TableRef
 def fill_vectors(
     incoming: Iterable[Incoming],
     runner: Runner,
-    stored: Callable[[str], TableRef | None],
+    stored: Callable[[Incoming], tuple[TableRef, bool]],
     spool: VectorSpool,
 ) -> int:
     """Fill the vectors of all tables, and return how many stay null although their text is there.
 
-    ``stored`` gives the table whose rows the new ones replace, or None where there is nothing to keep.
+    ``stored`` gives the table of the rows, and whether they may replace some that it has.
     """
     tables = [rows for rows in incoming if rows.unfilled]
     for rows in tables:
-        rows.want_vectors(runner, stored(rows.entity.table_key), spool)
+        ref, keep = stored(rows)
+        rows.want_vectors(runner, ref, spool, keep=keep)
     spool.flush()
     return sum(rows.fill_vectors(runner, spool) for rows in tables)

@@ -275,11 +275,10 @@ class _Load:
             return 0
         self.report.tell("embedding")
 
-        def stored(key: str) -> TableRef | None:
-            """The rows that a merge replaces: their vectors are kept where the texts are the same."""
-            pin = state.head.tables[key]
-            replaces = self.options.mode == "merge" and self.incoming[key].may_repeat
-            return self.workspace.pinned(pin) if replaces and pin.row_count else None
+        def stored(rows: Incoming) -> tuple[TableRef, bool]:
+            pin = state.head.tables[rows.entity.table_key]
+            replaces = self.options.mode == "merge" and rows.may_repeat and pin.row_count > 0
+            return self.workspace.pinned(pin), replaces
 
         with self._timed("embed"):
             return fill_vectors(self.incoming.values(), runner, stored, self.vectors)

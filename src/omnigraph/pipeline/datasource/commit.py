@@ -163,10 +163,13 @@ class _WrittenRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
-    def want_vectors(self, _runner: Runner, ref: TableRef | None, spool: VectorSpool) -> None:
+    def want_vectors(
+        self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
         if self._filled is None:
             self._filled = FilledRows(self.entity, self.directory / "filled.arrow")
-        self._filled.want(self._read_files(None), self._losers, ref, spool)
+        kept = ref if keep else None
+        self._filled.want(self._read_files(None), self._losers, kept, spool)
 
     def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
         assert self._filled is not None

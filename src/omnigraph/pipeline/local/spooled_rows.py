@@ -116,14 +116,16 @@ class SpooledRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
-    def want_vectors(self, _runner: Runner, ref: TableRef | None, spool: VectorSpool) -> None:
-        """Ask for the vectors that are missing, except those that the table has for the same text."""
+    def want_vectors(
+        self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing; with ``keep`` those of the table are kept."""
         if self._filled is None:
             self._filled = FilledRows(self.entity, self._path.with_suffix(".filled"))
-        elif ref is not None:
+        elif keep:
             # Which vectors are kept may have changed with the table.
             self._kept.drop()
-        self._filled.want(_read(self._path), self._losers, ref, spool)
+        self._filled.want(_read(self._path), self._losers, ref if keep else None, spool)
 
     def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
         """Write the rows with their vectors, and return how many are still missing."""

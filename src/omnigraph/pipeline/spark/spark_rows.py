@@ -186,15 +186,17 @@ class SparkRows:
         self._losers = losers if count else None
         return count
 
-    def want_vectors(self, runner: Runner, ref: TableRef | None, spool: VectorSpool) -> None:
-        """Keep the vectors that the table has for the same texts, and ask for the others."""
+    def want_vectors(
+        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing; with ``keep`` those of the table are kept."""
         assert isinstance(runner, SparkRunner)
         if self._vectors is None:
             self._vectors = SparkVectors(self.entity, self.payloads)
-        elif ref is not None:
+        elif keep:
             # Which vectors are kept may have changed with the table.
             self._kept.drop()
-        self._vectors.want(runner, self._losers, ref, spool)
+        self._vectors.want(runner, self._losers, ref, spool, keep=keep)
 
     def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
         """Have executors put vectors into the rows they write, and say how many are still missing."""

@@ -2,9 +2,11 @@
 
 Spark may run any task again, twice at once, or on another machine. So no task calls a provider: the
 distinct texts come to this process, part by part, and go through the load's `VectorSpool`, which sends
-each once. The vectors travel back as a frame that is joined with the rows by the hash of the text; a
-task that is repeated reads it again. The embedder and its keys stay in this process, and a limit on
-calls per second holds for the whole load.
+each once. The vectors go back through files that every executor reads: of this machine, or, on a
+cluster, among the data files of the table, which executors reach because they write there. They are
+joined with the rows by the hash of the text; a task that is repeated, also after its executor died,
+reads them again. The embedder and its keys stay in this process, and a limit on calls per second holds
+for the whole load.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from omnigraph.runner.names import encoded
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
 from omnigraph.runner.spark_tasks import Batches, executor_task, task_frame
+from omnigraph.storage.tables.loose_files import LooseFile, read_data_file, remove_loose_files
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types.vectors import vector_column
@@ -62,22 +65,27 @@ class SparkVectors:
         self._prepared: DataFrame | None = None
         self._wanted: DataFrame | None = None
         self._kept: list[DataFrame] = []
+        self._ref: TableRef | None = None
+        self._files: list[str] = []
 
     def want(
         self,
         runner: SparkRunner,
         losers: SparkFrame | None,
-        ref: TableRef | None,
+        ref: TableRef,
         spool: VectorSpool,
+        *,
+        keep: bool,
     ) -> None:
-        """Keep the vectors that the table ``ref`` has for the same texts, and ask for the others."""
+        """Ask for missing vectors; with ``keep``, those of the table for the same texts are kept."""
         from pyspark import StorageLevel
 
         self.free()
+        self._ref = ref
         with spark_errors():
-            prepare = partial(prepare_payloads, entity=self.entity, ref=ref)
+            prepare = partial(prepare_payloads, entity=self.entity, ref=ref if keep else None)
             prepared = self._payloads.mapInArrow(prepare, COLUMNS)
-            if ref is not None:
+            if keep:
                 prepared = prepared.persist(StorageLevel.DISK_ONLY)
                 self._kept.append(prepared)
             self._prepared = prepared
@@ -127,10 +135,9 @@ class SparkVectors:
         return ordered.mapInArrow(run, COLUMNS)
 
     def _sent(self, spool: VectorSpool, groups: set[int], sent_bytes: int) -> DataFrame | None:
-        """Return the vectors as a frame: files on this machine, or rows on the disks of executors."""
-        from pyspark import StorageLevel
-
+        """Return the vectors as a frame, which reads files; None if there are none."""
         assert self._prepared is not None
+        assert self._ref is not None
         session = self._prepared.sparkSession
         tables = (
             _vector_table(group.number, digests, matrix)
@@ -141,18 +148,23 @@ class SparkVectors:
         if local_cores(session.sparkContext.master or "") is not None:
             files = [spool.write(f"{self.entity.name}-{at}", one) for at, one in enumerate(tables)]
             return task_frame(session, read_payloads, files, VECTORS) if files else None
-        whole: DataFrame | None = None
         for table in tables:
-            sent = session.createDataFrame(table, VECTORS)
-            kept = sent.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-            whole = kept if whole is None else whole.unionAll(kept)
-        return whole
+            file = LooseFile(self._ref)
+            for batch in table.to_batches():
+                file.add(batch)
+            file.close()
+            if file.name is not None:
+                self._files.append(file.name)
+        read = partial(read_vectors, ref=self._ref)
+        return task_frame(session, read, self._files, VECTORS) if self._files else None
 
     def free(self) -> None:
-        """Free what executors keep."""
+        """Free what executors keep, and remove the files that were written for them."""
         for data in self._kept:
             data.unpersist()
-        self._kept = []
+        if self._ref is not None:
+            remove_loose_files(self._ref, self._files)
+        self._kept, self._files = [], []
 
 
 def _gathered(distinct: DataFrame) -> Iterator[tuple[str, pa.Array]]:
@@ -182,6 +194,12 @@ def _vector_table(group: int, digests: list[bytes], matrix: Any) -> pa.Table:
 
 
 # ------------------------------------------------------------------ on executors
+
+
+@executor_task
+def read_vectors(name: str, *, ref: TableRef) -> Batches:
+    """Yield the vectors in a file among the data of a table."""
+    yield from read_data_file(ref, name)
 
 
 @executor_task
