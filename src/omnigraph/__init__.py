@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
+    from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from omnigraph.read.profile import Profiled as Profiled
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
+    from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
+    from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
     "BranchCreated",
@@ -55,6 +58,9 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "SchemaApplied",
+    "SchemaPlan",
+    "SchemaStep",
     "Snapshot",
     "TableState",
     "Target",
@@ -82,6 +88,9 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "SchemaApplied": "omnigraph.write.schema_apply",
+    "SchemaPlan": "omnigraph.write.schema_apply",
+    "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
     "Target": "omnigraph.manifest.snapshot",
