@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation as Explanation
     from omnigraph.read.output.query_result import QueryResult as QueryResult
     from omnigraph.read.profile import Profiled as Profiled
+    from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
     from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
@@ -47,6 +48,7 @@ __all__ = [
     "BranchCreated",
     "Catalog",
     "Compiled",
+    "EmbedResult",
     "Embedder",
     "Explanation",
     "Graph",
@@ -77,6 +79,7 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Compiled": "omnigraph.lang.schema.compile",
+    "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",

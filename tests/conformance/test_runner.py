@@ -282,7 +282,6 @@ class TestSchemaCases:
             ({"load": "", "mode": "patch", "ok": True}, "patch"),
             ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
             ({"blob_write": {}, "ok": True}, "blob_write"),
-            ({"embed": {"filled": 1}}, "embed"),
         ],
     )
     def test_what_is_not_built_is_named(self, step, part):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.manifest import BranchState, Manifest
-from omnigraph.manifest.rows import SchemaRow
+from omnigraph.manifest.rows import Head, SchemaRow
 from omnigraph.manifest.schema_row import check_contract, read_accepted
 
 MAX_SCHEMAS = 4
@@ -35,6 +35,7 @@ class AcceptedSchemas:
         self._manifest = manifest
         self._lock = threading.Lock()
         self._known: OrderedDict[str, AcceptedSchema] = OrderedDict()
+        self._checked: Head | None = None
 
     def of(self, branch: str) -> AcceptedSchema:
         """Return the schema that is accepted for a branch now."""
@@ -55,5 +56,8 @@ class AcceptedSchemas:
                 if len(self._known) > MAX_SCHEMAS:
                     self._known.popitem(last=False)
             self._known.move_to_end(wanted)
-        check_contract(known.catalog, state.head)
+        # Every read comes here, mostly with the state of the read before.
+        if self._checked is not state.head:
+            check_contract(known.catalog, state.head)
+            self._checked = state.head
         return known

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from omnigraph import failpoints
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.publisher import settle_purges
 from omnigraph.manifest.purges import Purge
@@ -18,6 +18,9 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import delete_branch, list_branches
+from omnigraph.storage.tables.table_ref import TableRef
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +73,31 @@ def _purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
 
 
 def _purge(workspace: Workspace, purge: Purge) -> None:
+    """Remove a table, or its old versions; raise if some of them are still there."""
     ref = workspace.ref(purge.location)
     if purge.below is None:
         purge_table(ref)
-    else:
-        purge_versions(ref, purge.below)
+        return
+    _remove_orphans(ref, set(workspace.manifest.branches()))
+    purge_versions(ref, purge.below)
+    left = [version for version in open_table(ref).versions() if version < purge.below]
+    if left:
+        raise StorageError(f"something still needs its versions {left}, such as a Lance tag")
+
+
+def _remove_orphans(ref: TableRef, live: set[str]) -> None:
+    """Remove forks that deleted branches left behind: they would keep old versions alive.
+
+    Nobody can reach them, and under the graph lock no branch of their name can be made. A fork that
+    another one was made from goes after that one.
+    """
+    orphans = {name: fork for name, fork in list_branches(ref).items() if name not in live}
+    while orphans:
+        parents = {fork.parent for fork in orphans.values()}
+        leaves = [name for name in orphans if name not in parents] or list(orphans)
+        for name in leaves:
+            delete_branch(ref, name)
+            del orphans[name]
 
 
 def _warn(purge: Purge, error: OmniGraphError) -> str:

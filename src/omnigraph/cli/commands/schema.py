@@ -14,7 +14,7 @@ from omnigraph.cli.register import SchemaOption, UriArgument, add, group
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaStep
+    from omnigraph import SchemaApplied, SchemaPlan, SchemaStep
 
 LossOption = Annotated[
     bool,
