@@ -165,7 +165,7 @@ def test_the_readme_shows_the_two_commands():
 def test_every_setting_is_documented_with_its_default():
     rows = dict(
         re.findall(
-            r"^\| `(OMNIGRAPH_\w+)` \| (.+?) \|",
+            r"^\| `([A-Z]\w+)` \| (.+?) \|",
             (ROOT / "docs/user/settings.md").read_text("utf-8"),
             re.MULTILINE,
         )

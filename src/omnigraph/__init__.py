@@ -18,6 +18,7 @@ from omnigraph.version import __version__
 if TYPE_CHECKING:
     from omnigraph import errors as errors
     from omnigraph.embeddings.embedder import Embedder as Embedder
+    from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
@@ -45,6 +46,7 @@ __all__ = [
     "Catalog",
     "Compiled",
     "Embedder",
+    "EmbeddingSettings",
     "Explanation",
     "Graph",
     "GraphCommit",
@@ -72,6 +74,7 @@ _HOMES = {
     "Catalog": "omnigraph.lang.schema.catalog",
     "Compiled": "omnigraph.lang.schema.compile",
     "Embedder": "omnigraph.embeddings.embedder",
+    "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
