@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation as Explanation
     from omnigraph.read.output.query_result import QueryResult as QueryResult
     from omnigraph.read.profile import Profiled as Profiled
+    from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
 
@@ -45,6 +46,7 @@ __all__ = [
     "BranchCreated",
     "Catalog",
     "Compiled",
+    "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
     "Explanation",
@@ -73,6 +75,7 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Compiled": "omnigraph.lang.schema.compile",
+    "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",

@@ -208,7 +208,11 @@ def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
 
 def with_more_columns(graph) -> SchemaRow:
     """The schema after two optional properties were added to every person."""
-    source = SCHEMA.replace("age: I32?", "age: I32?  height: I32?  weight: I32?")
+    return evolved(graph, SCHEMA.replace("age: I32?", "age: I32?  height: I32?  weight: I32?"))
+
+
+def evolved(graph, source: str) -> SchemaRow:
+    """The row of a changed source, with the identities of the accepted one."""
     shape = compile_schema(source, None).shape
     ir, _ = evolve(read_ir(state_of(graph).schemas.of("main").row.ir), shape)
     return SchemaRow(source, ir.to_json(), shape.shape_hash, ir.ir_hash)
@@ -354,14 +358,16 @@ def test_a_fork_a_pending_write_made_is_not_reclaimed(graph):
 def test_a_dropped_table_does_not_keep_its_pending_write_from_being_settled(graph):
     with dying_at("load.before_table_commit"):
         write(workspace_of(graph), {TEAM: ["t"], PERSON: ["a"]})
-    team = graph.snapshot().tables[TEAM]
+    tables = graph.snapshot().tables
+    without_team = "\n".join(line for line in SCHEMA.splitlines() if "Team" not in line)
     commit(
         workspace_of(graph),
         Write(
             "schema_apply",
             workspace_of(graph).manifest.state("main").pin,
             intent(),
-            dropped=(team,),
+            dropped=(tables[TEAM], tables["edge:MemberOf"]),
+            schema=evolved(graph, without_team),
         ),
     )
     with open_graph(graph.uri) as reopened:
@@ -383,11 +389,14 @@ def new_table(graph, location: str = "nodes/fresh", incarnation: int = 9001) -> 
 
 
 def creating(graph) -> Write:
+    row = evolved(graph, SCHEMA + "\nnode Fresh {}")
+    incarnation = read_ir(row.ir).type("node", "Fresh").table_incarnation_id
     return Write(
         "schema_apply",
         workspace_of(graph).manifest.state("main").pin,
         intent(),
-        created=(new_table(graph),),
+        created=(new_table(graph, incarnation=incarnation),),
+        schema=row,
     )
 
 

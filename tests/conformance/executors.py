@@ -28,7 +28,6 @@ from tests.stored import fill, read_back
 NOT_BUILT = {
     "apply": "needs schema apply, not built yet",
     "blob_write": "needs the blob interface, not built yet",
-    "embed": "needs the job that fills vectors, not built yet",
     "embed_follows": "needs vectors that follow their text through later writes, not built yet",
     "files": "needs blobs from files, not built yet",
     "on_bad": "needs loads that leave bad records out, not built yet",

@@ -283,7 +283,6 @@ class TestSchemaCases:
             ({"load": "", "mode": "patch", "ok": True}, "patch"),
             ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
             ({"blob_write": {}, "ok": True}, "blob_write"),
-            ({"embed": {"filled": 1}}, "embed"),
             ({"apply": "", "ok": True}, "apply"),
         ],
     )

@@ -11,7 +11,6 @@ from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,
     coverage,
-    index_name,
     list_indexes,
     stage_create_index,
     stage_index_segments,
@@ -126,7 +125,7 @@ def test_folding_covers_every_index_and_leaves_one_part_of_a_btree(ref):
 def test_optimize_indices_can_be_told_which(ref):
     table = commit_staged(stage_create_index(grown(ref), "n", IndexKind.BTREE))
     table = commit_staged(stage_append(table, rows("x")))
-    optimized = inline_residual.optimize_indices(table, [index_name("n", IndexKind.BTREE)])
+    optimized = inline_residual.optimize_indices(table, ["n_btree"])
     assert coverage(optimized, "n", IndexKind.BTREE) is Coverage.INDEXED
     assert coverage(optimized, "id", IndexKind.BTREE) is Coverage.DEGRADED
 

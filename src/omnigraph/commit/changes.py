@@ -19,7 +19,9 @@ from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 
-Writer = Literal["mutation", "load", "schema_apply", "branch_merge", "ensure_indices", "optimize"]
+Writer = Literal[
+    "mutation", "load", "schema_apply", "branch_merge", "embed", "ensure_indices", "optimize"
+]
 WRITERS: tuple[Writer, ...] = get_args(Writer)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,24 @@ def check_retries(retries: object) -> int | None:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise BadRequest(f"retries is {retries!r}; give a whole number, 0 or more, or leave it out")
     return retries
+
+
+def check_types(types: object) -> list[str] | None:
+    """Return the names of types, given as a list; one text is refused, a list of letters is not meant."""
+    if types is None:
+        return None
+    if isinstance(types, str) or not isinstance(types, Iterable):
+        raise BadRequest(f"types is {types!r}; give a list of names of node types, or leave it out")
+    return [str(name) for name in types]
+
+
+def check_limit(limit: object) -> int | None:
+    """Return at most how many there shall be: a whole number from 1 on, or None for all."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise BadRequest(f"limit is {limit!r}; give a whole number from 1 on, or leave it out")
+    return limit
 
 
 def check_rejects(rejects: object) -> Path | None:

@@ -257,8 +257,9 @@ class Manifest:
         return {record.graph_commit_id: record for record in records}
 
     def schema(self, state: BranchState) -> SchemaRow:
-        """Return the accepted schema."""
-        found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
+        """Return the accepted schema of the branch at this state."""
+        with self._unless_deleted(state.name, state.identifier):
+            found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
         if not found:
             raise StorageError(
                 f"the manifest of {self.root.canonical} has no schema row; restore the graph from "

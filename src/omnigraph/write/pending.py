@@ -41,6 +41,8 @@ class PendingTable:
         self.table = table
         self.fresh_only = True
         self.removed: list[str] = []
+        self.unfilled: dict[str, set[str]] = {}
+        """By vector property: the ids of rows whose vector is left to be made from a text."""
         self._removed_set: set[str] = set()
         self._schema = _plain_schema(table.schema)
         self._rows: pa.Table = self._schema.empty_table()
@@ -69,6 +71,12 @@ class PendingTable:
         assert not self._recent, "rows are replaced by what was read of them"
         self._put(rows)
 
+    def set_column(self, name: str, column: pa.Array) -> None:
+        """Set the values of one column, in the order of ``rows``."""
+        rows = self.rows
+        at = rows.schema.get_field_index(name)
+        self._rows = rows.set_column(at, rows.schema.field(at), column)
+
     def _put(self, rows: pa.Table) -> None:
         """Add rows, in place of pending rows with the same ids."""
         import pyarrow as pa
@@ -86,6 +94,19 @@ class PendingTable:
         self._removed_set.update(new)
         self.removed += new
         return len(new)
+
+    def rows_of(self, ids: pa.Array) -> pa.Table:
+        """Return the rows with these ids, at most ``KEY_LIMIT``, as ``rows_where`` would."""
+        wanted = Condition("id", "in", ids.to_pylist())
+        found = read_plain(self.table, filter_expression(self.table.schema, [wanted]))
+        if not self.rows.num_rows:
+            return found
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        hidden = pc.is_in(found.column("id"), self.rows.column("id"))
+        pending = self.rows.filter(pc.is_in(self.rows.column("id"), ids))
+        return pa.concat_tables([found.filter(pc.invert(hidden)), pending])
 
     def rows_where(self, condition: Condition) -> pa.Table:
         """Return the rows a statement sees: committed ones, replaced by those of earlier statements."""

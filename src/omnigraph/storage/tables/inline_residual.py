@@ -222,7 +222,8 @@ def cleanup_versions(table: Table, versions: Sequence[int]) -> Cleaned:
     with lance_errors(f"removing old versions of {table.ref}"):
         stats = open_table(table.ref.at(None)).dataset.cleanup_old_versions(
             # Lance refuses an empty list; there is never a version 0.
-            versions=sorted(versions) or [0]
+            versions=sorted(versions) or [0],
+            error_if_tagged_old_versions=False,
         )
     return Cleaned(stats.bytes_removed, stats.old_versions)
 
