@@ -179,8 +179,9 @@ def test_every_setting_is_documented_with_its_default():
     for variable, shown in rows.items():
         if variable == "OMNIGRAPH_CACHE_DIR":
             continue  # a directory of the user, in words
-        default = {None: "none", True: "on", False: "off"}.get(known[variable].default())
-        assert shown.strip("`") == (default or str(known[variable].default())), variable
+        default = str(known[variable].default())
+        words = {"None": "none", "True": "on", "False": "off"}
+        assert shown.strip("`") == words.get(default, default), variable
 
 
 def test_no_setting_is_read_elsewhere():
