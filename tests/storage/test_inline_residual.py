@@ -6,7 +6,7 @@ import pytest
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.blobs import blob_field
+from omnigraph.storage.tables.blobs.columns import blob_field
 from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,
@@ -85,7 +85,8 @@ def test_compaction_takes_deleted_rows_out(ref):
 
 
 def test_compaction_keeps_blobs_byte_for_byte(ref):
-    from omnigraph.storage.tables.blobs import read_blobs, stored_form
+    from omnigraph.storage.tables.blobs.columns import stored_form
+    from omnigraph.storage.tables.blobs.reading import read_at
 
     schema = pa.schema([pa.field("id", pa.utf8(), nullable=False), blob_field("b")])
     table = create_table(ref, schema)
@@ -95,7 +96,8 @@ def test_compaction_keeps_blobs_byte_for_byte(ref):
         table = commit_staged(stage_append(table, stored_form(data, schema)))
     done = inline_residual.compact(table)
     assert done.fragments_removed == len(values)
-    assert read_blobs(done.table, "b", range(len(values))) == values
+    addresses = done.table.read([], with_row_address=True)["_rowaddr"].to_pylist()
+    assert read_at(done.table, "b", addresses) == values
 
 
 def test_optimize_indices_covers_the_tail(ref):

@@ -8,7 +8,8 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import SCRATCH, plan_columns, reclaim_scratch
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.blobs import blob_array, blob_field, read_blobs
+from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
+from omnigraph.storage.tables.blobs.reading import read_at
 from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
@@ -145,10 +146,10 @@ def test_everything_at_once_is_two_transactions_that_move_no_row(table):
     }
     assert table.delta(base).updated().read_all().num_rows == 0
     assert table.delta(base).inserted().read_all().num_rows == 0
-    row_ids = rows["_rowid"].to_pylist()
-    assert read_blobs(table, "more", row_ids) == [None, None]
+    places = table.read([], with_row_address=True)["_rowaddr"].to_pylist()
+    assert read_at(table, "more", places) == [None, None]
     if "bytes" in table.schema.names:
-        assert read_blobs(table, "bytes", row_ids) == [b"aaa", b"ccc"]
+        assert read_at(table, "bytes", places) == [b"aaa", b"ccc"]
     assert list_branches(table.ref) == {}
 
 
@@ -214,8 +215,8 @@ def test_a_restore_brings_the_old_columns_back(table, steps):
     assert field_ids(back) == numbers
     assert back.read(plain).equals(before)
     if "bytes" in back.schema.names:
-        ids = back.read([], with_row_id=True)["_rowid"].to_pylist()
-        assert read_blobs(back, "bytes", ids) == [b"aaa", b"ccc"]
+        places = back.read([], with_row_address=True)["_rowaddr"].to_pylist()
+        assert read_at(back, "bytes", places) == [b"aaa", b"ccc"]
 
 
 def test_what_a_crash_left_of_a_plan_is_removed_first(table):

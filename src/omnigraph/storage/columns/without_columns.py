@@ -12,10 +12,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.columns.blob_copies import copies, is_external
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
-from omnigraph.storage.tables.blobs import blob_columns
+from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
+from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
 from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
@@ -198,6 +198,7 @@ class _Rows:
         reader = self.table.scan(
             wanted,
             with_row_id=True,
+            with_row_address=True,
             fragment_ids=[self.fragment.id],
             batch_size=BLOB_BATCH_ROWS if self.blobs else BATCH_ROWS,
             batch_readahead=2,
@@ -211,7 +212,7 @@ class _Rows:
             if stamps is not None:
                 stamps.add(rows)
             arrays = [
-                copies(self.table, self.fragment, name, rows)
+                as_blobs(carried_blobs(self.table, name, rows.column(name), rows.column(ADDRESS)))
                 if name in self.blobs
                 else rows.column(name)
                 for name in columns
