@@ -18,6 +18,7 @@ from omnigraph.version import __version__
 if TYPE_CHECKING:
     from omnigraph import errors as errors
     from omnigraph.embeddings.embedder import Embedder as Embedder
+    from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
@@ -50,6 +51,7 @@ __all__ = [
     "Compiled",
     "EmbedResult",
     "Embedder",
+    "EmbeddingSettings",
     "Explanation",
     "Graph",
     "GraphCommit",
@@ -81,6 +83,7 @@ _HOMES = {
     "Compiled": "omnigraph.lang.schema.compile",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
+    "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",

@@ -9,12 +9,13 @@ from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.columns.without_columns import stage_without
-from omnigraph.storage.tables.blobs import blob_array, blob_field, read_blobs
+from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
+from tests.stored_blobs import read_blobs
 
 SCHEMA = pa.schema(
     [

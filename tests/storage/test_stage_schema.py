@@ -8,7 +8,8 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import SCRATCH, plan_columns, reclaim_scratch
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.blobs import blob_array, blob_field, read_blobs
+from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
+from omnigraph.storage.tables.blobs.reading import read_at
 from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
@@ -145,10 +146,10 @@ def test_everything_at_once_is_two_transactions_that_move_no_row(table):
     }
     assert table.delta(base).updated().read_all().num_rows == 0
     assert table.delta(base).inserted().read_all().num_rows == 0
-    row_ids = rows["_rowid"].to_pylist()
-    assert read_blobs(table, "more", row_ids) == [None, None]
+    places = table.read([], with_row_address=True)["_rowaddr"].to_pylist()
+    assert read_at(table, "more", places) == [None, None]
     if "bytes" in table.schema.names:
-        assert read_blobs(table, "bytes", row_ids) == [b"aaa", b"ccc"]
+        assert read_at(table, "bytes", places) == [b"aaa", b"ccc"]
     assert list_branches(table.ref) == {}
 
 
@@ -214,8 +215,8 @@ def test_a_restore_brings_the_old_columns_back(table, steps):
     assert field_ids(back) == numbers
     assert back.read(plain).equals(before)
     if "bytes" in back.schema.names:
-        ids = back.read([], with_row_id=True)["_rowid"].to_pylist()
-        assert read_blobs(back, "bytes", ids) == [b"aaa", b"ccc"]
+        places = back.read([], with_row_address=True)["_rowaddr"].to_pylist()
+        assert read_at(back, "bytes", places) == [b"aaa", b"ccc"]
 
 
 def test_what_a_crash_left_of_a_plan_is_removed_first(table):
@@ -244,3 +245,25 @@ def test_a_planned_change_does_not_land_on_a_table_that_moved(table):
     with pytest.raises(TableMoved):
         commit_staged(staged)
     assert "n" not in open_table(table.ref.at(None)).schema.names
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_columns_of_every_kind_can_be_added_on_main_and_on_a_branch(tmp_path, branch):
+    table = filled(TableRef(str(tmp_path / "t")), PLAIN)
+    if branch:
+        table = create_branch(table, branch)
+    kinds = (
+        pa.field("i", pa.int32()),
+        pa.field("u", pa.uint64()),
+        pa.field("d", pa.date32()),
+        pa.field("t", pa.timestamp("ms", "UTC")),
+        pa.field("l", pa.list_(pa.uint32())),
+        pa.field("v", pa.list_(pa.float32(), 3)),
+        blob_field("p"),
+    )
+    after, _ = apply(table, ColumnChanges(added=kinds, dropped=("b", "x")))
+    assert after.schema.names == ["id", "a", "must", *(field.name for field in kinds)]
+    assert after.read(["i", "u", "l", "v"]).to_pylist() == [dict.fromkeys("iulv")] * 2
+    assert after.ref.branch == branch
+    where = filter_expression(after.schema, [Condition("a", "=", 2)])
+    assert after.read(["id"], where)["id"].to_pylist() == ["c"]

@@ -189,9 +189,7 @@ class _Mutation:
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _refuse_external_blob(
-                assignment.property, _id_text(value) if is_endpoint else value
-            )
+            return _to_column(assignment.property, _id_text(value) if is_endpoint else value)
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -203,7 +201,7 @@ class _Mutation:
                 property=assignment.property,
                 violation="overflow",
             ) from None
-        return _refuse_external_blob(assignment.property, value)
+        return _to_column(assignment.property, value)
 
     def _insert(self, statement: ir.Insert) -> None:
         """Add one row: a node by its key or a new id, an edge under a new id."""
@@ -393,8 +391,10 @@ def _write_step(table: PendingTable) -> StagedStep:
     return StagedStep(stage)
 
 
-def _refuse_external_blob(name: str, value: Any) -> Any:
-    """Return the value, unless it is a blob that is stored elsewhere."""
+def _to_column(name: str, value: Any) -> Any:
+    """Return the value as its pending column holds it; refuse a blob that is stored elsewhere."""
+    if isinstance(value, bytes):
+        return {"data": value}
     if isinstance(value, ExternalBlob):
         raise ConstraintError(
             f"property `{name}`: the external blob {value.uri!r} is refused, no external place is "

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters.pushdown import ComparisonOp, Condition, filter_expression
-from omnigraph.storage.tables.blobs import blob_columns, is_blob
+from omnigraph.storage.tables.blobs.carry import read_rows
+from omnigraph.storage.tables.blobs.columns import plain_schema
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from omnigraph.validate.committed import KEY_LIMIT
@@ -44,7 +45,7 @@ class PendingTable:
         self.unfilled: dict[str, set[str]] = {}
         """By vector property: the ids of rows whose vector is left to be made from a text."""
         self._removed_set: set[str] = set()
-        self._schema = _plain_schema(table.schema)
+        self._schema = plain_schema(table.schema)
         self._rows: pa.Table = self._schema.empty_table()
         # Rows inserted one by one are gathered by id: one Arrow table per inserted row is slow.
         self._recent: dict[str, Mapping[str, Any]] = {}
@@ -98,7 +99,7 @@ class PendingTable:
     def rows_of(self, ids: pa.Array) -> pa.Table:
         """Return the rows with these ids, at most ``KEY_LIMIT``, as ``rows_where`` would."""
         wanted = Condition("id", "in", ids.to_pylist())
-        found = read_plain(self.table, filter_expression(self.table.schema, [wanted]))
+        found = read_rows(self.table, filter_expression(self.table.schema, [wanted]))
         if not self.rows.num_rows:
             return found
         import pyarrow as pa
@@ -113,7 +114,7 @@ class PendingTable:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = read_plain(self.table, filter_expression(self.table.schema, [condition]))
+        found = read_rows(self.table, filter_expression(self.table.schema, [condition]))
         if self.rows.num_rows:
             hidden = pc.is_in(found.column("id"), self.rows.column("id"))
             found = found.filter(pc.invert(hidden))
@@ -144,28 +145,6 @@ class PendingTable:
         for batch in self.table.scan(["id", column]):
             ids += batch.filter(pc.is_in(batch.column(column), wanted)).column("id").to_pylist()
         return ids
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the table's schema, with blob columns as plain bytes."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [pa.field(f.name, pa.large_binary(), f.nullable) if is_blob(f) else f for f in schema]
-    )
-
-
-def read_plain(table: Table, where: Any) -> pa.Table:
-    """Return whole rows with blobs as bytes, so that they can be written again."""
-    import pyarrow as pa
-
-    blobs = blob_columns(table.schema)
-    found = (
-        table.read(None, where, blob_handling="all_binary") if blobs else table.read(None, where)
-    )
-    schema = _plain_schema(table.schema)
-    columns = [found.column(field.name).cast(field.type) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _to_table(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.storage.tables.blobs import blob_array
+from omnigraph.storage.tables.blobs.columns import as_blobs
 from omnigraph.validate.change_set import ORDER
 
 Spellings = Mapping[str, Mapping[str, str]]
@@ -37,7 +37,7 @@ def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa
     """Turn incoming rows into rows as their table stores them."""
     blobs = set(entity.blob_properties)
     columns = [
-        _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
+        as_blobs(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
         for field in schema
     ]
     stored = [
@@ -66,7 +66,3 @@ def drop_losers(
             yield batch.filter(pc.invert(pc.is_in(batch.column(ORDER), losers)))
         else:
             yield batch
-
-
-def _blob(column: pa.Array) -> pa.Array:
-    return blob_array(pc.struct_field(column, "data"), pc.struct_field(column, "uri"))

@@ -12,10 +12,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.columns.blob_copies import copies, is_external
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
-from omnigraph.storage.tables.blobs import blob_columns
+from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
+from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
 from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 # has at most 16 MiB.
 BATCH_ROWS: Final = 4_096
 BLOB_BATCH_ROWS: Final = 256
-# One file per call: the stamps of the rows are put on it as a whole.
-_NO_LIMIT: Final = 1 << 50
+# One file per call: the stamps of the rows are put on it as a whole. Lance keeps 32 bits of the number
+# of rows, so that a larger limit may be none at all or zero, which makes a file of every batch.
+_MAX_ROWS: Final = (1 << 32) - 1
+_MAX_BYTES: Final = 1 << 50
 
 
 def files_hold(table: Table, columns: Iterable[str]) -> bool:
@@ -173,8 +175,8 @@ class _Rows:
                 # Only so may columns be missing that no row may be without. Fields are numbered
                 # from 0 on; `_renumber` puts their own numbers back.
                 mode="overwrite",
-                max_rows_per_file=_NO_LIMIT,
-                max_bytes_per_file=_NO_LIMIT,
+                max_rows_per_file=_MAX_ROWS,
+                max_bytes_per_file=_MAX_BYTES,
                 data_storage_version=DATA_STORAGE_VERSION,
                 external_blob_mode="ingest" if ingest else "reference",
                 allow_external_blob_outside_bases=not ingest,
@@ -198,6 +200,7 @@ class _Rows:
         reader = self.table.scan(
             wanted,
             with_row_id=True,
+            with_row_address=True,
             fragment_ids=[self.fragment.id],
             batch_size=BLOB_BATCH_ROWS if self.blobs else BATCH_ROWS,
             batch_readahead=2,
@@ -211,7 +214,7 @@ class _Rows:
             if stamps is not None:
                 stamps.add(rows)
             arrays = [
-                copies(self.table, self.fragment, name, rows)
+                as_blobs(carried_blobs(self.table, name, rows.column(name), rows.column(ADDRESS)))
                 if name in self.blobs
                 else rows.column(name)
                 for name in columns
