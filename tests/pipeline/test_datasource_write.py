@@ -7,6 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.embeddings.mock import mock_embedding
 from omnigraph.errors import (
     BadRequest,
     ConstraintError,
@@ -18,6 +19,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows, write_rows
 from omnigraph.storage.tables import loose_files
+from tests.embeddings.server import EmbeddingServer
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, pieces, plan, run_tasks
 from tests.stored import read_back
@@ -65,6 +67,34 @@ def stored(graph, branch="main"):
 
 
 # ------------------------------------------------------------------ what is written
+
+
+@pytest.mark.parametrize("options", [{"merge": "true"}, {}], ids=["merge", "append"])
+def test_vectors_are_made_at_the_commit_with_each_text_sent_once(tmp_path, monkeypatch, options):
+    """Tasks call nobody, so they can be repeated."""
+    schema = "node Doc { k: String @key  text: String  vec: Vector(4) @embed(text) }"
+    given = pa.array([None, [1, 0, 0, 0]], pa.list_(pa.float32()))
+    parts = [
+        pa.record_batch({"k": ["a", "b"], "text": ["red", "blue"], "vec": given}),
+        pa.record_batch({"k": ["c", "d"], "text": ["red", "green"], "vec": given}),
+    ]
+    with EmbeddingServer() as server, og.init(tmp_path / "docs", schema) as graph:
+        made = plan(graph, parts, type="Doc", **options)
+        run_tasks(made, parts)
+        written = run_tasks(made, parts)
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        result = commit_rows(workspace_of(graph), made, written)
+        assert result.embeddings_pending == 0
+        assert [call.texts for call in server.calls] == [["red"]]
+        found = graph.query("query q() { match { $d: Doc } return { $d.k as k, $d.vec as vec } }")
+        red, own = mock_embedding("red", 4), [1, 0, 0, 0]
+        assert {row["k"]: pytest.approx(row["vec"], abs=1e-6) for row in found} == {
+            "a": red, "b": own, "c": red, "d": own,
+        }  # fmt: skip
+        if options:
+            again = commit_rows(workspace_of(graph), made, run_tasks(made, parts))
+            assert (again.total_rows, len(server.calls)) == (4, 1)
 
 
 def test_append_is_one_commit_of_the_rows_of_all_tasks(graph):

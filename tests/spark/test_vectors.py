@@ -8,10 +8,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ProviderError
-from omnigraph.pipeline.rows import vectors
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.spark import register
 from tests.oracle.analysis import mock_embedding
 from tests.pipeline.embedders import Recording
 from tests.write.writing import nodes
@@ -25,10 +23,8 @@ node Must { slug: String @key  body: String  other: String?
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    """Splits, slices and sent parts of a few rows: several tasks, several parts of each."""
-    sizes = SparkSizes(fetched_rows=-1, looked_up_ids=-1, sent_bytes=1000)
-    monkeypatch.setattr(SparkEngine, "sizes", sizes)
-    monkeypatch.setattr(vectors, "FILLED_BYTES", 24 * 7)
+    """Vectors are sent to executors in several parts."""
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(sent_bytes=1000))
 
 
 @pytest.fixture
@@ -126,17 +122,3 @@ def test_without_a_provider_and_with_a_dead_one(spark, place):
         with pytest.raises(ProviderError, match="out of order"):
             graph.load([must(number) for number in range(900, 1100)], mode="append", spark=spark)
         assert graph.snapshot().graph_commit_id == head
-
-
-def test_the_data_source_fills_vectors_at_its_commit(spark, place, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")
-    register(spark)
-    rows = [(f"d{n}", f"data {n % 5}") for n in range(30)]
-    frame = spark.createDataFrame(rows, "slug string, body string").repartition(3)
-    writer = frame.write.format("omnigraph").option("graph", str(place / "g"))
-    writer.option("type", "Must").option("merge", "true").mode("append").save()
-    with og.open(place / "g") as graph:
-        found = nodes(graph, "Must")
-        assert all(
-            found[slug]["vec"] == pytest.approx(mock_embedding(body, 4)) for slug, body in rows
-        )
