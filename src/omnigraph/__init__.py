@@ -18,6 +18,7 @@ from omnigraph.version import __version__
 if TYPE_CHECKING:
     from omnigraph import errors as errors
     from omnigraph.embeddings.embedder import Embedder as Embedder
+    from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
+    from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
+    from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
+    from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
     "BlobStat",
@@ -51,6 +55,7 @@ __all__ = [
     "Compiled",
     "EmbedResult",
     "Embedder",
+    "EmbeddingSettings",
     "Explanation",
     "Graph",
     "GraphCommit",
@@ -61,6 +66,9 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "SchemaApplied",
+    "SchemaPlan",
+    "SchemaStep",
     "Snapshot",
     "TableState",
     "Target",
@@ -81,6 +89,7 @@ _HOMES = {
     "Compiled": "omnigraph.lang.schema.compile",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
+    "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
@@ -91,6 +100,9 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "SchemaApplied": "omnigraph.write.schema_apply",
+    "SchemaPlan": "omnigraph.write.schema_apply",
+    "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
     "Target": "omnigraph.manifest.snapshot",

@@ -245,3 +245,25 @@ def test_a_planned_change_does_not_land_on_a_table_that_moved(table):
     with pytest.raises(TableMoved):
         commit_staged(staged)
     assert "n" not in open_table(table.ref.at(None)).schema.names
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_columns_of_every_kind_can_be_added_on_main_and_on_a_branch(tmp_path, branch):
+    table = filled(TableRef(str(tmp_path / "t")), PLAIN)
+    if branch:
+        table = create_branch(table, branch)
+    kinds = (
+        pa.field("i", pa.int32()),
+        pa.field("u", pa.uint64()),
+        pa.field("d", pa.date32()),
+        pa.field("t", pa.timestamp("ms", "UTC")),
+        pa.field("l", pa.list_(pa.uint32())),
+        pa.field("v", pa.list_(pa.float32(), 3)),
+        blob_field("p"),
+    )
+    after, _ = apply(table, ColumnChanges(added=kinds, dropped=("b", "x")))
+    assert after.schema.names == ["id", "a", "must", *(field.name for field in kinds)]
+    assert after.read(["i", "u", "l", "v"]).to_pylist() == [dict.fromkeys("iulv")] * 2
+    assert after.ref.branch == branch
+    where = filter_expression(after.schema, [Condition("a", "=", 2)])
+    assert after.read(["id"], where)["id"].to_pylist() == ["c"]

@@ -10,7 +10,12 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.columns.stage_schema import plan_columns
-from omnigraph.storage.columns.without_columns import files_hold, index_stages, stage_without
+from omnigraph.storage.columns.without_columns import (
+    BATCH_ROWS,
+    files_hold,
+    index_stages,
+    stage_without,
+)
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
 from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
@@ -145,6 +150,16 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
         )
     )
     assert changes_since(upserted, after.version) == ([], ["c"], [])
+
+
+def test_a_fragment_of_many_batches_stays_one_fragment(tmp_path):
+    count = 3 * BATCH_ROWS + 1
+    many = rows([f"r{number}" for number in range(count)])
+    table = create_table(TableRef(str(tmp_path / "t")), many.schema, many)
+    before = stamped(table)
+    after = hard_drop_plain(table, "secret")
+    assert [fragment.num_rows for fragment in after.fragments()] == [count]
+    assert stamped(after) == before
 
 
 def test_nothing_is_rewritten_where_no_file_has_the_column(tmp_path):

@@ -26,6 +26,9 @@ class MockEmbedder:
         """Return deterministic unit vectors."""
         return [mock_embedding(text, dimension) for text in texts]
 
+    def close(self) -> None:
+        """There is nothing to free."""
+
 
 def mock_embedding(text: str, dimension: int) -> list[float]:
     """Return a vector of ``dimension`` float32 values, normalised to length 1."""

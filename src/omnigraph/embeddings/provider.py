@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from omnigraph import settings
 from omnigraph.embeddings.embedder import Embedder, Role, takes_role
+from omnigraph.embeddings.embedding_settings import EmbeddingSettings
 from omnigraph.embeddings.mock import MockEmbedder
 from omnigraph.errors import BadRequest, ProviderError
 
@@ -14,23 +17,35 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+logger = logging.getLogger(__name__)
+
 
 def resolve_embedder(configured: Embedder | None) -> Embedder | None:
-    """Return the mock if the environment forces it, else the caller's embedder, else None."""
+    """Return the embedder to ask: the mock if it is forced, the caller's, or the environment's.
+
+    Nothing is connected or checked yet. None: there is none, and no vector can be made.
+    """
+    chosen = EmbeddingSettings.of_environment() if configured is None else configured
     if settings.EMBEDDINGS_MOCK.get():
+        if chosen is not None and not _is_mock(chosen):
+            _warn_of_hiding(type(chosen).__name__ if configured else "provider of the environment")
         return MockEmbedder()
-    return configured
+    if not isinstance(chosen, EmbeddingSettings):
+        return chosen
+    return MockEmbedder() if chosen.is_mock else chosen.pinned()
 
 
 def require_embedder(configured: Embedder | None, place: str) -> Embedder:
-    """Return an embedder, or raise an error that says how to provide one."""
+    """Return an embedder that can be asked, or raise an error that says how to provide one."""
     embedder = resolve_embedder(configured)
     if embedder is None:
         raise ProviderError(
-            f"{place} needs an embedder and none is given; open the graph from Python with "
+            f"{place} needs an embedder and none is set up; set OPENROUTER_API_KEY or "
+            "OPENAI_API_KEY, or GEMINI_API_KEY, give an embedder of your own with "
             "omnigraph.open(embedder=…), or for trying things out set OMNIGRAPH_EMBEDDINGS_MOCK=1",
             missing=True,
         )
+    _check(embedder, place)
     return embedder
 
 
@@ -50,7 +65,8 @@ def embed_texts(
     """
     import numpy as np
 
-    if model is not None and not isinstance(embedder, MockEmbedder) and embedder.model != model:
+    _check(embedder, place)
+    if model is not None and not _is_mock(embedder) and embedder.model != model:
         raise BadRequest(
             f"{place} has vectors of the model {model}, and the embedding provider uses "
             f"{embedder.model}; configure the same model",
@@ -58,7 +74,8 @@ def embed_texts(
             actual=embedder.model,
         )
     made = np.empty((len(texts), dimension), np.float32)
-    size = settings.EMBED_BATCH.get()
+    limits = embedder.limits if isinstance(embedder, EmbeddingSettings) else None
+    size = limits.batch if limits else settings.EMBED_BATCH.get()
     for start in range(0, len(texts), size):
         batch = list(texts[start : start + size])
         made[start : start + size] = _embed_batch(embedder, batch, dimension, role, place)
@@ -83,13 +100,41 @@ def _embed_batch(
             f"{place}: the embedding provider gave {len(vectors)} vectors for {len(texts)} texts; "
             "check its model"
         )
-    if all(vector.shape == (dimension,) for vector in vectors):
-        made = np.stack(vectors)
-        if np.isfinite(made).all() and made.any(axis=1).all():
-            return made
-    raise ProviderError(
-        f"{place}: the embedding provider gave a vector that is not {dimension} finite numbers, at "
-        "least one of them other than 0; check its model"
+    for vector in vectors:
+        if vector.shape != (dimension,):
+            raise ProviderError(
+                f"{place}: Vector({dimension}) is needed, and the embedding provider gave one of "
+                f"{vector.size} numbers; check its model"
+            )
+    made = np.stack(vectors)
+    if not np.isfinite(made).all() or not made.any(axis=1).all():
+        raise ProviderError(
+            f"{place}: the embedding provider gave a vector with a number that is not finite, or of "
+            "zeros alone; check its model and the texts"
+        )
+    return made
+
+
+def _check(embedder: Embedder, place: str) -> None:
+    """Raise if the settings of a provider cannot work."""
+    if isinstance(embedder, EmbeddingSettings):
+        try:
+            embedder.check()
+        except ProviderError as error:
+            raise ProviderError(f"{place}: {error.message}", **error.details) from None
+
+
+def _is_mock(embedder: Embedder) -> bool:
+    if isinstance(embedder, EmbeddingSettings):
+        return embedder.is_mock
+    return isinstance(embedder, MockEmbedder)
+
+
+@cache
+def _warn_of_hiding(hidden: str) -> None:
+    """Say once that vectors mean nothing although there is somebody who could make real ones."""
+    logger.warning(
+        "OMNIGRAPH_EMBEDDINGS_MOCK is set: vectors come from the mock, not from the %s", hidden
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.embeddings.pool import hold_clients
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchemas
 from omnigraph.graph.plan_cache import PlanCache
@@ -48,6 +49,7 @@ class GraphState:
         self.is_closed = False
         self._reader: Reader | None = None
         self._lock = threading.Lock()
+        self._release_clients = hold_clients(self)
 
     @property
     def reader(self) -> Reader:
@@ -69,6 +71,7 @@ class GraphState:
     def close(self) -> None:
         """Drop all caches; ``ensure_open`` refuses from now on."""
         self.is_closed = True
+        self._release_clients()
         self.workspace.manifest.forget()
         with self._lock:
             if self._reader is not None:

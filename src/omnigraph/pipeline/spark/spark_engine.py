@@ -141,9 +141,11 @@ def _travelling_embedder(rules: RowRules) -> Embedder | None:
     """Return the embedder to send to executors; refuse one that cannot be pickled before any work."""
     from pyspark import cloudpickle
 
-    embedder = resolve_embedder(rules.embedder)
     types = (*rules.catalog.nodes.values(), *rules.catalog.edges.values())
-    if embedder is None or not any(entity.embeds for entity in types):
+    if not any(entity.embeds for entity in types):
+        return None
+    embedder = resolve_embedder(rules.embedder)
+    if embedder is None:
         return None
     dumps: Any = cloudpickle.dumps  # has no annotations
     try:

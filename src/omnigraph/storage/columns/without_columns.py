@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 # has at most 16 MiB.
 BATCH_ROWS: Final = 4_096
 BLOB_BATCH_ROWS: Final = 256
-# One file per call: the stamps of the rows are put on it as a whole.
-_NO_LIMIT: Final = 1 << 50
+# One file per call: the stamps of the rows are put on it as a whole. Lance keeps 32 bits of the number
+# of rows, so that a larger limit may be none at all or zero, which makes a file of every batch.
+_MAX_ROWS: Final = (1 << 32) - 1
+_MAX_BYTES: Final = 1 << 50
 
 
 def files_hold(table: Table, columns: Iterable[str]) -> bool:
@@ -173,8 +175,8 @@ class _Rows:
                 # Only so may columns be missing that no row may be without. Fields are numbered
                 # from 0 on; `_renumber` puts their own numbers back.
                 mode="overwrite",
-                max_rows_per_file=_NO_LIMIT,
-                max_bytes_per_file=_NO_LIMIT,
+                max_rows_per_file=_MAX_ROWS,
+                max_bytes_per_file=_MAX_BYTES,
                 data_storage_version=DATA_STORAGE_VERSION,
                 external_blob_mode="ingest" if ingest else "reference",
                 allow_external_blob_outside_bases=not ingest,
