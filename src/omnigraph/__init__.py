@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
+    from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
+    from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
+    from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
     "BranchCreated",
@@ -59,6 +62,9 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "SchemaApplied",
+    "SchemaPlan",
+    "SchemaStep",
     "Snapshot",
     "TableState",
     "Target",
@@ -88,6 +94,9 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "SchemaApplied": "omnigraph.write.schema_apply",
+    "SchemaPlan": "omnigraph.write.schema_apply",
+    "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
     "Target": "omnigraph.manifest.snapshot",

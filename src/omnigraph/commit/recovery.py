@@ -234,6 +234,7 @@ class _Work:
             registered=tuple(pin for pin in pins if pin.incarnation in registered),
             renamed=sidecar.renamed,
             dropped=sidecar.dropped,
+            purged=sidecar.purged,
             schema=sidecar.schema,
             adopted=sidecar.adopted,
         )
