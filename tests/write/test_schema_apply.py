@@ -131,6 +131,11 @@ def test_many_steps_are_one_commit_that_keeps_rows_indexes_and_identities(graph)
     assert done.commit == after.commit
     assert (done.commit.operation, done.commit.actor_id) == ("schema_apply", "ann")
     assert done.commit.parent_commit_id == before.graph_commit_id
+    assert done.commit.facts["schema"] == {
+        "from_hash": before.ir_hash,
+        "to_hash": after.ir_hash,
+        "steps": [step.to_json() for step in done.steps],
+    }
     assert set(after.tables) == {
         "node:Human", "node:Team", "node:Place", "edge:BelongsTo", "edge:Visits"
     }  # fmt: skip
