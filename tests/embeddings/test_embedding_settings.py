@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -106,6 +108,11 @@ class TestEnvironment:
             assert word in str(caught.value)
         assert caught.value.http_status == 400
 
+    def test_a_wrong_provider_is_told_before_its_model_is_looked_at(self, environment):
+        environment(OMNIGRAPH_EMBED_PROVIDER="acme")
+        with pytest.raises(ProviderError, match=r"Doc\.vec: there is no embedding provider"):
+            embed_texts(resolve_embedder(None), ["a"], 4, "Doc.vec", model="acme/a")
+
     @pytest.mark.parametrize(
         "address",
         ["localhost", "ftp://h/v1", "https://me:pw@h/v1", "https://h/v1?key=pw", "https://h:x/v1"],
@@ -184,6 +191,25 @@ class TestVectors:
         assert np.allclose(made, expected, atol=1e-6)
         assert np.allclose(np.linalg.norm(made.astype(np.float64), axis=1), 1.0, atol=1e-6)
         assert [call.count for call in server.calls] == [3, 3, 3, 1]
+
+    def test_threads_share_one_client(self, environment, monkeypatch):
+        monkeypatch.setattr(pool, "_pool", pool._Pool())
+        texts = [f"text {n}" for n in range(40)]
+        together = threading.Barrier(8)
+
+        def embed(part):
+            together.wait()
+            return embed_texts(require_embedder(None, "Doc.vec"), part, 3, "Doc.vec").tolist()
+
+        with EmbeddingServer(lambda n: Status(500) if n % 4 == 1 else OK) as server:
+            environment(**server.environment(), OMNIGRAPH_EMBED_RETRY_ATTEMPTS="100")
+            with ThreadPoolExecutor(8) as threads:
+                parts = list(threads.map(embed, [texts[at::8] for at in range(8)]))
+            (client,) = pool._pool._clients.values()
+            client.close()
+        for at, made in enumerate(parts):
+            expected = [mock_embedding(text, 3) for text in texts[at::8]]
+            assert np.allclose(made, expected, atol=1e-6)
 
     @pytest.mark.parametrize(
         ("change", "words"),

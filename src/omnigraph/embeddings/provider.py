@@ -67,9 +67,10 @@ def embed_texts(
 
     _check(embedder, place)
     if model is not None and not _is_mock(embedder) and embedder.model != model:
+        label = "runtime error: " if role == "query" else ""
         raise BadRequest(
-            f"{place} has vectors of the model {model}, and the embedding provider uses "
-            f"{embedder.model}; configure the same model",
+            f"{label}{place} has vectors of the model {model}, and the embedding provider uses "
+            f"{embedder.model}; set OMNIGRAPH_EMBED_MODEL, or give an embedder of that model",
             recorded=model,
             actual=embedder.model,
         )

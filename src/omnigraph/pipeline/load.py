@@ -203,7 +203,13 @@ class _Load:
 
     def read(self) -> None:
         """Run stages 1 and 2; any bad record ends the load."""
-        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.embedder)
+        row_rules = RowRules(
+            self.catalog,
+            new_ulid(),
+            self.started // 1000,
+            self.request.embedder,
+            self.request.blobs,
+        )
         with self._timed("read"):
             found = self.engine.read(self.request, row_rules, self.directory, self.report)
         self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending

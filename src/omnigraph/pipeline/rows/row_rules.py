@@ -22,7 +22,9 @@ from omnigraph.embeddings.provider import (
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.pipeline.formats.typed_batch import ID, Parsed, TypedBatch, place_of, record_order
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
+from omnigraph.pipeline.rows.blob_rules import check_blobs
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
 
@@ -61,6 +63,7 @@ class RowRules:
     operation_id: str
     started_at_ms: int
     embedder: Embedder | None = None
+    blobs: BlobPolicy = NO_POLICY
 
     def judge(self, parsed: Parsed) -> Judged:
         """Judge one block: its rows as they go on to their tables, and its bad records."""
@@ -86,7 +89,8 @@ class RowRules:
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
         if isinstance(entity, EdgeType) and entity.identity is not None:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
-        yield from _external_blobs(entity, batch)
+        batch, blobs = check_blobs(entity, batch, self.blobs)
+        yield from blobs
         batch = self._embed(entity, batch, judged)
         for violation in row_violations(entity, pa.Table.from_batches([batch]), None):
             source, offset = place_of(violation.record or 0)
@@ -123,18 +127,3 @@ class RowRules:
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:
-    """Refuse blobs that name an address: no place outside the graph is allowed."""
-    for name in entity.blob_properties:
-        uris = pc.struct_field(batch.column(name), "uri")
-        for row in pc.indices_nonzero(uris.is_valid()).to_pylist():
-            source, offset = place_of(batch.column(ORDER)[row].as_py())
-            yield Bad(
-                source,
-                offset,
-                f"{entity.name}.{name}: the external blob {uris[row].as_py()!r} is refused, no "
-                "external place is allowed here; give the bytes as base64:…",
-                "blob",
-            )
