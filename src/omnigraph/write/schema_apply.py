@@ -174,12 +174,12 @@ class _Apply:
         self._refuse_branches()
         found.require_supported()
         expected = self._table_changes(before, accepted, found)
-        failpoints.hit(POINTS["schema_apply", "before_locks"])
+        POINTS["schema_apply", "before_locks"].hit()
         places = [table.location for _, table in expected.created]
         with hold_branch(self.workspace, before, self._purpose(expected), places) as branch:
             commit, warnings = self._apply(branch)
         if self.request.allow_data_loss:
-            failpoints.hit(BEFORE_PURGE)
+            BEFORE_PURGE.hit()
             warnings += finish_purges(self.workspace)
         return SchemaApplied(
             True, commit.manifest_version, found.steps, commit, (*_warnings(found), *warnings)
@@ -223,7 +223,7 @@ class _Apply:
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
         write = self._write(state, row, changes)
         commit = commit_under_locks(self.workspace, write, {}, branch.held)
-        failpoints.hit(BEFORE_MIRRORS)
+        BEFORE_MIRRORS.hit()
         return commit, self._mirror(row)
 
     def _write(self, state: BranchState, row: SchemaRow, changes: TableChanges) -> Write:
