@@ -18,7 +18,7 @@ from omnigraph.embeddings.embedding_settings import EmbeddingSettings
 from omnigraph.embeddings.mock import MockEmbedder, mock_embedding
 from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import BadRequest, ProviderError
-from tests.embeddings.server import OK, EmbeddingServer, Spoilt, Status
+from tests.embeddings.server import OK, EmbeddingServer, Reply, Spoilt, Status
 
 KEY = "sk-very-secret-0123456789"
 OPENROUTER = ("openai-compatible", "openai/text-embedding-3-large", "https://openrouter.ai/api/v1")
@@ -291,6 +291,48 @@ class TestHandles:
             assert pool._pool._holders == 0, "closing twice releases once"
         assert {call.headers["authorization"] for call in server.calls} == {f"Bearer {KEY}"}
         assert {call.body["model"] for call in server.calls} == {"acme-1"}
+
+
+class RefusesLongTexts(Reply):
+    def send(self, handler, call):
+        reply = Status(400, "too long") if any(len(text) > 9 for text in call.texts) else OK
+        reply.send(handler, call)
+
+
+class TestJob:
+    @pytest.fixture
+    def graph(self, tmp_path):
+        texts = ["red", "green", "a text too long", *(f"text {n}" for n in range(7))]
+        with og.init(tmp_path / "g", SCHEMA) as graph:
+            result = graph.load([{"type": "Doc", "data": {"text": text}} for text in texts])
+            assert result.embeddings_pending == 10
+            yield graph
+
+    @pytest.mark.parametrize("status", [401, 404, 503])
+    def test_a_provider_that_does_not_work_is_not_asked_for_every_text(
+        self, environment, graph, status
+    ):
+        with EmbeddingServer(lambda _: Status(status)) as server:
+            environment(**server.environment())
+            with pytest.raises(ProviderError, match=f"status {status}"):
+                graph.embed()
+        assert len(server.calls) == (4 if status == 503 else 1)
+        assert {call.count for call in server.calls} == {10}
+
+    def test_one_that_stops_working_is_told_and_what_was_made_is_kept(self, environment, graph):
+        with EmbeddingServer(lambda n: OK if n == 0 else Status(503)) as server:
+            environment(**server.environment(), OMNIGRAPH_EMBED_BATCH="4")
+            done = graph.embed()
+        assert (done.filled, done.pending, done.failed) == (4, 6, 4)
+        assert [call.count for call in server.calls] == [4, 4, 4, 4, 4]
+
+    def test_a_text_that_the_provider_refuses_is_left_and_the_others_are_filled(
+        self, environment, graph
+    ):
+        with EmbeddingServer(lambda _: RefusesLongTexts()) as server:
+            environment(**server.environment())
+            done = graph.embed()
+        assert (done.filled, done.pending, done.failed) == (9, 1, 1)
 
 
 class TestLocal:
