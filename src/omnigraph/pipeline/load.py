@@ -83,23 +83,44 @@ def load(
 
     ``pin_schema`` gives the accepted schema and the hash that names it. It is asked once dead writers'
     work is finished, which may change the schema. Records are read once, and rows that were written as
-    files stay as they are: only what depends on the head of the branch is done again. ``engine`` is
+    files stay as they are: only what depends on the head of the branch is done again. Only under
+    another schema they mean something else, so they are read again if they can be. ``engine`` is
     given for records that were read elsewhere; otherwise the request decides.
     """
     options = request.options
     if options.mode not in MODES:
         raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
     heal(workspace)
-    ir_hash, catalog = pin_schema()
+    left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
+    with (
+        scratch() as spooled,
+        contextlib.closing(VectorSpool(request.embedder, spooled / "vectors")) as vectors,
+    ):
+        while True:
+            schema = pin_schema()
+            try:
+                return _load_under(workspace, schema, request, engine, vectors)
+            except SchemaConflict:
+                if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
+                    raise
+            left = None if left is None else left - 1
+
+
+def _load_under(
+    workspace: Workspace,
+    schema: tuple[str, Catalog],
+    request: LoadRequest,
+    engine: Engine | None,
+    vectors: VectorSpool,
+) -> LoadResult:
+    """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
+    ir_hash, catalog = schema
+    options = request.options
     _refuse_early(workspace, request)
     note = None
     if engine is None:
         engine, note = choose_engine(request)
-    with (
-        scratch() as directory,
-        contextlib.closing(engine),
-        contextlib.closing(VectorSpool(request.embedder, directory / "vectors")) as vectors,
-    ):
+    with scratch() as directory, contextlib.closing(engine):
         work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
         work.read()
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
@@ -201,7 +222,7 @@ class _Load:
 
     def read(self) -> None:
         """Run stages 1 and 2; any bad record ends the load."""
-        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000)
+        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.blobs)
         with self._timed("read"):
             found = self.engine.read(self.request, row_rules, self.directory, self.report)
         self.incoming = found.incoming

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.lang.schema.catalog import Catalog, EdgeType
 from omnigraph.pipeline.formats.typed_batch import ID, Parsed, TypedBatch, place_of, record_order
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
+from omnigraph.pipeline.rows.blob_rules import check_blobs
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
 from omnigraph.pipeline.rows.vectors import count_wanted, judgeable
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
 
@@ -56,6 +57,7 @@ class RowRules:
     catalog: Catalog
     operation_id: str
     started_at_ms: int
+    blobs: BlobPolicy = NO_POLICY
 
     def judge(self, parsed: Parsed) -> Judged:
         """Judge one block: its rows as they go on to their tables, and its bad records."""
@@ -81,24 +83,10 @@ class RowRules:
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
         if isinstance(entity, EdgeType) and entity.identity is not None:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
-        yield from _external_blobs(entity, batch)
+        batch, blobs = check_blobs(entity, batch, self.blobs)
+        yield from blobs
         judged.unfilled[typed.table_key] = count_wanted(entity, batch)
         for violation in row_violations(entity, judgeable(entity, batch), None):
             source, offset = place_of(violation.record or 0)
             yield Bad(source, offset, violation.message, violation.kind)
         judged.rows.append(JudgedRows(typed.table_key, batch))
-
-
-def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:
-    """Refuse blobs that name an address: no place outside the graph is allowed."""
-    for name in entity.blob_properties:
-        uris = pc.struct_field(batch.column(name), "uri")
-        for row in pc.indices_nonzero(uris.is_valid()).to_pylist():
-            source, offset = place_of(batch.column(ORDER)[row].as_py())
-            yield Bad(
-                source,
-                offset,
-                f"{entity.name}.{name}: the external blob {uris[row].as_py()!r} is refused, no "
-                "external place is allowed here; give the bytes as base64:…",
-                "blob",
-            )
