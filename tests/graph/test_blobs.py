@@ -324,7 +324,7 @@ class TestWriting:
         [
             ("mutation.before_phase_b", False),
             ("mutation.after_fork", False),
-            ("mutation.after_table_commit", False),
+            ("mutation.after_table_commit", True),
             ("mutation.after_phase_b_before_phase_c", True),
             ("mutation.after_phase_c_before_phase_d", True),
         ],
