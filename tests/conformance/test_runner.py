@@ -307,12 +307,27 @@ class TestSchemaCases:
         with pytest.raises(Failed, match="take it off"):
             schema("apply", good, schema=self.PORT, data=data)
 
+    def test_blobs_are_written_from_files_and_texts(self):
+        plates = "node Plate { tag: String @key  scan: Blob? }"
+        data = '{"type":"Plate","data":{"tag":"p","scan":{"$file":"${files.hull}"}}}'
+        where = {"kind": "node", "type": "Plate", "id": "p", "property": "scan"}
+        step = {"blob_write": {**where, "text": "bow"}, "ok": True}
+
+        def run(**expect):
+            schema("apply", expect, schema=plates, data=data, files={"hull": "keel"})
+
+        run(values={"node:Plate": {"p": {"scan": "base64:a2VlbA=="}}})
+        run(then=[step], values={"node:Plate": {"p": {"scan": "base64:Ym93"}}})
+        clear = {"blob_write": {**where, "text": None}, "ok": True}
+        run(then=[clear], values={"node:Plate": {"p": {"scan": None}}})
+        with pytest.raises(AssertionError):
+            run(then=[step], values={"node:Plate": {"p": {"scan": "base64:a2VlbA=="}}})
+
     @pytest.mark.parametrize(
         ("step", "part"),
         [
             ({"load": "", "mode": "patch", "ok": True}, "patch"),
             ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
-            ({"blob_write": {}, "ok": True}, "blob_write"),
         ],
     )
     def test_what_is_not_built_is_named(self, step, part):

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     UnsupportedMigration,
 )
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.manifest.rows import read_table_states
+from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table
@@ -27,69 +27,17 @@ from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
+from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids, table_of
 from tests.write.schema_workers import attempt, attempt_all
 from tests.write.writing import ends, nodes, state
 
-SECRET = "kJ8vQ2xZ7mR4tY9wB3nL6pD1sF5hG0cA"
-SCHEMA = """
-node Person {
-  name: String @key
-  age: I32? @index
-  mail: String
-  level: enum(guest, admin)
-  note: String?
-}
-node Team { code: String @key }
-node Room { code: String @key }
-edge MemberOf: Person -> Team @card(0..1) { role: String? }
-"""
-NEXT = """
-node Team { code: String @key  motto: String? }
-node Human @rename_from("Person") {
-  nick: String?
-  years: I32? @index @rename_from("age")
-  name: String @key
-  mail: String? @index
-  level: enum(admin, guest, owner)
-}
-node Place { code: String @key }
-edge BelongsTo: Human -> Team @card(0..) @rename_from("MemberOf") { role: String? }
-edge Visits: Human -> Place
-"""
 ADDED = SCHEMA.replace("age: I32? @index", "age: I32? @index  city: String?")
-
-
-def filled(root):
-    graph = og.init(root, SCHEMA)
-    people = [
-        {"type": "Person", "data": {"name": n, "age": a, "mail": f"{n}@x", "level": "guest", "note": SECRET}}
-        for n, a in (("ada", 36), ("bob", 7), ("eve", None))
-    ]  # fmt: skip
-    graph.load(
-        [
-            *people,
-            {"type": "Team", "data": {"code": "t"}},
-            {"type": "Room", "data": {"code": "r"}},
-            {"edge": "MemberOf", "from": "ada", "to": "t", "data": {"role": "boss"}},
-        ]
-    )
-    graph.ensure_indices()
-    return graph
 
 
 @pytest.fixture
 def graph(tmp_path):
     with filled(tmp_path / "g") as graph:
         yield graph
-
-
-def table_of(graph, key):
-    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
-
-
-def row_ids(graph, key):
-    rows = table_of(graph, key).read(["id"], with_row_id=True).to_pydict()
-    return dict(zip(rows["id"], rows["_rowid"], strict=True))
 
 
 def holding(graph, text=SECRET):
@@ -131,6 +79,11 @@ def test_many_steps_are_one_commit_that_keeps_rows_indexes_and_identities(graph)
     assert done.commit == after.commit
     assert (done.commit.operation, done.commit.actor_id) == ("schema_apply", "ann")
     assert done.commit.parent_commit_id == before.graph_commit_id
+    assert done.commit.facts["schema"] == {
+        "from_hash": before.ir_hash,
+        "to_hash": after.ir_hash,
+        "steps": [step.to_json() for step in done.steps],
+    }
     assert set(after.tables) == {
         "node:Human", "node:Team", "node:Place", "edge:BelongsTo", "edge:Visits"
     }  # fmt: skip

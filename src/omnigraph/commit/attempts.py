@@ -35,8 +35,8 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.lost_races import branch_remade, schema_changed
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import branch_remade, schema_changed
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks

@@ -20,8 +20,8 @@ from omnigraph.embeddings.provider import resolve_embedder
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import branch_not_found
-from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.merge import TaskImages
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type
