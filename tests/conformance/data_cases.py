@@ -68,11 +68,9 @@ def _refuse_what_is_not_built(body: Mapping[str, Any], steps: Sequence[Mapping[s
     for step in steps:
         known = [keys for action, keys in THEN_KEYS.items() if action in step]
         only_known("then", step, set().union(*known))
-        for part in ("blob_write", "embed", "on_bad"):
+        for part in ("blob_write", "embed"):
             if part in step:
                 not_built(part)
-        if step.get("mode") == "patch":
-            not_built("patch")
         if "apply" in step or "edit_schema_file" in step:
             not_built("apply")
 
@@ -84,11 +82,12 @@ def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
         environment({MOCK: _mock(body.get("provider", "mock"))}),
         omnigraph.init(Path(directory) / "graph", body["schema"]) as graph,
     ):
-        _load(graph, body.get("data"), body.get("load_mode", "overwrite"), _first(expect))
+        first = {"mode": body.get("load_mode", "overwrite")}
+        _load(graph, body.get("data"), first, _first(expect))
         for step in steps:
             wanted = None if step.get("ok") else step
             if "load" in step:
-                _load(graph, step["load"], step["mode"], wanted)
+                _load(graph, step["load"], step, wanted)
             elif "mutate" in step:
                 _attempt(graph, partial(_mutate, graph, step), wanted)
             else:
@@ -113,9 +112,20 @@ def _first(expect: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return wanted or None
 
 
-def _load(graph: Graph, data: str | None, mode: Any, error: Mapping[str, Any] | None) -> None:
-    if data is not None:
-        _attempt(graph, lambda: graph.load(data.encode(), mode=mode), error)
+def _load(
+    graph: Graph,
+    data: str | None,
+    step: Mapping[str, Any],
+    error: Mapping[str, Any] | None,
+) -> None:
+    if data is None:
+        return
+
+    def write() -> None:
+        result = graph.load(data.encode(), mode=step["mode"], on_bad=step.get("on_bad", "fail"))
+        assert result.skipped == step.get("skipped", 0), result.bad_records
+
+    _attempt(graph, write, error)
 
 
 def _attempt(graph: Graph, write: Callable[[], object], error: Mapping[str, Any] | None) -> None:

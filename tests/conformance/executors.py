@@ -31,8 +31,6 @@ NOT_BUILT = {
     "embed": "needs the job that fills vectors, not built yet",
     "embed_follows": "needs vectors that follow their text through later writes, not built yet",
     "files": "needs blobs from files, not built yet",
-    "on_bad": "needs loads that leave bad records out, not built yet",
-    "patch": "needs patch loads, not built yet",
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
     "handle": "needs a second handle of the graph, which the runner does not open yet",
     "write_target": "is for command line and server: Python's writes take no read target",

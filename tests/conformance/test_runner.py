@@ -271,7 +271,7 @@ class TestSchemaCases:
                 schema("apply", wrong, schema=self.PORT, data=data)
         with pytest.raises(Failed, match="colour"):
             schema("apply", {"then": [{**step, "colour": 1}]}, schema=self.PORT, data=data)
-        monkeypatch.setitem(data_cases.NEEDS, "c", "patch")
+        monkeypatch.setitem(data_cases.NEEDS, "c", "apply")
         with pytest.raises(NotBuiltError):
             schema("apply", {"then": [bad]}, schema=self.PORT, data=data)
         with pytest.raises(Failed, match="take it off"):
@@ -280,8 +280,6 @@ class TestSchemaCases:
     @pytest.mark.parametrize(
         ("step", "part"),
         [
-            ({"load": "", "mode": "patch", "ok": True}, "patch"),
-            ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
             ({"blob_write": {}, "ok": True}, "blob_write"),
             ({"embed": {"filled": 1}}, "embed"),
             ({"apply": "", "ok": True}, "apply"),
