@@ -23,6 +23,7 @@ def main(records: int = 300_000, engine: str = "spark") -> None:
     show("A misspelled property", misspelled(schema))
     show("From schema.pg to schema-next.pg", migration(schema))
     show("A graph with that schema, written to and branched", writing())
+    show("The same graph under the next schema", evolving())
     show("A large network, loaded into a branch and questioned", in_bulk(records, engine))
 
 
@@ -129,6 +130,26 @@ def writing() -> Iterator[str]:
         counts = [[key, *(str(tables[key].row_count) for tables in heads)] for key in heads[1]]
         yield from table([["table", "experiment", "main"], *counts])
         yield f"commits of main: {', '.join(commit.operation for commit in graph.commits.list())}"
+
+
+def evolving() -> Iterator[str]:
+    """A loaded graph gets the next schema: what was there stays, what is new can be used."""
+    with tempfile.TemporaryDirectory() as place, og.init(place, SOCIAL / "schema.pg") as graph:
+        graph.load(SOCIAL / "people.jsonl")
+        before = graph.snapshot()
+        done = graph.schema.apply(SOCIAL / "schema-next.pg", actor="demo")
+        assert done.commit is not None
+        yield f"applied {len(done.steps)} steps as commit {done.commit.graph_commit_id}"
+        yield from (f"warning: {warning}" for warning in done.warnings)
+        graph.mutate('query moved() { update Person set { city: "London" } where handle = "ada" }')
+        found = graph.query(
+            "query people() { match { $p: Person } "
+            "return { $p.handle as handle, $p.mail as mail, $p.city as city } order { handle } }"
+        )
+        rows = [[str(value) for value in row.values()] for row in found]
+        yield from table([["handle", "mail", "city"], *rows])
+        gone = before.tables["edge:WorksAt"]
+        yield f"WorksAt is gone; its {gone.row_count} edges are still in snapshot {before.graph_commit_id}"
 
 
 if __name__ == "__main__":

@@ -16,12 +16,15 @@ settings.register_profile(
 )
 settings.load_profile("calm")
 
+KEYS_OF_PROVIDERS = {"OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"}
+"""A test with one of them would send its texts away and have them billed."""
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests start without the product's variables, so that a developer's shell changes nothing."""
     for name in list(os.environ):
-        if name.startswith("OMNIGRAPH_"):
+        if name.startswith("OMNIGRAPH_") or name in KEYS_OF_PROVIDERS:
             monkeypatch.delenv(name)
 
 

@@ -12,12 +12,23 @@ from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.publisher import Intent
+from omnigraph.storage.tables.blobs.columns import blob_columns, is_blob
 from omnigraph.storage.tables.staging import Staged, stage_append
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import from_arrow
-from omnigraph.write.pending import read_plain
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
+
+
+def read_plain(table: Table) -> pa.Table:
+    """Whole rows, with blobs as their bytes."""
+    schema = pa.schema(
+        [pa.field(f.name, pa.large_binary(), f.nullable) if is_blob(f) else f for f in table.schema]
+    )
+    blobs = {"blob_handling": "all_binary"} if blob_columns(table.schema) else {}
+    found = table.read(None, None, **blobs)
+    columns = [found.column(field.name).cast(field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def fill(graph: Graph, plain: PlainGraph) -> None:
@@ -50,7 +61,7 @@ def _rows(plain: PlainGraph, nodes: Any, edges: Any) -> Any:
 
 def _appending(rows: list[dict[str, Any]]) -> StagedStep:
     def stage(table: Table) -> Staged:
-        plain = read_plain(table, None).schema
+        plain = read_plain(table).schema
         columns = [pa.array([row[f.name] for row in rows], f.type) for f in plain]
         return stage_append(table, pa.Table.from_arrays(columns, schema=plain))
 
@@ -65,7 +76,7 @@ def read_back(graph: Graph, branch: str = "main") -> PlainGraph:
     def rows(kind: Entity) -> list[dict[str, Any]]:
         pin = tables[kind.table_key]
         table = open_table(workspace_of(graph).pinned(pin))
-        found = read_plain(table, None)
+        found = read_plain(table)
         assert found.num_rows == pin.row_count
         columns = {name: found.column(name).to_pylist() for name in kind.implicit_columns}
         for name, prop in kind.properties.items():

@@ -13,6 +13,12 @@ NUMBERS = {
     settings.MAINTENANCE_CONCURRENCY: (8, 1),
     settings.SPARK_THRESHOLD_MB: (4096, 0),
     settings.CACHE_MB: (2048, 0),
+    settings.EMBED_BATCH: (64, 1),
+    settings.EMBED_RATE: (0, 0),
+    settings.EMBED_TIMEOUT_MS: (30_000, 1),
+    settings.EMBED_DEADLINE_MS: (60_000, 0),
+    settings.EMBED_RETRY_ATTEMPTS: (4, 1),
+    settings.EMBED_RETRY_BACKOFF_MS: (200, 0),
     settings.MUTATION_MAX_ROWS: (None, 1),
 }
 

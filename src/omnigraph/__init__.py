@@ -17,7 +17,8 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
-    from omnigraph.embeddings.provider import Embedder as Embedder
+    from omnigraph.embeddings.embedder import Embedder as Embedder
+    from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
+    from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -37,14 +39,19 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation as Explanation
     from omnigraph.read.output.query_result import QueryResult as QueryResult
     from omnigraph.read.profile import Profiled as Profiled
+    from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
+    from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
+    from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
     "BranchCreated",
     "Catalog",
     "Compiled",
+    "EmbedResult",
     "Embedder",
+    "EmbeddingSettings",
     "Explanation",
     "Graph",
     "GraphCommit",
@@ -55,6 +62,9 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "SchemaApplied",
+    "SchemaPlan",
+    "SchemaStep",
     "Snapshot",
     "TableState",
     "Target",
@@ -71,7 +81,9 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Compiled": "omnigraph.lang.schema.compile",
-    "Embedder": "omnigraph.embeddings.provider",
+    "EmbedResult": "omnigraph.write.embed",
+    "Embedder": "omnigraph.embeddings.embedder",
+    "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
@@ -82,6 +94,9 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "SchemaApplied": "omnigraph.write.schema_apply",
+    "SchemaPlan": "omnigraph.write.schema_apply",
+    "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
     "Target": "omnigraph.manifest.snapshot",

@@ -1,4 +1,4 @@
-"""Every `OMNIGRAPH_*` environment variable the engine reads, with its type and default.
+"""Every environment variable the engine reads itself, with its type and default.
 
 A setting is read at each use, never at import, so a process may change its environment. An empty
 value counts as unset. A value that cannot be used raises ``BadRequest``, which names the variable
@@ -64,6 +64,10 @@ def _number(variable: str, default: int, minimum: int = 0) -> Setting[int]:
     )
 
 
+def _text(variable: str, accepts: str) -> Setting[str | None]:
+    return Setting(variable, accepts, str, lambda: None)
+
+
 def _flag(variable: str, *, default: bool = False) -> Setting[bool]:
     return Setting(
         variable,
@@ -98,6 +102,12 @@ MAINTENANCE_CONCURRENCY = _number("OMNIGRAPH_MAINTENANCE_CONCURRENCY", 8, minimu
 SPARK_THRESHOLD_MB = _number("OMNIGRAPH_SPARK_THRESHOLD_MB", 4096)
 CACHE_MB = _number("OMNIGRAPH_CACHE_MB", 2048)
 EMBEDDINGS_MOCK = _flag("OMNIGRAPH_EMBEDDINGS_MOCK")
+EMBED_BATCH = _number("OMNIGRAPH_EMBED_BATCH", 64, minimum=1)
+EMBED_RATE = _number("OMNIGRAPH_EMBED_RATE", 0)
+EMBED_TIMEOUT_MS = _number("OMNIGRAPH_EMBED_TIMEOUT_MS", 30_000, minimum=1)
+EMBED_DEADLINE_MS = _number("OMNIGRAPH_EMBED_DEADLINE_MS", 60_000)
+EMBED_RETRY_ATTEMPTS = _number("OMNIGRAPH_EMBED_RETRY_ATTEMPTS", 4, minimum=1)
+EMBED_RETRY_BACKOFF_MS = _number("OMNIGRAPH_EMBED_RETRY_BACKOFF_MS", 200)
 DEBUG = _flag("OMNIGRAPH_DEBUG")
 NUMBA = _flag("OMNIGRAPH_NUMBA", default=True)
 SPARK_ARCHIVE = _flag("OMNIGRAPH_SPARK_ARCHIVE", default=True)
@@ -108,9 +118,13 @@ MUTATION_MAX_ROWS: Setting[int | None] = Setting(
     lambda text: _whole_number(text, 1),
     lambda: None,
 )
-SPARK_MASTER: Setting[str | None] = Setting(
-    "OMNIGRAPH_SPARK_MASTER", "a Spark master such as `local[*]`", str, lambda: None
-)
+SPARK_MASTER = _text("OMNIGRAPH_SPARK_MASTER", "a Spark master such as `local[*]`")
+EMBED_PROVIDER = _text("OMNIGRAPH_EMBED_PROVIDER", "the name of an embedding provider")
+EMBED_MODEL = _text("OMNIGRAPH_EMBED_MODEL", "the name of a model of the provider")
+EMBED_BASE_URL = _text("OMNIGRAPH_EMBED_BASE_URL", "the address of the provider")
+OPENROUTER_API_KEY = _text("OPENROUTER_API_KEY", "a key of OpenRouter")
+OPENAI_API_KEY = _text("OPENAI_API_KEY", "a key of OpenAI")
+GEMINI_API_KEY = _text("GEMINI_API_KEY", "a key of Gemini")
 TRAVERSAL_MODE: Setting[TraversalMode] = Setting(
     "OMNIGRAPH_TRAVERSAL_MODE", "`auto`, `indexed` or `csr`", _traversal_mode, lambda: "auto"
 )

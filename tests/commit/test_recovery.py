@@ -25,13 +25,18 @@ from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.identity import evolve
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import refs
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
-from omnigraph.storage.tables.inline_residual import add_columns, set_field_metadata
+from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.stage_schema import plan_columns
+from omnigraph.storage.tables.indexes import stage_create_index
+from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch, list_branches
+from omnigraph.storage.tables.table_commits import commit_staged
 from tests.commit.synthetic import (
     ALL,
     MEMBER_OF,
@@ -194,9 +199,7 @@ def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
     with pytest.raises(RecoveryRequired, match="another program"):
         commit(
             workspace_of(graph),
-            Write(
-                "schema_apply", workspace_of(graph).manifest.state("main").pin, intent(), (change,)
-            ),
+            Write("optimize", workspace_of(graph).manifest.state("main").pin, intent(), (change,)),
         )
     with open_graph(graph.uri) as reopened:
         assert contents(reopened)[PERSON] == []
@@ -206,63 +209,89 @@ def test_a_foreign_commit_during_an_inline_step_is_not_published(graph):
 # ------------------------------------------------------------------ schema apply
 
 
-def with_more_columns(graph) -> SchemaRow:
-    """The schema after two optional properties were added to every person."""
-    source = SCHEMA.replace("age: I32?", "age: I32?  height: I32?  weight: I32?")
+def evolved(graph, source: str) -> SchemaRow:
+    """The row of a changed source, with the identities of the accepted one."""
     shape = compile_schema(source, None).shape
     ir, _ = evolve(read_ir(state_of(graph).schemas.of("main").row.ir), shape)
     return SchemaRow(source, ir.to_json(), shape.shape_hash, ir.ir_hash)
 
 
-def schema_apply(graph, *runs) -> Write:
-    pin = graph.snapshot().tables[PERSON]
-    steps = tuple(InlineStep("add columns", run) for run in runs)
-    row = with_more_columns(graph)
+CROSSING = SCHEMA.replace("age: I32?", "age: I32?  size: I32?")
+
+
+@pytest.fixture(params=["", "  photo: Blob?"], ids=["plain", "blob"])
+def crossing(request, tmp_path):
+    """A graph with a person whose age is 1 and whose size is 2, with or without a Blob."""
+    source = CROSSING.replace("size: I32?", f"size: I32?{request.param}")
+    with new_graph(tmp_path, source) as graph:
+        row = {"type": "Person", "data": {"name": "a", "age": 1, "size": 2}}
+        graph.load([row], mode="append")
+        yield graph
+
+
+def schema_apply(graph) -> Write:
+    """Age and size change names with each other, and a column is added: two transactions."""
+    workspace, pin = workspace_of(graph), graph.snapshot().tables[PERSON]
+    changes = ColumnChanges(
+        added=(pa.field("height", pa.int32()),), renamed={"age": "size", "size": "age"}
+    )
+    stages = plan_columns(open_table(workspace.pinned(pin)), changes).stages()
+    accepted = state_of(graph).schemas.of("main").row.source
     return Write(
         "schema_apply",
-        workspace_of(graph).manifest.state("main").pin,
+        workspace.manifest.state("main").pin,
         intent(),
-        (TableChange(pin, steps),),
-        schema=row,
+        (TableChange(pin, tuple(StagedStep(stage) for stage in stages)),),
+        schema=evolved(graph, accepted.replace("age: I32?", "age: I32?  height: I32?")),
     )
 
 
-def add(*names: str):
-    return lambda table: add_columns(table, [pa.field(name, pa.int32()) for name in names])
+def people(graph) -> list[dict]:
+    table = open_table(workspace_of(graph).pinned(graph.snapshot().tables[PERSON]))
+    names = [name for name in ("age", "size", "height") if name in table.schema.names]
+    return table.read(names).to_pylist()
 
 
-def test_a_schema_apply_that_finished_its_tables_is_rolled_forward(graph):
-    wanted = schema_apply(graph, add("height"), add("weight"))
+def test_a_schema_apply_that_finished_its_tables_is_rolled_forward(crossing):
+    wanted = schema_apply(crossing)
     with dying_at("schema_apply.after_phase_b_before_phase_c"):
-        commit(workspace_of(graph), wanted)
-    assert [one.recovery_kind for one in heal(workspace_of(graph)).recovered] == ["RolledForward"]
-    assert state_of(graph).schemas.of("main").row == wanted.schema
-    assert drifted(graph) == []
+        commit(workspace_of(crossing), wanted)
+    (recovery,) = heal(workspace_of(crossing)).recovered
+    assert recovery.recovery_kind == "RolledForward"
+    assert state_of(crossing).schemas.of("main").row == wanted.schema
+    assert drifted(crossing) == []
+    assert people(crossing) == [{"age": 2, "size": 1, "height": None}]
 
 
-def test_a_schema_apply_that_stopped_between_two_columns_is_rolled_back(graph):
-    before = state_of(graph).schemas.of("main").row
-    with dying_at("schema_apply.after_table_commit"):
-        commit(workspace_of(graph), schema_apply(graph, add("height"), add("weight")))
-    with open_graph(graph.uri) as reopened:
+@pytest.mark.parametrize("landed", [0, 1])
+def test_a_schema_apply_that_stopped_half_way_is_rolled_back(crossing, landed):
+    before = state_of(crossing).schemas.of("main").row
+    with dying_at("schema_apply.before_table_commit", skip=landed):
+        commit(workspace_of(crossing), schema_apply(crossing))
+    assert heal(workspace_of(crossing)).recovered == []
+    with open_graph(crossing.uri) as reopened:
         assert drifted(reopened) == []
         assert kinds(reopened) == ["RolledBack"]
         assert state_of(reopened).schemas.of("main").row == before
-        pin = reopened.snapshot().tables[PERSON]
-        assert "height" not in open_table(workspace_of(reopened).pinned(pin)).schema.names
-        commit(workspace_of(reopened), schema_apply(reopened, add("height"), add("weight")))
+        assert people(reopened) == [{"age": 1, "size": 2}]
+        commit(workspace_of(reopened), schema_apply(reopened))
+        assert people(reopened) == [{"age": 2, "size": 1, "height": None}]
 
 
-def test_a_foreign_column_is_not_taken_for_the_one_a_schema_apply_was_to_add(graph):
-    before = state_of(graph).schemas.of("main").row
+def test_a_foreign_change_of_columns_is_not_taken_for_that_of_a_schema_apply(crossing):
+    """The same columns, but under a UUID of another program."""
+    before = state_of(crossing).schemas.of("main").row
+    wanted = schema_apply(crossing)
     with dying_at("schema_apply.before_table_commit"):
-        commit(workspace_of(graph), schema_apply(graph, add("height", "weight")))
-    pin = graph.snapshot().tables[PERSON]
-    foreign = add("alien")(open_table(workspace_of(graph).pinned(pin)))
-    with open_graph(graph.uri) as reopened:
+        commit(workspace_of(crossing), wanted)
+    table = open_table(workspace_of(crossing).pinned(wanted.tables[0].base))
+    for step in wanted.tables[0].staged_steps():
+        table = commit_staged(step.stage(table))
+    with open_graph(crossing.uri) as reopened:
         assert state_of(reopened).schemas.of("main").row == before
         assert drifted(reopened) == [PERSON]
-    assert open_table(foreign.ref.at(None)).version == foreign.version
+        assert people(reopened) == [{"age": 1, "size": 2}]
+    assert open_table(table.ref.at(None)).version == table.version
 
 
 # ------------------------------------------------------------------ leftovers
@@ -354,14 +383,16 @@ def test_a_fork_a_pending_write_made_is_not_reclaimed(graph):
 def test_a_dropped_table_does_not_keep_its_pending_write_from_being_settled(graph):
     with dying_at("load.before_table_commit"):
         write(workspace_of(graph), {TEAM: ["t"], PERSON: ["a"]})
-    team = graph.snapshot().tables[TEAM]
+    tables = graph.snapshot().tables
+    without_team = "\n".join(line for line in SCHEMA.splitlines() if "Team" not in line)
     commit(
         workspace_of(graph),
         Write(
             "schema_apply",
             workspace_of(graph).manifest.state("main").pin,
             intent(),
-            dropped=(team,),
+            dropped=(tables[TEAM], tables["edge:MemberOf"]),
+            schema=evolved(graph, without_team),
         ),
     )
     with open_graph(graph.uri) as reopened:
@@ -383,11 +414,14 @@ def new_table(graph, location: str = "nodes/fresh", incarnation: int = 9001) -> 
 
 
 def creating(graph) -> Write:
+    row = evolved(graph, SCHEMA + "\nnode Fresh {}")
+    incarnation = read_ir(row.ir).type("node", "Fresh").table_incarnation_id
     return Write(
         "schema_apply",
         workspace_of(graph).manifest.state("main").pin,
         intent(),
-        created=(new_table(graph),),
+        created=(new_table(graph, incarnation=incarnation),),
+        schema=row,
     )
 
 
@@ -465,11 +499,14 @@ def test_a_sleeper_that_commits_after_its_rollback_is_rolled_back_again(graph):
         (recovery,) = sweep(workspace_of(graph)).recovered
         assert recovery.recovery_kind == "RolledBack"
         assert sidecars(graph) == []
-        return set_field_metadata(table, "id", {"late": "yes"})
+        return index(table)
 
-    steps = (InlineStep("annotate", sleep_past_the_lock), InlineStep("never", add("never")))
+    def index(table):
+        return commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
+
+    steps = (InlineStep("index", sleep_past_the_lock), InlineStep("never", index))
     wanted = Write(
-        "schema_apply",
+        "optimize",
         workspace_of(graph).manifest.state("main").pin,
         intent(),
         (TableChange(pin, steps),),

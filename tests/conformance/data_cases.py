@@ -18,6 +18,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import to_json
+from tests.conformance.apply_cases import apply, apply_case, check_tables, edit_schema_file
 from tests.conformance.executors import environment, not_built
 from tests.conformance.expectations import check_error, only_known, same_value
 from tests.opened import workspace_of
@@ -38,15 +39,12 @@ MOCK = "OMNIGRAPH_EMBEDDINGS_MOCK"
 
 # Cases whose keys do not tell that they need a part which is not there. One that passes must go.
 NEEDS = {
-    "data-embed-update-follows-the-text": "embed_follows",
     "data-embed-merge-load-keeps-equal-text": "embed_follows",
-    "data-embed-null-source-clears-vector": "embed_follows",
-    "data-embed-without-provider": "embed_follows",
 }
 
 
 def run_data_case(body: Mapping[str, Any]) -> None:
-    """Init, load, what follows, then compare what is stored. Schema changes come later."""
+    """Init, load, apply, what follows, then compare what is stored."""
     steps = body["expect"].get("then") or []
     _refuse_what_is_not_built(body, steps)
     part = NEEDS.get(body["id"])
@@ -61,18 +59,13 @@ def run_data_case(body: Mapping[str, Any]) -> None:
 
 
 def _refuse_what_is_not_built(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
-    if "new_schema" in body or body.get("branches"):
-        not_built("apply")
     if "files" in body:
         not_built("files")
     for step in steps:
         known = [keys for action, keys in THEN_KEYS.items() if action in step]
         only_known("then", step, set().union(*known))
-        for part in ("blob_write", "embed"):
-            if part in step:
-                not_built(part)
-        if "apply" in step or "edit_schema_file" in step:
-            not_built("apply")
+        if "blob_write" in step:
+            not_built("blob_write")
 
 
 def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
@@ -84,15 +77,33 @@ def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
     ):
         first = {"mode": body.get("load_mode", "overwrite")}
         _load(graph, body.get("data"), first, _first(expect))
+        if "new_schema" in body:
+            apply_case(graph, body)
+        early, late = _around_then(expect)
+        _check(graph, early)
         for step in steps:
             wanted = None if step.get("ok") else step
-            if "load" in step:
+            if "apply" in step:
+                apply(graph, step["apply"], wanted)
+            elif "edit_schema_file" in step:
+                edit_schema_file(graph, step)
+            elif "load" in step:
                 _load(graph, step["load"], step, wanted)
             elif "mutate" in step:
                 _attempt(graph, partial(_mutate, graph, step), wanted)
+            elif "embed" in step:
+                done = graph.embed().to_json()
+                assert {name: done[name] for name in step["embed"]} == step["embed"]
             else:
                 os.environ[MOCK] = _mock(step["provider"])
-        _check(graph, expect)
+        _check(graph, late)
+
+
+def _around_then(expect: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a case expects before its follow-up actions and after them, as it is written."""
+    names = list(expect)
+    at = names.index("then") if "then" in names else 0
+    return {key: expect[key] for key in names[:at]}, {key: expect[key] for key in names[at:]}
 
 
 def _mock(provider: str) -> str:
@@ -159,6 +170,7 @@ def _check(graph: Graph, expect: Mapping[str, Any]) -> None:
                 stored = _row(nodes, edges, key, row_id)[name]
                 shown = None if stored is None else to_json(properties[name].type, stored)
                 assert same_value(shown, value), f"{key} {row_id} {name}: {shown}"
+    check_tables(graph, expect)
     _check_embeddings(graph, nodes, expect)
     if "index_kinds" in expect or "pending_indexes" in expect:
         _check_indexes(graph, expect)

@@ -26,9 +26,7 @@ from tests.oracle.interpreter import run, to_json_rows
 from tests.stored import fill, read_back
 
 NOT_BUILT = {
-    "apply": "needs schema apply, not built yet",
     "blob_write": "needs the blob interface, not built yet",
-    "embed": "needs the job that fills vectors, not built yet",
     "embed_follows": "needs vectors that follow their text through later writes, not built yet",
     "files": "needs blobs from files, not built yet",
     "surfaces": "command line cases run in tests/cli; the server is not built yet",

@@ -55,6 +55,12 @@ def a_mutation_runs(graph: Graph) -> None:
     graph.mutate('query q() { insert Person { name: "m" } }')
 
 
+def a_property_is_added_and_destroyed(graph: Graph) -> None:
+    source = graph.schema.source
+    graph.schema.apply(source.replace("node Team {", "node Team { spare: I32?"))
+    graph.schema.apply(source, allow_data_loss=True)
+
+
 def the_manifest_grows(graph: Graph) -> None:
     for _ in range(40):
         advance(workspace_of(graph).manifest, PERSON)
@@ -86,6 +92,7 @@ def die(graph: Graph, point: str, branch: str) -> None:
 SCENARIOS = [
     branches_come_and_go,
     a_mutation_runs,
+    a_property_is_added_and_destroyed,
     every_writer_writes_on_a_branch,
     writers_die,
     the_manifest_grows,

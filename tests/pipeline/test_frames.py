@@ -113,6 +113,11 @@ NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2024, 2, 29, tzinfo=UTC)
 DAY = date(2024, 2, 29)
 
+
+def blob(data=None, uri=None):
+    return {"data": data, "uri": uri, "position": None, "size": None}
+
+
 FITS = [
     ("I64", pa.array([1, None], pa.int8()), [1]),
     ("I32", pa.array([7], pa.uint64()), [7]),
@@ -139,10 +144,10 @@ FITS = [
     ("DateTime", pa.array([DAY]), [MIDNIGHT]),
     ("DateTime", pa.array(["2024-02-29T13:00:00+01:00"]), [NOON]),
     ("DateTime", pa.array([1500], pa.int64()), [datetime(1970, 1, 1, 0, 0, 1, 500000, tzinfo=UTC)]),
-    ("Blob", pa.array([b"x", b""]), [{"data": b"x", "uri": None}, {"data": b"", "uri": None}]),
-    ("Blob", pa.array([b"ab"], pa.binary(2)), [{"data": b"ab", "uri": None}]),
-    ("Blob", pa.array(["base64:aGk="]), [{"data": b"hi", "uri": None}]),
-    ("Blob", pa.array(["s3://b/k"]), [{"data": None, "uri": "s3://b/k"}]),
+    ("Blob", pa.array([b"x", b""]), [blob(b"x"), blob(b"")]),
+    ("Blob", pa.array([b"ab"], pa.binary(2)), [blob(b"ab")]),
+    ("Blob", pa.array(["base64:aGk="]), [blob(b"hi")]),
+    ("Blob", pa.array(["s3://b/k"]), [blob(uri="s3://b/k")]),
     ("Vector(2)", pa.array([[1.0, 2.0]]), [[1.0, 2.0]]),
     ("Vector(2)", pa.array([[1, 2]], pa.list_(pa.int64(), 2)), [[1.0, 2.0]]),
     ("Vector(2)", pa.array([[0.5, 2]], pa.large_list(pa.float32())), [[0.5, 2.0]]),
@@ -353,7 +358,7 @@ class TestCsv:
         del row["0source"], row["0offset"]
         assert {name: value for name, value in row.items() if value is not None} == {
             "0id": "e1", "s": "a\nb", "b": True, "i64": -5, "u64": 2**64 - 1, "f32": 0.5,
-            "f64": 1000.0, "day": DAY, "at": NOON, "file": {"data": b"hi", "uri": None},
+            "f64": 1000.0, "day": DAY, "at": NOON, "file": blob(b"hi"),
             "vec": [1.0, 2.0, 3.0], "ls": ["x", None],
         }  # fmt: skip
 

@@ -29,7 +29,7 @@ def values_of(type_, frame):
 
 
 def blob(data=None, uri=None):
-    return {"data": data, "uri": uri}
+    return {"data": data, "uri": uri, "position": None, "size": None}
 
 
 def objects(*values):

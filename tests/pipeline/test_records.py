@@ -10,7 +10,7 @@ import omnigraph as og
 from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.typed_batch import batch_schema
-from omnigraph.storage.tables.blobs import blob_array
+from omnigraph.storage.tables.blobs.columns import as_blobs
 from tests.pipeline.read_helpers import CATALOG, block_of, read, reasons, rows
 
 
@@ -173,17 +173,25 @@ class TestValues:
         assert [row["vec"] for row in rows(parsed, "node:Every")] == [[1.0, 2.5, -3.0], None]
 
     def test_blobs_are_bytes_an_address_or_null_in_the_form_storage_takes(self):
-        texts = ["base64:aGk=", "base64:", "s3://b/k", None]
-        parsed = read(*({"type": "Every", "data": {"file": text}} for text in texts))
+        values = ["base64:aGk=", "base64:", "s3://b/k", {"$file": "a.png"}, None]
+        parsed = read(*({"type": "Every", "data": {"file": value}} for value in values))
         column = parsed.batches[0].batch.column("file")
+        empty = dict.fromkeys(("data", "uri", "position", "size"))
         assert column.to_pylist() == [
-            {"data": b"hi", "uri": None},
-            {"data": b"", "uri": None},
-            {"data": None, "uri": "s3://b/k"},
+            {**empty, "data": b"hi"},
+            {**empty, "data": b""},
+            {**empty, "uri": "s3://b/k"},
+            {**empty, "uri": "a.png", "position": 0},
             None,
         ]
-        stored = blob_array(*column.flatten())
-        assert stored.is_null().to_pylist() == [False, False, False, True]
+        assert as_blobs(column).is_null().to_pylist() == [False, False, False, False, True]
+
+    @pytest.mark.parametrize(
+        "value", [{"$file": 3}, {"$file": ""}, {"file": "x"}, {"$file": "x", "y": 1}, 7]
+    )
+    def test_other_values_of_a_blob_are_bad_records(self, value):
+        (reason,) = reasons(read({"type": "Every", "data": {"file": value}}))
+        assert "Every.file (Blob?)" in reason
 
 
 class TestRequired:

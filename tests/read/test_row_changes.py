@@ -290,16 +290,6 @@ def test_rows_written_again_by_fragment_are_seen(tables):
     assert ages == [500, 3]
 
 
-def test_columns_that_changed_as_such_are_read_again(tables, monkeypatch):
-    tables.view().nodes("Person").column("age")
-    rereads = counted(monkeypatch, Properties, "_read")
-    table = tables.tables[PERSON]
-    table.dataset.add_columns({"more": "1"})
-    tables.tables[PERSON] = open_table(table.ref.at(None))
-    tables.view().nodes("Person").column("age")
-    assert rereads == {"_read": 1}
-
-
 def test_compaction_moves_nothing(tables, monkeypatch):
     for name in ("x", "y"):
         table = tables.tables[KNOWS]

@@ -12,10 +12,11 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.storage.tables.indexes import Coverage, list_indexes
+from omnigraph.storage.tables.indexes import Coverage, index_name, list_indexes
 from tests.opened import workspace_of
 from tests.spark.document_helpers import (
     CITES,
@@ -109,7 +110,9 @@ def test_fragments_without_a_vector_do_not_stop_the_others(spark, tmp_path):
         report = graph.ensure_indices(engine="spark")
         assert (report.built, report.failed) == ([("node:Doc", "place")], [])
         assert answers(graph) == before
-        place = table_of(graph).dataset.stats.index_stats("place_vector_idx")
+        table = table_of(graph)
+        name = index_name(table, "place", IndexKind.VECTOR)
+        place = table.dataset.stats.index_stats(name)
         assert place["num_unindexed_fragments"] == 0
 
 

@@ -6,14 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,
     coverage,
-    index_name,
     list_indexes,
     stage_create_index,
     stage_drop_index,
@@ -93,7 +95,7 @@ def test_large_vector_tables_get_several_partitions(ref, monkeypatch):
     monkeypatch.setattr(indexes, "ROWS_PER_PARTITION", 100)
     points = np.random.default_rng(7).normal(size=(400, 2)).astype("float32").tolist()
     table = commit_staged(stage_create_index(vectors(ref, points), "v", IndexKind.VECTOR))
-    assert table.dataset.stats.index_stats("v_vector_idx")["indices"][0]["num_partitions"] == 4
+    assert table.dataset.stats.index_stats("v_vector")["indices"][0]["num_partitions"] == 4
 
 
 def test_coverage_falls_with_new_rows_and_returns_with_optimize(ref):
@@ -163,7 +165,7 @@ def test_an_index_is_dropped_by_name(ref):
     table = new_table(ref, rows("ab"))
     table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
     (state,) = list_indexes(table)
-    assert state.name == index_name("id", IndexKind.BTREE)
+    assert state.name == "id_btree"
     table = commit_staged(stage_drop_index(table, state.name))
     assert list_indexes(table) == []
 
@@ -184,13 +186,60 @@ def test_lance_types_and_names_of_the_indexes_stay_what_they_are_on_disk(ref):
     for kind in (IndexKind.BTREE, IndexKind.FTS):
         table = commit_staged(stage_create_index(table, "words", kind))
     listed = {entry.name: entry.index_type for entry in table.dataset.describe_indices()}
-    assert listed == {"words_btree_idx": "BTree", "words_inverted_idx": "Inverted"}
+    assert listed == {"words_btree": "BTree", "words_fts": "Inverted"}
+
+
+def property_field(name, kind, number):
+    return pa.field(name, kind, metadata={PROPERTY_ID_METADATA: str(number)})
+
+
+def used_by(table, column, value):
+    """The ids found by equality, and whether an index was asked."""
+    where = filter_expression(table.schema, [Condition(column, "=", value)])
+    plan = table.dataset.scanner(columns=["id"], filter=where.lance_filter).explain_plan()
+    return table.read(["id"], where)["id"].to_pylist(), "ScalarIndexQuery" in plan
+
+
+def test_a_renamed_property_and_a_new_one_under_its_old_name_both_get_an_index(ref):
+    schema = pa.schema([pa.field("id", pa.utf8()), property_field("x", pa.int64(), 7)])
+    data = pa.table({"id": ["a", "b"], "x": [1, 2]}, schema=schema)
+    table = commit_staged(stage_append(create_table(ref, schema), data))
+    table = commit_staged(stage_create_index(table, "x", IndexKind.BTREE))
+    changes = ColumnChanges(added=(property_field("x", pa.int64(), 8),), renamed={"x": "y"})
+    for stage in plan_columns(table, changes).stages():
+        table = commit_staged(stage(table))
+    assert coverage(table, "y", IndexKind.BTREE) is Coverage.INDEXED
+    assert coverage(table, "x", IndexKind.BTREE) is Coverage.NONE
+    more = pa.table({"id": ["c"], "y": [3], "x": [9]}, schema=table.schema)
+    table = commit_staged(stage_append(table, more))
+    for column in ("x", "y"):
+        table = commit_staged(stage_create_index(table, column, IndexKind.BTREE))
+    assert {(one.name, one.column, one.tail) for one in list_indexes(table)} == {
+        ("p7_btree", "y", ()),
+        ("p8_btree", "x", ()),
+    }
+    assert used_by(table, "y", 1) == (["a"], True)
+    assert used_by(table, "x", 9) == (["c"], True)
+    assert used_by(table, "x", 1) == ([], True)
+
+
+def test_an_index_that_has_another_name_is_built_again_under_that_name(ref):
+    # Graphs made earlier have indexes named by their columns.
+    schema = pa.schema([pa.field("id", pa.utf8()), property_field("x", pa.int64(), 7)])
+    data = pa.table({"id": ["a", "b"], "x": [1, 2]}, schema=schema)
+    table = commit_staged(stage_append(create_table(ref, schema), data))
+    numbers = [fragment.id for fragment in table.fragments()]
+    old = table.dataset.create_index_uncommitted("x", "BTREE", name="x_btree_idx", fragment_ids=numbers)  # fmt: skip
+    table = commit_staged(stage_index_segments(table, "x", IndexKind.BTREE, [old]))
+    table = commit_staged(stage_append(table, data.set_column(0, "id", [["c", "d"]]).cast(schema)))
+    table = commit_staged(stage_create_index(table, "x", IndexKind.BTREE))
+    assert [(one.name, one.tail) for one in list_indexes(table)] == [("x_btree_idx", ())]
 
 
 def test_a_vector_index_keeps_its_lance_type_and_name(ref):
     table = commit_staged(stage_create_index(vectors(ref, [[0.0, 1.0]]), "v", IndexKind.VECTOR))
     (entry,) = table.dataset.describe_indices()
-    assert (entry.name, entry.index_type) == ("v_vector_idx", "IVF_HNSW_SQ")
+    assert (entry.name, entry.index_type) == ("v_vector", "IVF_HNSW_SQ")
 
 
 def test_the_best_of_several_indexes_of_a_kind_counts(ref):

@@ -6,12 +6,11 @@ import pytest
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.blobs import blob_field
+from omnigraph.storage.tables.blobs.columns import blob_field
 from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,
     coverage,
-    index_name,
     list_indexes,
     stage_create_index,
     stage_index_segments,
@@ -86,7 +85,8 @@ def test_compaction_takes_deleted_rows_out(ref):
 
 
 def test_compaction_keeps_blobs_byte_for_byte(ref):
-    from omnigraph.storage.tables.blobs import read_blobs, stored_form
+    from omnigraph.storage.tables.blobs.columns import stored_form
+    from omnigraph.storage.tables.blobs.reading import read_at
 
     schema = pa.schema([pa.field("id", pa.utf8(), nullable=False), blob_field("b")])
     table = create_table(ref, schema)
@@ -96,7 +96,8 @@ def test_compaction_keeps_blobs_byte_for_byte(ref):
         table = commit_staged(stage_append(table, stored_form(data, schema)))
     done = inline_residual.compact(table)
     assert done.fragments_removed == len(values)
-    assert read_blobs(done.table, "b", range(len(values))) == values
+    addresses = done.table.read([], with_row_address=True)["_rowaddr"].to_pylist()
+    assert read_at(done.table, "b", addresses) == values
 
 
 def test_optimize_indices_covers_the_tail(ref):
@@ -126,7 +127,7 @@ def test_folding_covers_every_index_and_leaves_one_part_of_a_btree(ref):
 def test_optimize_indices_can_be_told_which(ref):
     table = commit_staged(stage_create_index(grown(ref), "n", IndexKind.BTREE))
     table = commit_staged(stage_append(table, rows("x")))
-    optimized = inline_residual.optimize_indices(table, [index_name("n", IndexKind.BTREE)])
+    optimized = inline_residual.optimize_indices(table, ["n_btree"])
     assert coverage(optimized, "n", IndexKind.BTREE) is Coverage.INDEXED
     assert coverage(optimized, "id", IndexKind.BTREE) is Coverage.DEGRADED
 
@@ -136,9 +137,8 @@ def test_optimize_indices_can_be_told_which(ref):
     [
         inline_residual.compact,
         inline_residual.optimize_indices,
-        lambda table: inline_residual.add_columns(table, [pa.field("m", pa.int64())]),
-        lambda table: inline_residual.rename_column(table, "n", "m"),
-        lambda table: inline_residual.drop_columns(table, ["n"]),
+        lambda table: inline_residual.set_field_metadata(table, "n", {"a": "b"}),
+        lambda table: inline_residual.set_schema_metadata(table, {"a": "b"}),
         lambda table: commit_staged(stage_restore(table, 1)),
     ],
 )
@@ -149,59 +149,6 @@ def test_nothing_is_done_on_a_table_that_moved(ref, act):
         act(table)
     assert open_table(ref).version == winner.version
     assert "w" in contents(open_table(ref))
-
-
-@pytest.mark.parametrize("branch", [None, "b"])
-def test_schema_changes_touch_neither_rows_nor_indexes(ref, branch):
-    table = new_table(ref, rows("ab"))
-    if branch:
-        table = create_branch(table, branch)
-    table = commit_staged(stage_create_index(table, "n", IndexKind.BTREE))
-    ids = row_ids(table)
-    kinds = [
-        pa.field("i", pa.int32()),
-        pa.field("u", pa.uint64()),
-        pa.field("d", pa.date32()),
-        pa.field("t", pa.timestamp("ms", "UTC")),
-        pa.field("l", pa.list_(pa.uint32())),
-        pa.field("v", pa.list_(pa.float32(), 3)),
-        blob_field("b"),
-    ]
-    table = inline_residual.add_columns(table, kinds)
-    assert table.schema.names == ["id", "n", "words", *(field.name for field in kinds)]
-    assert table.read(["i", "u", "l", "v"]).to_pylist() == [dict.fromkeys("iulv")] * 2
-    table = inline_residual.rename_column(table, "n", "renamed")
-    table = inline_residual.drop_columns(table, ["words", "t"])
-    assert table.schema.names == ["id", "renamed", "i", "u", "d", "l", "v", "b"]
-    assert table.schema.field("id").metadata == rows("").schema.field("id").metadata
-    assert row_ids(table) == ids
-    assert coverage(table, "renamed", IndexKind.BTREE) is Coverage.INDEXED
-    where = filter_expression(table.schema, [Condition("renamed", "=", 1)])
-    assert table.read(["id"], where)["id"].to_pylist() == ["b"]
-
-
-def test_a_required_column_can_be_relaxed(ref):
-    schema = pa.schema(
-        [pa.field("id", pa.utf8(), nullable=False), pa.field("x", pa.int64(), nullable=False)]
-    )
-    table = create_table(ref, schema)
-    relaxed = inline_residual.relax_column(table, "x")
-    assert relaxed.schema.field("x").nullable
-    data = pa.table({"id": ["a"], "x": pa.array([None], pa.int64())}, schema=relaxed.schema)
-    assert commit_staged(stage_append(relaxed, data)).count_rows() == 1
-
-
-def test_a_dropped_name_added_again_is_empty(ref):
-    table = inline_residual.drop_columns(new_table(ref, rows("ab")), ["n"])
-    table = inline_residual.add_columns(table, [pa.field("n", pa.int64())])
-    assert contents(table) == {"a": None, "b": None}
-    assert contents(
-        commit_staged(stage_append(table, rows("c", 7).select(table.schema.names)))
-    ) == {
-        "a": None,
-        "b": None,
-        "c": 7,
-    }
 
 
 def test_cleanup_removes_the_listed_versions_only(ref):

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexes import stage_create_index
@@ -111,8 +113,10 @@ def test_overwrite_can_change_the_columns(ref):
 
 def test_overwrite_works_after_columns_were_dropped_and_added(ref):
     # Field ids are no longer positions then.
-    table = inline_residual.drop_columns(new_table(ref, rows("ab")), ["n"])
-    table = inline_residual.add_columns(table, [pa.field("m", pa.int64())])
+    table = new_table(ref, rows("ab"))
+    changes = ColumnChanges(added=(pa.field("m", pa.int64()),), dropped=("n",))
+    for stage in plan_columns(table, changes).stages():
+        table = commit_staged(stage(table))
     data = pa.table({"id": ["c"], "words": ["w"], "m": [9]}, schema=table.schema)
     assert commit_staged(stage_overwrite(table, data)).read().to_pylist() == [
         {"id": "c", "words": "w", "m": 9}

@@ -12,6 +12,8 @@ import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexes import stage_create_index
@@ -392,9 +394,10 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
         result = inline_residual.run_compaction_task(table, task)
         step(commit_staged(stage_rewritten(table, [result])), Operation.REWRITE)
     step(inline_residual.optimize_indices(table), Operation.CREATE_INDEX)
-    step(inline_residual.add_columns(table, [pa.field("m", pa.int32())]), Operation.MERGE)
-    step(inline_residual.rename_column(table, "m", "k"), Operation.PROJECT)
-    step(inline_residual.drop_columns(table, ["k"]), Operation.PROJECT)
+    changes = ColumnChanges(added=(pa.field("n", pa.int32()),), dropped=("n",))
+    add, drop = plan_columns(table, changes).stages()
+    step(commit_staged(add(table)), Operation.MERGE)
+    step(commit_staged(drop(table)), Operation.PROJECT)
     step(commit_staged(stage_restore(table, 2)), Operation.RESTORE)
 
     first = 2 if branch else 1

@@ -215,7 +215,7 @@ def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
     (words,) = (
         segment.uuid
         for entry in before.dataset.describe_indices()
-        if entry.name == index_name("body", IndexKind.FTS)
+        if entry.name == index_name(before, "body", IndexKind.FTS)
         for segment in entry.segments
     )
     shutil.rmtree(Path(before.ref.uri, "_indices", words))

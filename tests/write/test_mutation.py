@@ -171,7 +171,7 @@ class TestBranches:
 
 
 def checked(catalog, ir_hash, plan):
-    return Request(lambda: CheckedMutation(catalog, ir_hash, plan, {}), "main", retries=0)
+    return Request(lambda _state: CheckedMutation(catalog, ir_hash, plan, {}), "main", retries=0)
 
 
 class TestHandles:

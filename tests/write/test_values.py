@@ -11,6 +11,7 @@ from omnigraph import failpoints
 from omnigraph.embeddings.mock import mock_embedding
 from omnigraph.errors import (
     ConstraintError,
+    InputError,
     ParamError,
     ProviderError,
     TypeCheckError,
@@ -308,7 +309,7 @@ node Loose { slug: String @key  body: String?  vec: Vector(4)? @embed(body) }
         monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")
         run(docs, 'insert Loose { slug: "b", body: $t }', "$t: String?")
         assert nodes(docs, "Loose")["b"] == {"slug": "b"}
-        with pytest.raises(ConstraintError, match=r"Doc\.vec"):
+        with pytest.raises(InputError, match=r"Doc\.vec"):
             run(docs, 'insert Doc { slug: "a", body: $t }', "$t: String?")
         with pytest.raises(TypeCheckError, match="T12"):
             run(docs, 'insert Doc { slug: "a" }')

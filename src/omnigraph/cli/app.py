@@ -10,6 +10,7 @@ import typer
 from omnigraph.cli.commands import (
     branch,
     commit,
+    embed,
     explain,
     init,
     lint,
@@ -30,6 +31,7 @@ MODULES = (
     init,
     load,
     mutate,
+    embed,
     query,
     explain,
     status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -25,17 +25,32 @@ def load_progress(flags: Flags) -> Iterator[ProgressCallback | None]:
 
     The block gets the function to call with each progress, or None if nothing is shown.
     """
+    line = _LoadLine()
+    with _shown(flags, line) as is_shown:
+        yield line.update if is_shown else None
+
+
+@contextmanager
+def embed_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | None]:
+    """Show how many vectors the embed job has filled, as ``load_progress`` does."""
+    line = _EmbedLine()
+    with _shown(flags, line) as is_shown:
+        yield line.update if is_shown else None
+
+
+@contextmanager
+def _shown(flags: Flags, line: _Line) -> Iterator[bool]:
+    """Draw the line while the block runs; the block gets False if nothing is drawn."""
     if flags.json or flags.quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield None
+        yield False
         return
     from rich.console import Console
     from rich.live import Live
 
     console = Console(file=sys.stderr)
     if not console.is_interactive:
-        yield None
+        yield False
         return
-    line = _Line()
     with Live(
         get_renderable=line.render,
         console=console,
@@ -45,32 +60,63 @@ def load_progress(flags: Flags) -> Iterator[ProgressCallback | None]:
         redirect_stdout=False,
         redirect_stderr=False,
     ):
-        yield line.update
+        yield True
 
 
 class _Line:
-    """The newest progress, shown with the seconds since the load began."""
+    """Words about the newest progress, and the seconds since the command began."""
 
     def __init__(self) -> None:
-        self._newest: Progress | None = None
         self._began = time.monotonic()
-
-    def update(self, progress: Progress) -> None:
-        self._newest = progress
 
     def render(self) -> Text:
         from rich.text import Text
 
-        return Text(self._words(), no_wrap=True, overflow="ellipsis")
+        words = self._words()
+        if words is None:
+            return Text("opening")
+        seconds = time.monotonic() - self._began
+        return Text(f"{words}, {seconds:.0f} s", no_wrap=True, overflow="ellipsis")
 
-    def _words(self) -> str:
+    def _words(self) -> str | None:
+        raise NotImplementedError
+
+
+class _EmbedLine(_Line):
+    """The vectors filled so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: tuple[int, int] | None = None
+
+    def update(self, filled: int, failed: int) -> None:
+        self._newest = filled, failed
+
+    def _words(self) -> str | None:
+        if self._newest is None:
+            return None
+        filled, failed = self._newest
+        return f"{filled:,} vectors filled" + (f", {failed:,} failed" if failed else "")
+
+
+class _LoadLine(_Line):
+    """The newest progress of a load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: Progress | None = None
+
+    def update(self, progress: Progress) -> None:
+        self._newest = progress
+
+    def _words(self) -> str | None:
         newest = self._newest
         if newest is None:
-            return "opening"
+            return None
         words = f"stage {newest.stage} of {newest.stages}, {newest.phase}: "
         words += f"{newest.records:,} records read"
         if newest.phase == "reading" and newest.rate:
             words += f", {newest.rate:,.0f}/s"
         if newest.staged:
             words += f", {newest.staged:,} staged"
-        return f"{words}, {time.monotonic() - self._began:.0f} s"
+        return words

@@ -29,6 +29,7 @@ from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
     PreconditionFailed,
+    SchemaApplyInProgress,
     SchemaConflict,
     StorageError,
 )
@@ -43,7 +44,7 @@ from omnigraph.storage.objects.store_errors import LockLost
 
 Result = TypeVar("Result")
 
-LOST = (ExpectedVersionMismatch, Contention, SchemaConflict)
+LOST = (ExpectedVersionMismatch, Contention, SchemaConflict, SchemaApplyInProgress)
 """What an attempt raises when another writer came first."""
 PAUSE_SECONDS = 0.02
 """The longest pause before the next attempt, where the last one took no new locks."""

@@ -19,7 +19,9 @@ from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 
-Writer = Literal["mutation", "load", "schema_apply", "branch_merge", "ensure_indices", "optimize"]
+Writer = Literal[
+    "mutation", "load", "schema_apply", "branch_merge", "embed", "ensure_indices", "optimize"
+]
 WRITERS: tuple[Writer, ...] = get_args(Writer)
 
 
@@ -91,7 +93,8 @@ class Write:
 
     ``pin`` is the branch as the operation found it. ``relied_on`` are the pins of tables that
     validation read but the write does not change; ``ir_hash`` names the schema it was validated
-    against. ``exact_head``: no other commit may come between the head the operation was prepared on
+    against. ``purged`` are the incarnations of which a hard drop removes all that is there before
+    the commit; the commit records what is owed. ``exact_head``: no other commit may come between the head the operation was prepared on
     and this one. ``only_if_changed``: a write that left out every step ends with
     ``NothingToPublish``. ``is_large``: preparing it again under its locks takes long, so others
     should expect to wait.
@@ -105,6 +108,7 @@ class Write:
     relied_on: tuple[TableState, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[TableState, ...] = ()
+    purged: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
     exact_head: bool = False

@@ -25,9 +25,6 @@ from omnigraph.storage.tables.transactions import Operation, TransactionFacts
 CONTENT_PRESERVING = frozenset(
     {Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX}
 )
-# An overwrite is not among them. A hard drop is a staged overwrite and is recognised by its UUID;
-# any other overwrite was made by another program and holds its data.
-SCHEMA_OPERATIONS = frozenset({Operation.PROJECT, Operation.MERGE, Operation.UPDATE_CONFIG})
 
 
 class TableClass(enum.StrEnum):
@@ -52,14 +49,10 @@ class Decision(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One table as recovery finds it. ``head`` is None if the fork or dataset was never created.
-
-    ``schema_matches``: for a schema apply, whether the table already has the columns it should get.
-    """
+    """One table as recovery finds it. ``head`` is None if the fork or dataset was never created."""
 
     head: int | None
     transactions: tuple[TransactionFacts, ...] = ()
-    schema_matches: bool = True
 
 
 def restore_uuid(operation_id: str, location: str) -> str:
@@ -88,19 +81,17 @@ def classify(
     if _made_by_operation(writer, entry, observed.transactions):
         if head < entry.post_commit_version or not _has_all_required(entry, observed.transactions):
             return TableClass.INCOMPLETE
-        if observed.schema_matches or _named_in_sidecar(entry, observed.transactions):
-            return TableClass.ROLLED_PAST_EXPECTED
+        return TableClass.ROLLED_PAST_EXPECTED
     return TableClass.UNEXPECTED_AT_P1 if head == pin + 1 else TableClass.UNEXPECTED_MULTISTEP
 
 
 def is_by_writer(writer: Writer, operation: Operation) -> bool:
     """Return whether the writer's inline steps make this kind of transaction.
 
-    Inline steps have no UUID beforehand, so their transactions are recognised by kind.
+    Inline steps have no UUID beforehand, so their transactions are recognised by kind. Only
+    maintenance has such steps; whatever it does, the content of the table stays the same.
     """
-    if writer in MAINTENANCE:
-        return operation in CONTENT_PRESERVING
-    return writer == "schema_apply" and operation in SCHEMA_OPERATIONS
+    return writer in MAINTENANCE and operation in CONTENT_PRESERVING
 
 
 def _made_by_operation(
@@ -113,11 +104,6 @@ def _made_by_operation(
         or is_by_writer(writer, transaction.operation)
         for transaction in transactions
     )
-
-
-def _named_in_sidecar(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:
-    """Return whether the sidecar names each of these transactions by its UUID."""
-    return all(transaction.uuid in entry.uuids for transaction in transactions)
 
 
 def _has_all_required(entry: TableEntry, transactions: Iterable[TransactionFacts]) -> bool:

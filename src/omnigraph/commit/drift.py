@@ -3,7 +3,8 @@
 If the table is ahead of its pin, a pending sidecar may explain it:
 
 1. No sidecar covers the table: ``Drift``, which a person has to look at.
-2. The writer of the sidecar is alive: ``Contention``, try again later.
+2. The writer of the sidecar is alive: ``Contention``, try again later (``SchemaApplyInProgress``
+   if it is a schema apply).
 3. The writer is dead: ``HealFirst``. The caller heals and tries again; if the same operation is
    still in the way, it needs a rollback and the caller gets ``RecoveryRequired``.
 
@@ -14,7 +15,14 @@ For example, pin 4 and HEAD 5 with a sidecar of a writer that died after its tab
 from __future__ import annotations
 
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
-from omnigraph.errors import Contention, Drift, OmniGraphError, RecoveryRequired, StorageError
+from omnigraph.errors import (
+    Contention,
+    Drift,
+    OmniGraphError,
+    RecoveryRequired,
+    SchemaApplyInProgress,
+    StorageError,
+)
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -62,6 +70,11 @@ def drift_error(
         )
     for sidecar in covering:
         if _is_live(workspace, sidecar, held):
+            if sidecar.writer == "schema_apply":
+                return SchemaApplyInProgress(
+                    f"a schema apply is in the middle of its commit to {where}; try again",
+                    operation_id=sidecar.operation_id,
+                )
             return Contention(
                 f"another writer is in the middle of a commit to {where}; try again",
                 attempts=1,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.recovery import OthersFirst, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
-from omnigraph.errors import Contention
+from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -86,5 +86,5 @@ def _take_writer_locks(
         return workspace.locks.try_acquire(sidecar.locks)
     try:
         return workspace.locks.acquire(sidecar.locks)
-    except Contention:
+    except (Contention, SchemaApplyInProgress):
         return None

@@ -414,6 +414,7 @@ class _Commit:
             registered=tuple(pin for pin in pins if pin.incarnation in created),
             renamed=write.renamed,
             dropped=tuple(table.incarnation for table in write.dropped),
+            purged=write.purged,
             schema=write.schema,
             adopted=write.adopted,
         )

@@ -37,7 +37,7 @@ from omnigraph.commit.classify import (
     restore_uuid,
 )
 from omnigraph.commit.forks import pin_at
-from omnigraph.commit.observed import compare_schema, observe, target_ref
+from omnigraph.commit.observed import observe, target_ref
 from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
@@ -192,7 +192,7 @@ class _Work:
         self.state = state
         self.pins = [self._pin(entry) for entry in sidecar.tables]
         self.seen = [
-            Observation(None) if pin is None else self._observe(entry, pin)
+            Observation(None) if pin is None else observe(workspace, entry, pin.table_version)
             for entry, pin in zip(sidecar.tables, self.pins, strict=True)
         ]
         self.classes = [
@@ -212,11 +212,6 @@ class _Work:
             taken = any(table.location == entry.base.location for table in tables)
             return None if taken else entry.base
         return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
-
-    def _observe(self, entry: TableEntry, pin: TableState) -> Observation:
-        seen = observe(self.workspace, entry, pin.table_version)
-        row = self.sidecar.schema if self.sidecar.writer == "schema_apply" else None
-        return seen if row is None else compare_schema(self.workspace, entry, seen, row)
 
     def moved_by(self, theirs: AbstractSet[str]) -> bool:
         """Return whether a table that looks foreign was moved by transactions with these UUIDs."""
@@ -239,6 +234,7 @@ class _Work:
             registered=tuple(pin for pin in pins if pin.incarnation in registered),
             renamed=sidecar.renamed,
             dropped=sidecar.dropped,
+            purged=sidecar.purged,
             schema=sidecar.schema,
             adopted=sidecar.adopted,
         )

@@ -70,6 +70,7 @@ class Sidecar:
     registered: tuple[int, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[int, ...] = ()
+    purged: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
     exact_head: bool = False
@@ -125,6 +126,7 @@ def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks)
         registered=tuple(new.state.incarnation for new in write.created),
         renamed=dict(write.renamed),
         dropped=tuple(table.incarnation for table in write.dropped),
+        purged=write.purged,
         schema=write.schema,
         adopted=write.adopted,
         exact_head=write.exact_head,
@@ -291,6 +293,7 @@ def _decode(document: dict[str, Any]) -> Sidecar:
             "registered": tuple(document["registered"]),
             "renamed": {int(key): value for key, value in document["renamed"].items()},
             "dropped": tuple(document["dropped"]),
+            "purged": tuple(document.get("purged", ())),
             "schema": None if schema is None else SchemaRow(**schema),
             "adopted": tuple(GraphCommit(**commit) for commit in document["adopted"]),
         }

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from omnigraph.embeddings.embedder import Role
 from omnigraph.storage.layout import fnv1a64
 from omnigraph.types import round_f32
 
 _MASK = (1 << 64) - 1
+
+
+class MockEmbedder:
+    """The mock provider, accepted for every model that a schema records."""
+
+    model = "mock"
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        role: Role = "document",  # noqa: ARG002 - a search for a text finds that text
+    ) -> list[list[float]]:
+        """Return deterministic unit vectors."""
+        return [mock_embedding(text, dimension) for text in texts]
+
+    def close(self) -> None:
+        """There is nothing to free."""
 
 
 def mock_embedding(text: str, dimension: int) -> list[float]:

@@ -1,89 +1,147 @@
-"""Choose and call an embedder: the caller's own, or the mock if the environment asks for it."""
+"""Choose the embedder of a graph and call it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Protocol
+import logging
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 from omnigraph import settings
-from omnigraph.embeddings.mock import mock_embedding
-from omnigraph.errors import BadRequest, OmniGraphError, ProviderError
-from omnigraph.types import round_f32
+from omnigraph.embeddings.embedder import Embedder, Role, takes_role
+from omnigraph.embeddings.embedding_settings import EmbeddingSettings
+from omnigraph.embeddings.mock import MockEmbedder
+from omnigraph.errors import BadRequest, ProviderError
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-class Embedder(Protocol):
-    """An object that turns each text into one vector."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model that makes the vectors."""
-        ...
-
-    def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        """Return one vector of that many dimensions for each text."""
-        ...
-
-
-class MockEmbedder:
-    """The mock provider, accepted for every model a schema records."""
-
-    model = "mock"
-
-    def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        """Return deterministic unit vectors."""
-        return [mock_embedding(text, dimension) for text in texts]
+logger = logging.getLogger(__name__)
 
 
 def resolve_embedder(configured: Embedder | None) -> Embedder | None:
-    """Return the caller's embedder, else the mock if the environment asks for it, else None."""
-    if configured is not None:
-        return configured
-    return MockEmbedder() if settings.EMBEDDINGS_MOCK.get() else None
+    """Return the embedder to ask: the mock if it is forced, the caller's, or the environment's.
+
+    Nothing is connected or checked yet. None: there is none, and no vector can be made.
+    """
+    chosen = EmbeddingSettings.of_environment() if configured is None else configured
+    if settings.EMBEDDINGS_MOCK.get():
+        if chosen is not None and not _is_mock(chosen):
+            _warn_of_hiding(type(chosen).__name__ if configured else "provider of the environment")
+        return MockEmbedder()
+    if not isinstance(chosen, EmbeddingSettings):
+        return chosen
+    return MockEmbedder() if chosen.is_mock else chosen.pinned()
 
 
 def require_embedder(configured: Embedder | None, place: str) -> Embedder:
-    """Return an embedder, or raise an error that says how to provide one."""
+    """Return an embedder that can be asked, or raise an error that says how to provide one."""
     embedder = resolve_embedder(configured)
     if embedder is None:
         raise ProviderError(
-            f"{place} needs an embedder and none is given; open the graph from Python with "
+            f"{place} needs an embedder and none is set up; set OPENROUTER_API_KEY or "
+            "OPENAI_API_KEY, or GEMINI_API_KEY, give an embedder of your own with "
             "omnigraph.open(embedder=…), or for trying things out set OMNIGRAPH_EMBEDDINGS_MOCK=1",
             missing=True,
         )
+    _check(embedder, place)
     return embedder
 
 
 def embed_texts(
-    embedder: Embedder, texts: Sequence[str], dimension: int, place: str, model: str | None = None
-) -> list[list[float]]:
-    """Return one vector per text. The vectors are checked, because the embedder is foreign code.
+    embedder: Embedder,
+    texts: Sequence[str],
+    dimension: int,
+    place: str,
+    model: str | None = None,
+    role: Role = "document",
+) -> npt.NDArray[np.float32]:
+    """Return an array with one row per text, each of ``dimension`` numbers.
 
-    ``model`` is the model the schema records; an embedder of another model is refused, because its
-    vectors could not be compared with the stored ones.
+    ``place`` is the property that needs the vectors, for messages. ``model`` is the model that the
+    schema records; an embedder of another one is refused, because its vectors could not be compared
+    with the stored ones. The answers are checked, because an embedder is foreign code.
     """
-    if model is not None and not isinstance(embedder, MockEmbedder) and embedder.model != model:
+    import numpy as np
+
+    _check(embedder, place)
+    if model is not None and not _is_mock(embedder) and embedder.model != model:
         raise BadRequest(
             f"{place} has vectors of the model {model}, and the embedding provider uses "
             f"{embedder.model}; configure the same model",
             recorded=model,
             actual=embedder.model,
         )
+    made = np.empty((len(texts), dimension), np.float32)
+    limits = embedder.limits if isinstance(embedder, EmbeddingSettings) else None
+    size = limits.batch if limits else settings.EMBED_BATCH.get()
+    for start in range(0, len(texts), size):
+        batch = list(texts[start : start + size])
+        made[start : start + size] = _embed_batch(embedder, batch, dimension, role, place)
+    return made
+
+
+def _embed_batch(
+    embedder: Embedder, texts: list[str], dimension: int, role: Role, place: str
+) -> npt.NDArray[np.float32]:
+    """Return the checked vectors of one call."""
+    import numpy as np
+
+    named = {"role": role} if takes_role(embedder) else {}
     try:
-        made = embedder.embed(texts, dimension)
-        vectors = [[round_f32(float(number)) for number in vector] for vector in made]
-    except OmniGraphError:
-        raise
+        vectors = [_numbers(vector) for vector in embedder.embed(texts, dimension, **named)]
+    except ProviderError as error:
+        raise ProviderError(f"{place}: {error.message}", **error.details) from error
     except Exception as error:
         raise ProviderError(f"{place}: the embedding provider failed: {error}") from error
     if len(vectors) != len(texts):
         raise ProviderError(
-            f"{place}: the embedding provider gave {len(vectors)} vectors for {len(texts)} texts"
+            f"{place}: the embedding provider gave {len(vectors)} vectors for {len(texts)} texts; "
+            "check its model"
         )
     for vector in vectors:
-        if len(vector) != dimension or not all(map(math.isfinite, vector)):
+        if vector.shape != (dimension,):
             raise ProviderError(
-                f"{place}: the embedding provider gave a vector that is not {dimension} finite "
-                "numbers; check its model"
+                f"{place}: Vector({dimension}) is needed, and the embedding provider gave one of "
+                f"{vector.size} numbers; check its model"
             )
-    return vectors
+    made = np.stack(vectors)
+    if not np.isfinite(made).all() or not made.any(axis=1).all():
+        raise ProviderError(
+            f"{place}: the embedding provider gave a vector with a number that is not finite, or of "
+            "zeros alone; check its model and the texts"
+        )
+    return made
+
+
+def _check(embedder: Embedder, place: str) -> None:
+    """Raise if the settings of a provider cannot work."""
+    if isinstance(embedder, EmbeddingSettings):
+        try:
+            embedder.check()
+        except ProviderError as error:
+            raise ProviderError(f"{place}: {error.message}", **error.details) from None
+
+
+def _is_mock(embedder: Embedder) -> bool:
+    if isinstance(embedder, EmbeddingSettings):
+        return embedder.is_mock
+    return isinstance(embedder, MockEmbedder)
+
+
+@cache
+def _warn_of_hiding(hidden: str) -> None:
+    """Say once that vectors mean nothing although there is somebody who could make real ones."""
+    logger.warning(
+        "OMNIGRAPH_EMBEDDINGS_MOCK is set: vectors come from the mock, not from the %s", hidden
+    )
+
+
+def _numbers(vector: Iterable[float]) -> npt.NDArray[np.float32]:
+    """Return a vector as it is stored; a number that float32 cannot hold becomes infinite."""
+    import numpy as np
+
+    listed = vector if hasattr(vector, "__len__") else list(vector)
+    with np.errstate(over="ignore"):
+        return np.asarray(listed, np.float64).astype(np.float32)

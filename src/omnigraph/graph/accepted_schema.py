@@ -1,15 +1,18 @@
-"""The accepted schema of a graph as a catalog: built once per schema, looked up at every call."""
+"""The accepted schema of a branch as a catalog: built once per schema, looked up at every call."""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest
-from omnigraph.manifest.rows import SchemaRow
-from omnigraph.manifest.schema_row import read_catalog
+from omnigraph.manifest.rows import Head, SchemaRow
+from omnigraph.manifest.schema_row import check_contract, read_accepted
+
+MAX_SCHEMAS = 4
+"""How many schemas a handle remembers; a branch may still have an older one than another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +27,37 @@ class AcceptedSchema:
 class AcceptedSchemas:
     """Looks up the accepted schema of a branch; safe to share between threads.
 
-    All branches share the schema of `main` today. Callers still name their branch, so that branches
-    can get schemas of their own without a change in any caller.
+    Every branch of the manifest has a schema row of its own. A caller that also needs the pins of
+    the branch reads its state first and asks ``at``, so that both come from one publish.
     """
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._lock = threading.Lock()
-        self._known: AcceptedSchema | None = None
+        self._known: OrderedDict[str, AcceptedSchema] = OrderedDict()
+        self._checked: Head | None = None
 
-    def of(self, branch: str) -> AcceptedSchema:  # noqa: ARG002
+    def of(self, branch: str) -> AcceptedSchema:
         """Return the schema that is accepted for a branch now."""
-        return self.at(self._manifest.state(MAIN))
+        return self.at(self._manifest.state(branch))
 
-    def at(self, main: BranchState) -> AcceptedSchema:
-        """Return the schema of a state of `main` that was just read."""
+    def at(self, state: BranchState) -> AcceptedSchema:
+        """Return the schema of a state of a branch that was just read.
+
+        Raises ``SchemaConflict`` if the tables of that state are not those of its schema.
+        """
+        wanted = state.head.ir_hash
         with self._lock:
-            if self._known is None or self._known.ir_hash != main.head.ir_hash:
-                row = self._manifest.schema(main)
-                self._known = AcceptedSchema(main.head.ir_hash, row, read_catalog(row))
-            return self._known
+            known = self._known.get(wanted)
+            if known is None:
+                row = self._manifest.schema(state)
+                _, catalog = read_accepted(row, state.head)
+                known = self._known[wanted] = AcceptedSchema(wanted, row, catalog)
+                if len(self._known) > MAX_SCHEMAS:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(wanted)
+        # Every read comes here, mostly with the state of the read before.
+        if self._checked is not state.head:
+            check_contract(known.catalog, state.head)
+            self._checked = state.head
+        return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,24 @@ def check_retries(retries: object) -> int | None:
     return retries
 
 
+def check_types(types: object) -> list[str] | None:
+    """Return the names of types, given as a list; one text is refused, a list of letters is not meant."""
+    if types is None:
+        return None
+    if isinstance(types, str) or not isinstance(types, Iterable):
+        raise BadRequest(f"types is {types!r}; give a list of names of node types, or leave it out")
+    return [str(name) for name in types]
+
+
+def check_limit(limit: object) -> int | None:
+    """Return at most how many there shall be: a whole number from 1 on, or None for all."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise BadRequest(f"limit is {limit!r}; give a whole number from 1 on, or leave it out")
+    return limit
+
+
 def check_rejects(rejects: object) -> Path | None:
     """Return the path of the file that gets the bad records of a load."""
     if rejects is None or isinstance(rejects, Path):
@@ -85,10 +103,10 @@ def check_policy(policy: object) -> None:
 
 def check_embedder(embedder: object) -> None:
     """Refuse an object that cannot embed: an embedder has a ``model`` and a method ``embed``."""
-    if embedder is None:
-        return
-    if not hasattr(embedder, "model") or not callable(getattr(embedder, "embed", None)):
+    from omnigraph.embeddings.embedder import is_embedder
+
+    if embedder is not None and not is_embedder(embedder):
         raise BadRequest(
             f"a Python {type(embedder).__name__} is no embedder: it needs an attribute `model` and a "
-            "method `embed(texts, dimension)`"
+            "method `embed(texts, dimension, role)`, or without `role`"
         )

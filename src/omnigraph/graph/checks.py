@@ -1,4 +1,4 @@
-"""Checks at opening and refreshing: the root, the format on disk, the mirrors of the schema."""
+"""Checks at opening and refreshing: root, format on disk, purges owed, mirrors of the schema."""
 
 from __future__ import annotations
 
@@ -71,6 +71,14 @@ def _manifest_tables(workspace: Workspace) -> list[Table]:
         with contextlib.suppress(BranchNotFound):
             tables.append(workspace.manifest.state(branch).table)
     return tables
+
+
+def finish_drops(workspace: Workspace) -> None:
+    """Remove what a hard drop that was interrupted has left on disk."""
+    if workspace.manifest.state(MAIN).head.purges:
+        from omnigraph.write.purges import try_purges
+
+        try_purges(workspace)
 
 
 def verify_mirrors(workspace: Workspace, row: SchemaRow) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from omnigraph.graph import loads, reads
-from omnigraph.graph.arguments import check_retries
+from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
@@ -22,13 +22,16 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
+    from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
+    from omnigraph.write.embed import EmbedResult
     from omnigraph.write.ensure_indices import IndexReport
     from omnigraph.write.mutate import MutationResult
 
@@ -171,13 +174,13 @@ class Graph:
         lines, or records as dicts. The options are those of ``LoadOptions``.
         """
         asked = loads.load_options(self._state, options)
-        with loads.load_input(self._state) as inputs:
+        with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.json(source), asked)
 
     def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
         asked = loads.load_options(self._state, options)
-        with loads.load_input(self._state) as inputs:
+        with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.nodes(type, frame), asked)
 
     def load_edges(
@@ -190,7 +193,7 @@ class Graph:
     ) -> LoadResult:
         """Load a frame of one edge type; the two columns hold the ids of its ends."""
         asked = loads.load_options(self._state, options)
-        with loads.load_input(self._state) as inputs:
+        with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.edges(type, frame, from_col, to_col), asked)
 
     def mutate(
@@ -215,8 +218,8 @@ class Graph:
         text, filename = read_source(source)
         target = trim_branch_name(branch)
 
-        def check() -> CheckedMutation:
-            accepted = self._state.schemas.of(target)
+        def check(state: BranchState) -> CheckedMutation:
+            accepted = self._state.schemas.at(state)
             plan = self._state.plans.mutation(accepted.catalog, text, name, filename)
             return CheckedMutation(
                 accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params)
@@ -231,6 +234,40 @@ class Graph:
             self.embedder,
         )
         return mutate(self._state.workspace, request)
+
+    def embed(
+        self,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        limit: int | None = None,
+        actor: str | None = None,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> EmbedResult:
+        """Fill the vectors of `@embed` properties that are null although their text is there.
+
+        Every 1,000 rows are a commit, so a job that is stopped goes on where it was. ``types`` names
+        node types, all by default; ``limit`` fills at most that many vectors. ``progress`` is called
+        with the vectors filled and failed so far.
+        """
+        from omnigraph.write.embed import EmbedRequest, embed
+
+        self._state.ensure_writable()
+        target = trim_branch_name(branch)
+        asked = EmbedRequest(
+            target,
+            check_types(types),
+            check_limit(limit),
+            self._state.choose_actor(actor),
+            self.embedder,
+            check_progress(progress),
+        )
+
+        def accepted() -> tuple[str, Catalog]:
+            schema = self._state.schemas.of(target)
+            return schema.ir_hash, schema.catalog
+
+        return embed(self._state.workspace, accepted, asked)
 
     def ensure_indices(
         self,
@@ -247,8 +284,8 @@ class Graph:
 
         self._state.ensure_writable()
         who, branch = self._state.choose_actor(actor), trim_branch_name(branch)
-        catalog = self._state.schemas.of(branch).catalog
-        return ensure_indices_on(engine, self._state.workspace, catalog, branch, who)
+        workspace, schemas = self._state.workspace, self._state.schemas
+        return ensure_indices_on(engine, workspace, lambda at: schemas.at(at).catalog, branch, who)
 
     def status(self) -> dict[str, Any]:
         """Return branches, head, and for each table of `main` its versions, fragments and indexes."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Unpack
 
+from omnigraph.errors import BranchNotFound
+from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.arguments import check_load_options
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
@@ -22,12 +25,27 @@ def load_options(state: GraphState, options: LoadKeywords) -> LoadOptions:
     return check_load_options(options, state.actor)
 
 
-def load_input(state: GraphState) -> LoadInput:
-    """Return an empty input, to be filled and loaded inside its ``with`` block."""
+def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = None) -> LoadInput:
+    """Return an empty input, to be filled and loaded inside its ``with`` block.
+
+    It is checked against the schema of the branch it will be loaded into.
+    """
     from omnigraph.pipeline.load_input import LoadInput
 
     state.ensure_open()
-    return LoadInput(state.schemas.of(MAIN).catalog)
+    return LoadInput(_schema_for(state, branch, from_branch).catalog)
+
+
+def _schema_for(state: GraphState, branch: str, from_branch: str | None) -> AcceptedSchema:
+    """Return the schema of a branch, or of the one it will be made from.
+
+    If neither exists the load is refused later, with what to do about it.
+    """
+    for name in (branch, from_branch):
+        if name is not None:
+            with suppress(BranchNotFound):
+                return state.schemas.of(name)
+    return state.schemas.of(MAIN)
 
 
 def load_gathered(
@@ -43,7 +61,7 @@ def run_load(state: GraphState, inputs: LoadInput, options: LoadOptions) -> Load
     from omnigraph.pipeline.request import LoadRequest
 
     def accepted() -> tuple[str, Catalog]:
-        schema = state.schemas.of(options.branch)
+        schema = _schema_for(state, options.branch, options.from_branch)
         return schema.ir_hash, schema.catalog
 
     return load(state.workspace, accepted, LoadRequest(inputs, options, state.embedder))

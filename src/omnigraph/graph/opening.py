@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyInitialised, BadRequest
 from omnigraph.graph.arguments import check_embedder, check_policy
-from omnigraph.graph.checks import check_graph, probe, verify_mirrors
+from omnigraph.graph.checks import check_graph, finish_drops, probe, verify_mirrors
 from omnigraph.graph.graph import Graph, state_of
 from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
@@ -26,7 +26,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
 
 
 def init(
@@ -122,6 +122,7 @@ def open(
         from omnigraph.commit.heal import sweep
 
         sweep(state.workspace)
+        finish_drops(state.workspace)
         verify_mirrors(state.workspace, state.schemas.of(MAIN).row)
     return graph
 

@@ -15,7 +15,6 @@ from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import commits
-from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.output.query_result import QueryResult
@@ -104,13 +103,12 @@ def explain_query(
 
 
 def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:
-    """Return the snapshot of a read, and the current catalog, which is also used for the past."""
-    if target == Target(branch=MAIN):
-        # Both come from one row, so that a schema change cannot slip in between.
-        main = state.workspace.manifest.state(MAIN)
-        return Snapshot.of(MAIN, main.head), state.schemas.at(main).catalog
-    snapshot = commits.resolve(state.workspace.manifest, target)
-    return snapshot, state.schemas.of(snapshot.branch).catalog
+    """Return the snapshot of a read, and the current catalog, which is also used for the past.
+
+    Both come from one state of the branch, so that a schema change cannot slip in between.
+    """
+    branch, snapshot = commits.resolve_on(state.workspace.manifest, target)
+    return snapshot, state.schemas.at(branch).catalog
 
 
 def _plan(state: GraphState, catalog: Catalog, source: str | Path, name: str | None) -> ir.ReadPlan:

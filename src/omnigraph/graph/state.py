@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.embeddings.pool import hold_clients
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchemas
 from omnigraph.graph.plan_cache import PlanCache
@@ -17,7 +18,7 @@ from omnigraph.storage.uris import Root
 
 # Imported by the first read, so that a process that only writes stays light.
 if TYPE_CHECKING:
-    from omnigraph.embeddings.provider import Embedder
+    from omnigraph.embeddings.embedder import Embedder
     from omnigraph.read.view.view import Reader
 
 Mode = Literal["rw", "r"]
@@ -39,6 +40,7 @@ class GraphState:
         self.is_closed = False
         self._reader: Reader | None = None
         self._lock = threading.Lock()
+        self._release_clients = hold_clients(self)
 
     @property
     def reader(self) -> Reader:
@@ -53,6 +55,7 @@ class GraphState:
     def close(self) -> None:
         """Drop all caches; ``ensure_open`` refuses from now on."""
         self.is_closed = True
+        self._release_clients()
         self.workspace.manifest.forget()
         with self._lock:
             if self._reader is not None:

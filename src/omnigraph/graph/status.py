@@ -32,6 +32,7 @@ def graph_status(workspace: Workspace) -> dict[str, Any]:
         },
         "pending_recoveries": len(pending),
         "stray_files": strays,
+        "purges_owed": [purge.to_json() for purge in state.head.purges],
         "tables": [_table_status(workspace, pinned) for pinned in state.head.tables.values()],
     }
 

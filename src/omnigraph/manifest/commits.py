@@ -116,12 +116,17 @@ def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str
 
 def resolve(manifest: Manifest, target: Target) -> Snapshot:
     """Return the snapshot that a target names."""
+    return resolve_on(manifest, target)[1]
+
+
+def resolve_on(manifest: Manifest, target: Target) -> tuple[BranchState, Snapshot]:
+    """Return the snapshot that a target names, and the state in which its branch was found."""
     if target.snapshot is not None:
         return _resolve_commit(manifest, target.snapshot)
     branch = target.branch or MAIN
     state = manifest.state(branch)
     if target.version is None:
-        return Snapshot.of(branch, state.head)
+        return state, Snapshot.of(branch, state.head)
     newest = state.head.commit.manifest_version
     if not state.fork_version <= target.version <= max(newest, state.fork_version):
         raise VersionNotFound(
@@ -130,10 +135,10 @@ def resolve(manifest: Manifest, target: Target) -> Snapshot:
             branch=branch,
             version=target.version,
         )
-    return Snapshot.of(branch, _head_at(manifest, branch, target.version))
+    return state, Snapshot.of(branch, _head_at(manifest, branch, target.version))
 
 
-def _resolve_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
+def _resolve_commit(manifest: Manifest, graph_commit_id: str) -> tuple[BranchState, Snapshot]:
     """Return the snapshot of a commit; raise ``HistoryReclaimed`` if its branch is gone."""
     commit = find_commit(manifest, graph_commit_id)
     branch = commit.branch or MAIN
@@ -143,13 +148,14 @@ def _resolve_commit(manifest: Manifest, graph_commit_id: str) -> Snapshot:
         version=commit.manifest_version,
     )
     try:
+        state = manifest.state(branch)
         head = _head_at(manifest, branch, commit.manifest_version)
     except BranchNotFound:
         raise reclaimed from None
     if head.commit.graph_commit_id != graph_commit_id:
         # The branch was deleted and made again; its version of that number is another commit.
         raise reclaimed
-    return Snapshot.of(branch, head)
+    return state, Snapshot.of(branch, head)
 
 
 def _head_at(manifest: Manifest, branch: str, version: int) -> Head:

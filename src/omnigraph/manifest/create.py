@@ -14,7 +14,7 @@ from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest import rows
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
-from omnigraph.storage.tables.blobs import blob_field
+from omnigraph.storage.tables.blobs.columns import blob_field
 from omnigraph.storage.tables.table import create_table, open_table, table_exists
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root

@@ -12,7 +12,7 @@ How the state of a branch is found, when version n is remembered:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -257,8 +257,9 @@ class Manifest:
         return {record.graph_commit_id: record for record in records}
 
     def schema(self, state: BranchState) -> SchemaRow:
-        """Return the accepted schema."""
-        found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
+        """Return the accepted schema of the branch at this state."""
+        with self._unless_deleted(state.name, state.identifier):
+            found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
         if not found:
             raise StorageError(
                 f"the manifest of {self.root.canonical} has no schema row; restore the graph from "
@@ -266,10 +267,10 @@ class Manifest:
             )
         return rows.read_schema(found[0])
 
-    def table_rows(self, state: BranchState) -> list[Row]:
-        """Return all rows about tables: registrations, published versions, tombstones."""
-        kinds = [rows.TABLE, rows.TABLE_VERSION, rows.TABLE_TOMBSTONE]
-        where = filter_expression(state.table.schema, [Condition("object_type", "in", kinds)])
+    def table_rows(self, state: BranchState, kinds: Sequence[str] = rows.OF_TABLES) -> list[Row]:
+        """Return the rows about tables: registrations, published versions, tombstones."""
+        wanted = Condition("object_type", "in", list(kinds))
+        where = filter_expression(state.table.schema, [wanted])
         with self._unless_deleted(state.name, state.identifier):
             read = state.table.read(None, where)
         return [

@@ -18,6 +18,7 @@ import logging
 import random
 import time
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
+from omnigraph.manifest.purges import Purge
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
@@ -73,13 +75,15 @@ class Changes:
 
     ``tables`` are new pins of registered tables, ``registered`` are new incarnations with their
     first pin, ``renamed`` maps an incarnation to its new table key, ``dropped`` lists incarnations,
-    and ``adopted`` are commit records copied from a merged branch.
+    ``purged`` those of which a hard drop removes what is there now, and ``adopted`` are commit
+    records copied from a merged branch.
     """
 
     tables: tuple[TableState, ...] = ()
     registered: tuple[TableState, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[int, ...] = ()
+    purged: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
 
@@ -265,23 +269,93 @@ def _rows(
     tables = apply_changes(state.head.tables, changes)
     by_incarnation = {table.incarnation: table for table in tables.values()}
     before = {table.incarnation: table for table in state.head.tables.values()}
+    purges = _purges_owed(state.head, before, by_incarnation, changes)
     head = replace(
         state.head,
         root=manifest.root.canonical,
         product=__version__,
         commit=commit,
         tables=tables,
+        purges=tuple(purges.values()),
         ir_hash=changes.schema.ir_hash if changes.schema is not None else state.head.ir_hash,
     )
-    registered = {table.incarnation for table in changes.registered} | set(changes.renamed)
+    shortened = set(changes.purged) - set(changes.dropped)
+    former = _former_keys(manifest, state, set(changes.renamed) | shortened)
+    for number in changes.renamed:
+        former[number] = [*former[number], before[number].table_key]
+    registered = {table.incarnation for table in changes.registered} | set(former)
     moved = {table.incarnation for table in (*changes.tables, *changes.registered)}
-    out = [rows.table_row(by_incarnation[number]) for number in sorted(registered)]
+    out = [
+        rows.table_row(
+            by_incarnation[number],
+            former.get(number, ()),
+            purges[number].below if number in purges else None,
+        )
+        for number in sorted(registered)
+    ]
     out += [rows.version_row(by_incarnation[number]) for number in sorted(moved)]
-    out += [rows.tombstone_row(before[number]) for number in sorted(changes.dropped)]
+    out += [
+        rows.tombstone_row(before[number], purge=number in changes.purged)
+        for number in sorted(changes.dropped)
+    ]
     out += [rows.commit_row(adopted) for adopted in changes.adopted]
     if changes.schema is not None:
         out.append(rows.schema_row(changes.schema))
     return head, [*out, rows.commit_row(commit), rows.head_row(head)]
+
+
+def _purges_owed(
+    head: Head,
+    before: Mapping[int, TableState],
+    after: Mapping[int, TableState],
+    changes: Changes,
+) -> dict[int, Purge]:
+    """Return the purges owed after a publish: those owed already, and those of this hard drop."""
+    purges = {purge.incarnation: purge for purge in head.purges}
+    for number in changes.purged:
+        table = after.get(number)
+        below = None if table is None else table.table_version
+        state = before[number] if table is None else table
+        purges[number] = Purge(state.table_key, number, state.location, below)
+    return purges
+
+
+def _former_keys(
+    manifest: Manifest, state: BranchState, incarnations: AbstractSet[int]
+) -> dict[int, list[str]]:
+    """Return the former keys of registered tables, as their rows say."""
+    if not incarnations:
+        return {}
+    known = {row.object_id: row for row in manifest.table_rows(state, [rows.TABLE])}
+    return {number: rows.former_keys(known[f"table:{number}"]) for number in incarnations}
+
+
+def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
+    """Record that purges are done, without a commit. The caller holds the graph lock."""
+    settled = {purge.incarnation: purge for purge in done}
+    for _ in range(PUBLISHER_RETRY_BUDGET if settled else 0):
+        state = _current_state(manifest, MAIN)
+        # A later hard drop of the same table owes more than what was done.
+        left = tuple(purge for purge in state.head.purges if purge not in settled.values())
+        names = {
+            f"{'tombstone' if purge.below is None else 'table'}:{number}"
+            for number, purge in settled.items()
+            if purge in state.head.purges
+        }
+        if not names:
+            return
+        kinds = [rows.TABLE, rows.TABLE_TOMBSTONE]
+        known = [row for row in manifest.table_rows(state, kinds) if row.object_id in names]
+        head = replace(state.head, purges=left)
+        changed = [*(rows.without_purge(row) for row in known), rows.head_row(head)]
+        try:
+            table = merge_insert_exclusive(state.table, rows.to_table(changed, state.table.schema))
+        except RowCollision:
+            continue
+        manifest.remember_publish(state, table, head)
+        return
+    if settled:
+        raise _contention(MAIN)
 
 
 def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[str, TableState]:

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import StorageError
+from omnigraph.manifest.purges import Purge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +39,7 @@ TABLE_TOMBSTONE = "table_tombstone"
 GRAPH_COMMIT = "graph_commit"
 GRAPH_HEAD = "graph_head"
 SCHEMA = "schema"
+OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class Head:
     """The head row of one branch: its newest commit and everything a snapshot needs.
 
     ``root`` is where the graph was, and ``product`` the version of omnigraph that wrote, at the
-    last publish.
+    last publish. ``purges`` are owed by hard drops; only those of `main` count.
     """
 
     graph_id: str
@@ -117,6 +119,7 @@ class Head:
     ir_hash: str
     commit: GraphCommit
     tables: Mapping[str, TableState]
+    purges: tuple[Purge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +187,23 @@ def to_table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
 # ------------------------------------------------------------------ encoding
 
 
-def table_row(state: TableState) -> Row:
-    """Return the row that registers a table incarnation under its current key."""
+def table_row(state: TableState, former: Iterable[str] = (), purge: int | None = None) -> Row:
+    """Return the row that registers a table incarnation under its current key.
+
+    ``former`` are the keys it had before. ``purge``: versions below that one must be removed.
+    """
     return Row(
         f"table:{state.incarnation}",
         TABLE,
         location=state.location,
         table_key=state.table_key,
-        metadata=_dump({"incarnation": state.incarnation}),
+        metadata=_dump(
+            {
+                "incarnation": state.incarnation,
+                **({"former": list(former)} if former else {}),
+                **({} if purge is None else {"purge": purge}),
+            }
+        ),
     )
 
 
@@ -212,8 +224,14 @@ def version_row(state: TableState) -> Row:
     )
 
 
-def tombstone_row(state: TableState) -> Row:
-    """Return the row that deletes a table logically; it hides versions up to the pinned one."""
+def tombstone_row(state: TableState, *, purge: bool = False) -> Row:
+    """Return the row that deletes a table logically; it hides versions up to the pinned one.
+
+    ``purge``: all versions must be removed, so the row carries the one after the last.
+    """
+    document = {"incarnation": state.incarnation}
+    if purge:
+        document["purge"] = state.table_version + 1
     return Row(
         f"tombstone:{state.incarnation}",
         TABLE_TOMBSTONE,
@@ -222,8 +240,21 @@ def tombstone_row(state: TableState) -> Row:
         table_key=state.table_key,
         table_version=state.table_version,
         table_branch=state.table_branch,
-        metadata=_dump({"incarnation": state.incarnation}),
+        metadata=_dump(document),
     )
+
+
+def without_purge(row: Row) -> Row:
+    """Return a `table` or `table_tombstone` row whose purge is done."""
+    document = json.loads(row.metadata or "{}")
+    document.pop("purge", None)
+    return replace(row, metadata=_dump(document))
+
+
+def former_keys(row: Row) -> list[str]:
+    """Return the keys a registered table had before its current one."""
+    former: list[str] = json.loads(row.metadata or "{}").get("former", [])
+    return former
 
 
 def commit_row(commit: GraphCommit) -> Row:
@@ -249,6 +280,8 @@ def head_row(head: Head) -> Row:
         "commit": _commit_document(head.commit),
         "tables": tables,
     }
+    if head.purges:
+        document["purges"] = [astuple(purge) for purge in head.purges]
     commit_id = f"commit:{head.commit.graph_commit_id}"
     return Row(HEAD_ID, GRAPH_HEAD, base_objects=(commit_id,), metadata=_dump(document))
 
@@ -296,6 +329,7 @@ def _head(document: Mapping[str, Any]) -> Head:
         ir_hash=document["ir_hash"],
         commit=GraphCommit(**document["commit"]),
         tables={state.table_key: state for state in sorted(states, key=lambda s: s.table_key)},
+        purges=tuple(Purge(*fields) for fields in document.get("purges", ())),
     )
 
 
@@ -323,7 +357,7 @@ def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
     newest: dict[int, Row] = {}
     hidden: dict[int, int] = {}
     for row in rows:
-        if row.object_type not in (TABLE, TABLE_VERSION, TABLE_TOMBSTONE):
+        if row.object_type not in OF_TABLES:
             continue
         incarnation = int(json.loads(row.metadata or "{}")["incarnation"])
         if row.object_type == TABLE:

@@ -18,7 +18,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.read_ir import read_ir
-from omnigraph.manifest.rows import SchemaRow
+from omnigraph.manifest.rows import Head, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import InvalidText, NotFound
@@ -41,6 +41,38 @@ def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
 def read_catalog(row: SchemaRow) -> Catalog:
     """Return the catalog of an accepted schema."""
     return catalog_of(read_ir(row.ir))
+
+
+def read_accepted(row: SchemaRow, head: Head) -> tuple[Ir, Catalog]:
+    """Return the identities and types of the schema row of a branch, after checking its hashes."""
+    ir = read_ir(row.ir)
+    if not row.ir_hash == head.ir_hash == ir.ir_hash or row.shape_hash != ir.shape.shape_hash:
+        raise SchemaConflict(
+            "the accepted schema does not fit the hashes it was recorded with; restore the graph "
+            "from a copy"
+        )
+    return ir, catalog_of(ir)
+
+
+def check_contract(catalog: Catalog, head: Head) -> None:
+    """Refuse unless the live tables are exactly those of the schema, by identity and location."""
+    wanted = {
+        entity.table_key: entity.table_incarnation_id
+        for entities in (catalog.nodes, catalog.edges)
+        for entity in entities.values()
+    }
+    live = {key: table.incarnation for key, table in head.tables.items()}
+    shared = len({table.location for table in head.tables.values()}) < len(live)
+    if live == wanted and not shared:
+        return
+    differing = sorted(
+        key for key in {*live, *wanted} if shared or live.get(key) != wanted.get(key)
+    )
+    raise SchemaConflict(
+        f"the tables of the graph are not those of its accepted schema: {', '.join(differing)}; "
+        "restore the graph from a copy",
+        tables=differing,
+    )
 
 
 # ------------------------------------------------------------------ mirrors

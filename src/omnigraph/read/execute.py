@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.embeddings.provider import Embedder
+from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.bindings import Bindings

@@ -14,7 +14,6 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.match.lookups.access_path import AccessPath, choose_path
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.indexes import IndexState, best_coverage, list_indexes
 from omnigraph.types import PropType
 
 ENDS = {
@@ -106,12 +105,11 @@ def explain(view: View, plan: ir.ReadPlan, target: Target) -> Explanation:
 
 
 class _Explainer:
-    """Walks a plan, and remembers what its variables are and which indexes the tables have."""
+    """Walks a plan, and remembers what its variables are."""
 
     def __init__(self, view: View) -> None:
         self.view = view
         self.entities: dict[str, Entity] = {}
-        self.known: dict[str, list[IndexState]] = {}
 
     def steps(self, plan: ir.ReadPlan) -> Iterator[ExplainedStep]:
         """One per line of the shown plan: a step is one line, its inner steps follow it."""
@@ -151,16 +149,16 @@ class _Explainer:
     def uses(self, wanted: Iterable[Use]) -> tuple[IndexUse, ...]:
         """Each index once, in the order of the plan."""
         return tuple(
-            IndexUse(entity.table_key, column, str(kind), self.coverage(entity, column, kind))
+            IndexUse(
+                entity.table_key,
+                column,
+                str(kind),
+                str(self.view.table(entity).coverage(column, kind)),
+            )
             for entity, column, kind in {
                 (use[0].table_key, use[1], use[2]): use for use in wanted
             }.values()
         )
-
-    def coverage(self, entity: Entity, column: str, kind: IndexKind) -> str:
-        if entity.table_key not in self.known:
-            self.known[entity.table_key] = list_indexes(self.view.table(entity).table)
-        return str(best_coverage(self.known[entity.table_key], column, kind))
 
     def tested(self, predicates: Iterable[ir.Predicate]) -> Iterator[Use]:
         """The index behind each predicate on one variable; a join of two uses none."""

@@ -43,6 +43,7 @@ from omnigraph.types.traits import Family, TypeTraits
 from omnigraph.types.unfit import Unfit, is_unicode, shown
 from omnigraph.types.values import (
     ExternalBlob,
+    FileBlob,
     blob_from_text,
     blob_to_text,
     from_json,
@@ -56,6 +57,7 @@ __all__ = [
     "MAX_VECTOR_DIM",
     "ExternalBlob",
     "Family",
+    "FileBlob",
     "PropType",
     "Scalar",
     "TypeTraits",

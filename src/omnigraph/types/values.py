@@ -22,8 +22,16 @@ from omnigraph.types.traits import Family
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_float
 
 MANAGED_BLOB = "base64:"
+FILE_BLOB = "$file"
 
 Readers = Mapping[Scalar, Callable[[object], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlob:
+    """A Blob whose bytes are to be taken in from a file: a path, or the URI of one."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,16 @@ def _temporal(scalar: Scalar, is_param: bool, value: object) -> int:
     raise Unfit(f"expected {time.expected}, got {shown(value)}")
 
 
+def blob_from_json(value: object) -> bytes | ExternalBlob | FileBlob:
+    """Read a Blob of a record: its text form, or ``{"$file": path}``."""
+    if isinstance(value, dict):
+        path = value.get(FILE_BLOB)
+        if len(value) != 1 or not isinstance(path, str) or not path:
+            raise Unfit(f'expected {{"{FILE_BLOB}": path}} or a string, got {shown(value)}')
+        return FileBlob(path)
+    return blob_from_text(value)
+
+
 def blob_from_text(value: object) -> bytes | ExternalBlob:
     """Read the text form of a Blob: ``base64:`` and its payload, or the address of an external one."""
     text = _string(value)
@@ -201,7 +219,7 @@ def _reader(scalar: Scalar) -> Callable[[object], Any]:
         case Family.TEMPORAL:
             return partial(_temporal, scalar, False)
         case Family.BLOB:
-            return blob_from_text
+            return blob_from_json
 
 
 def _param_reader(scalar: Scalar, js_safe: bool) -> Callable[[object], Any]:

@@ -18,6 +18,7 @@ from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.lang.schema.indexes import IndexKind, declared_indexes
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
@@ -138,19 +139,21 @@ def _make_stage(
 
 def ensure_indices(
     workspace: Workspace,
-    catalog: Catalog,
+    catalog_at: Callable[[BranchState], Catalog],
     branch: str,
     actor_id: str | None = None,
     builds_for: Callable[[TableState], Builds] = lambda _pin: build_here,
 ) -> IndexReport:
     """Build every missing index of every table that has rows, in one commit.
 
-    An index that fails is reported and does not stop the others. If nothing was built, there is no
-    commit.
+    ``catalog_at`` gives the types of a state of the branch; each attempt asks it, so that a schema
+    that changed meanwhile is followed. An index that fails is reported and does not stop the
+    others. If nothing was built, there is no commit.
     """
     heal(workspace)
 
     def build(attempt: Attempt) -> IndexReport:
+        catalog = catalog_at(attempt.state)
         report = IndexReport()
         changes = []
         for pin in attempt.state.head.tables.values():
@@ -162,7 +165,12 @@ def ensure_indices(
         if changes:
             intent = Intent(new_ulid(), "ensure_indices", stamp_us(), actor_id)
             write = Write(
-                "ensure_indices", attempt.state.pin, intent, tuple(changes), only_if_changed=True
+                "ensure_indices",
+                attempt.state.pin,
+                intent,
+                tuple(changes),
+                ir_hash=attempt.state.head.ir_hash,
+                only_if_changed=True,
             )
             with contextlib.suppress(NothingToPublish):
                 report.commit = attempt.commit(write)

@@ -21,15 +21,11 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.embeddings.provider import (
-    Embedder,
-    embed_texts,
-    require_embedder,
-    resolve_embedder,
-)
+from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
@@ -48,6 +44,7 @@ from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
 from omnigraph.write.pending import ENDPOINT_COLUMNS, PendingTable
+from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, note_inserted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +82,9 @@ class CheckedMutation:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One mutation to run. ``check`` returns its plan under the schema accepted at that moment."""
+    """One mutation to run. ``check`` returns its plan under the schema of a state of the branch."""
 
-    check: Callable[[], CheckedMutation]
+    check: Callable[[BranchState], CheckedMutation]
     branch: str
     actor_id: str | None = None
     if_commit: str | None = None
@@ -104,14 +101,24 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     heal(workspace)
     started = stamp_us()
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
-    return attempts.run(lambda attempt: _Mutation(attempt, request, request.check(), started).run())
+    vectors = TextVectors(request.embedder)
+    return attempts.run(
+        lambda attempt: _Mutation(
+            attempt, request, request.check(attempt.state), started, vectors
+        ).run()
+    )
 
 
 class _Mutation:
     """One attempt to run a mutation, on one snapshot."""
 
     def __init__(
-        self, attempt: Attempt, request: Request, checked: CheckedMutation, started: int
+        self,
+        attempt: Attempt,
+        request: Request,
+        checked: CheckedMutation,
+        started: int,
+        vectors: TextVectors,
     ) -> None:
         self.attempt = attempt
         self.workspace = attempt.workspace
@@ -119,6 +126,7 @@ class _Mutation:
         self.checked = checked
         self.request = request
         self.started = started
+        self.vectors = vectors
         self.params = {**checked.params, ir.NOW_PARAM: started // 1000}
         self.state = attempt.state
         self.tables: dict[str, PendingTable] = {}
@@ -136,6 +144,8 @@ class _Mutation:
                 self._update(statement)
             else:
                 self._delete(statement)
+        for table in self.tables.values():
+            fill_vectors(table, self.vectors)
         made = self._commit() if self._has_changes() else None
         if made is None:
             # Without a publish nothing else checks ``if_commit`` at the end.
@@ -179,9 +189,7 @@ class _Mutation:
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _refuse_external_blob(
-                assignment.property, _id_text(value) if is_endpoint else value
-            )
+            return _to_column(assignment.property, _id_text(value) if is_endpoint else value)
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -193,7 +201,7 @@ class _Mutation:
                 property=assignment.property,
                 violation="overflow",
             ) from None
-        return _refuse_external_blob(assignment.property, value)
+        return _to_column(assignment.property, value)
 
     def _insert(self, statement: ir.Insert) -> None:
         """Add one row: a node by its key or a new id, an edge under a new id."""
@@ -209,9 +217,10 @@ class _Mutation:
         }
         keyed = isinstance(entity, NodeType) and entity.key is not None
         self._require_values(entity, values)
-        self._fill_embeddings(entity, values)
         values["id"] = self._key_id(entity, values) if keyed else new_ulid()
-        self._table(entity).insert(values, fresh=not keyed)
+        pending = self._table(entity)
+        note_inserted(pending, values)
+        pending.insert(values, fresh=not keyed)
         self._check_size()
 
     def _require_values(self, entity: Entity, values: Mapping[str, Any]) -> None:
@@ -236,26 +245,6 @@ class _Mutation:
                 f"the key of {entity.name} cannot be made: {unfit}", violation="key"
             ) from None
 
-    def _fill_embeddings(self, entity: Entity, values: dict[str, Any]) -> None:
-        """Compute vectors that were left out from their source text.
-
-        Without an embedder, a nullable vector stays null and a required one is refused.
-        """
-        for name, embed in entity.embeds.items():
-            prop = entity.properties[name]
-            text = values.get(embed.source)
-            if values.get(name) is not None or text is None:
-                continue
-            place = f"{entity.name}.{name}"
-            embedder = resolve_embedder(self.request.embedder)
-            if embedder is None and prop.type.nullable:
-                continue
-            if embedder is None:
-                embedder = require_embedder(None, place)
-            (values[name],) = embed_texts(
-                embedder, [text], prop.type.dim or 0, place, model=embed.model
-            )
-
     def _update(self, statement: ir.Update) -> None:
         """Assign the values to all rows that match, committed or pending."""
         import pyarrow as pa
@@ -273,6 +262,7 @@ class _Mutation:
                 raise _null_error(entity, assignment.property)
             kind = columns[assignment.property].type
             columns[assignment.property] = pa.array([value], kind).take(repeated)
+        follow_texts(pending, rows, columns, {one.property for one in statement.assignments})
         if rows.num_rows:
             pending.replace(pa.Table.from_arrays(list(columns.values()), schema=rows.schema))
             self._check_size()
@@ -401,8 +391,10 @@ def _write_step(table: PendingTable) -> StagedStep:
     return StagedStep(stage)
 
 
-def _refuse_external_blob(name: str, value: Any) -> Any:
-    """Return the value, unless it is a blob that is stored elsewhere."""
+def _to_column(name: str, value: Any) -> Any:
+    """Return the value as its pending column holds it; refuse a blob that is stored elsewhere."""
+    if isinstance(value, bytes):
+        return {"data": value}
     if isinstance(value, ExternalBlob):
         raise ConstraintError(
             f"property `{name}`: the external blob {value.uri!r} is refused, no external place is "

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters.pushdown import ComparisonOp, Condition, filter_expression
-from omnigraph.storage.tables.blobs import blob_columns, is_blob
+from omnigraph.storage.tables.blobs.carry import read_rows
+from omnigraph.storage.tables.blobs.columns import plain_schema
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from omnigraph.validate.committed import KEY_LIMIT
@@ -41,8 +42,10 @@ class PendingTable:
         self.table = table
         self.fresh_only = True
         self.removed: list[str] = []
+        self.unfilled: dict[str, set[str]] = {}
+        """By vector property: the ids of rows whose vector is left to be made from a text."""
         self._removed_set: set[str] = set()
-        self._schema = _plain_schema(table.schema)
+        self._schema = plain_schema(table.schema)
         self._rows: pa.Table = self._schema.empty_table()
         # Rows inserted one by one are gathered by id: one Arrow table per inserted row is slow.
         self._recent: dict[str, Mapping[str, Any]] = {}
@@ -69,6 +72,12 @@ class PendingTable:
         assert not self._recent, "rows are replaced by what was read of them"
         self._put(rows)
 
+    def set_column(self, name: str, column: pa.Array) -> None:
+        """Set the values of one column, in the order of ``rows``."""
+        rows = self.rows
+        at = rows.schema.get_field_index(name)
+        self._rows = rows.set_column(at, rows.schema.field(at), column)
+
     def _put(self, rows: pa.Table) -> None:
         """Add rows, in place of pending rows with the same ids."""
         import pyarrow as pa
@@ -87,12 +96,25 @@ class PendingTable:
         self.removed += new
         return len(new)
 
+    def rows_of(self, ids: pa.Array) -> pa.Table:
+        """Return the rows with these ids, at most ``KEY_LIMIT``, as ``rows_where`` would."""
+        wanted = Condition("id", "in", ids.to_pylist())
+        found = read_rows(self.table, filter_expression(self.table.schema, [wanted]))
+        if not self.rows.num_rows:
+            return found
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        hidden = pc.is_in(found.column("id"), self.rows.column("id"))
+        pending = self.rows.filter(pc.is_in(self.rows.column("id"), ids))
+        return pa.concat_tables([found.filter(pc.invert(hidden)), pending])
+
     def rows_where(self, condition: Condition) -> pa.Table:
         """Return the rows a statement sees: committed ones, replaced by those of earlier statements."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = read_plain(self.table, filter_expression(self.table.schema, [condition]))
+        found = read_rows(self.table, filter_expression(self.table.schema, [condition]))
         if self.rows.num_rows:
             hidden = pc.is_in(found.column("id"), self.rows.column("id"))
             found = found.filter(pc.invert(hidden))
@@ -123,28 +145,6 @@ class PendingTable:
         for batch in self.table.scan(["id", column]):
             ids += batch.filter(pc.is_in(batch.column(column), wanted)).column("id").to_pylist()
         return ids
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the table's schema, with blob columns as plain bytes."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [pa.field(f.name, pa.large_binary(), f.nullable) if is_blob(f) else f for f in schema]
-    )
-
-
-def read_plain(table: Table, where: Any) -> pa.Table:
-    """Return whole rows with blobs as bytes, so that they can be written again."""
-    import pyarrow as pa
-
-    blobs = blob_columns(table.schema)
-    found = (
-        table.read(None, where, blob_handling="all_binary") if blobs else table.read(None, where)
-    )
-    schema = _plain_schema(table.schema)
-    columns = [found.column(field.name).cast(field.type) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _to_table(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:

@@ -109,7 +109,7 @@ def load(
     with (
         load_progress(call.flags) as progress,
         call.open(address) as graph,
-        loads.load_input(state_of(graph)) as inputs,
+        loads.load_input(state_of(graph), MAIN if branch is None else branch, from_) as inputs,
     ):
         named.add_to(inputs)
         result = loads.load_gathered(

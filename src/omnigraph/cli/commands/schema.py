@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
-from omnigraph.cli.register import UriArgument, add, group
+from omnigraph.cli.command import reads_graph, writes_graph
+from omnigraph.cli.output import note
+from omnigraph.cli.register import SchemaOption, UriArgument, add, group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph import SchemaApplied, SchemaPlan, SchemaStep
+
+LossOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-data-loss",
+        help="Destroy what is dropped: old versions of those tables are removed from disk.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    schemas = group(app, "schema", "Look at the schema.")
+    schemas = group(app, "schema", "Look at the schema, and change it.")
     add(schemas, reads_graph("schema show"), show, alias="get")
+    add(schemas, reads_graph("schema plan"), plan)
+    add(schemas, writes_graph("schema apply"), apply)
 
 
 def show(call: Call, uri: UriArgument = None) -> None:
@@ -20,3 +38,48 @@ def show(call: Call, uri: UriArgument = None) -> None:
     with call.open(call.address(uri)) as graph:
         source = graph.schema.source
     call.answer({"schema_source": source}, source)
+
+
+def plan(
+    call: Call, schema: SchemaOption, allow_data_loss: LossOption = False, uri: UriArgument = None
+) -> None:
+    """Show the steps to a new schema. Nothing is changed."""
+    address = call.address(uri)
+    with call.open(address) as graph:
+        found = graph.schema.plan(schema, allow_data_loss)
+    call.answer({"uri": address.uri, **found.to_json()}, _planned(found))
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+
+
+def apply(
+    call: Call, schema: SchemaOption, allow_data_loss: LossOption = False, uri: UriArgument = None
+) -> None:
+    """Give the graph a new schema as one commit, or change nothing."""
+    address = call.address(uri)
+    with call.open(address) as graph:
+        done = graph.schema.apply(schema, allow_data_loss, actor=call.actor)
+    document = {"uri": address.uri, **done.to_json()}
+    call.answer(document, _applied(done), "the schema is applied" if done.applied else None)
+    for warning in done.warnings:
+        note(f"warning: {warning}")
+
+
+def _planned(found: SchemaPlan) -> str:
+    if not found.steps:
+        return "the schema is the accepted one; there is nothing to do"
+    count = len(found.steps)
+    head = f"{count} step{'' if count == 1 else 's'}"
+    if not found.supported:
+        head += ", not supported"
+    return "\n".join([head, *_lines(found.steps)])
+
+
+def _applied(done: SchemaApplied) -> str:
+    if done.commit is None:
+        return "the schema is the accepted one; nothing was changed"
+    return "\n".join(["applied", *_lines(done.steps), f"  commit {done.commit.graph_commit_id}"])
+
+
+def _lines(steps: Sequence[SchemaStep]) -> list[str]:
+    return [f"  {step.describe()}" for step in steps]

@@ -39,6 +39,10 @@ def _put(document: dict[str, Any]) -> None:
             ("pending recoveries", document["pending_recoveries"]),
         ]
     )
+    for purge in document["purges_owed"]:
+        note(
+            f"dropped data of {purge['table_key']} is still on disk; the next command that writes removes it"
+        )
     for name in document["stray_files"]:
         note(f"{name} is not a file of the graph and is ignored; move it away")
     put_table(

@@ -26,12 +26,11 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
-from omnigraph.read.view.properties import stored_name
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.tables.table_errors import BranchReplaced
+from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import PropType, Scalar
 
@@ -112,7 +111,7 @@ def _columns(pinned: PinnedTable, ends: Ends) -> list[SourceColumn]:
         for shown, stored in end_columns(pinned.entity, ends).items()
     ]
     return first + [
-        _property_column(prop, stored_name(pinned, prop.name), pinned.table)
+        _property_column(prop, pinned.column_of(prop.name), pinned.table)
         for prop in pinned.entity.properties.values()
     ]
 
@@ -208,20 +207,33 @@ def read_fragments(
 
 @contextmanager
 def _while_it_lives(source: PinnedSource) -> Iterator[None]:
-    """Report reads that fail because the pinned branch was deleted, even if its name is used again."""
+    """Report reads that fail because what was pinned is gone: its version, its table, its branch.
+
+    The name of a branch may be used again meanwhile.
+    """
     try:
         yield
-    except StorageError:
+    except StorageError as error:
         try:
             refuse_replaced(source.ref)
         except BranchReplaced:
-            raise HistoryReclaimed(
-                f"branch `{source.ref.branch}`, where {source.type_name} was pinned, was deleted; plan "
-                "the read again",
-                table_key=source.type_name,
-                version=source.ref.version,
+            raise _reclaimed(
+                source,
+                f"branch `{source.ref.branch}`, where {source.type_name} was pinned, was deleted",
+            ) from None
+        if isinstance(error, VersionMissing | TableMissing):
+            raise _reclaimed(
+                source,
+                f"the pinned version of {source.type_name} was removed, by cleanup or by a schema "
+                "change that removes data",
             ) from None
         raise
+
+
+def _reclaimed(source: PinnedSource, what: str) -> HistoryReclaimed:
+    return HistoryReclaimed(
+        f"{what}; plan the read again", table_key=source.type_name, version=source.ref.version
+    )
 
 
 def _read_fragments(

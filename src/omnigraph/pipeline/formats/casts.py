@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.pipeline.formats.json_columns import Doubt, stored_form
-from omnigraph.pipeline.formats.typed_batch import blob_column, column_type, stored_column
+from omnigraph.pipeline.formats.typed_batch import bytes_column, column_type, stored_column
 from omnigraph.types import (
     Family,
     PropType,
@@ -132,7 +132,7 @@ def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
             return _whole_or_each(t, array, None)
         case Family.BLOB if _is_binary(kind):
             data = array.cast(pa.large_binary())
-            return Cast(blob_column(data, pa.nulls(len(data), pa.utf8())), {})
+            return Cast(bytes_column(data), {})
     raise _refuse(t, kind)
 
 

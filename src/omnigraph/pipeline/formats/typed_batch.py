@@ -8,8 +8,8 @@ besides:
 * ``0source`` and ``0offset``: the index of the source, and the byte offset of the record in it
   (of a row in columnar input: its 1-based number). "Last record" is the greatest of these pairs.
 
-A Blob column is a struct of ``data`` and ``uri``, of which a value has exactly one;
-``storage.tables.blobs.blob_array`` makes the stored form of it.
+A Blob column is a struct as ``storage.tables.blobs.columns`` describes it. The record of a file to take
+in has its path as ``uri``, ``position`` 0 and no ``size`` yet: ``rows.blob_rules`` looks at the file.
 
 Every required property has a value, with one exception: a required `@embed` vector whose source
 text is there is left null for the embedder to fill. Enum membership, ranges and checks are rules
@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity, EntityType
-from omnigraph.types import ExternalBlob, PropType, to_arrow
+from omnigraph.types import ExternalBlob, FileBlob, PropType, to_arrow
 
 # No property can have these names, because they begin with a digit.
 ID = "0id"
@@ -99,8 +99,14 @@ def _none_bad() -> pa.RecordBatch:
 def column_type(t: PropType) -> pa.DataType:
     """The Arrow type of a property's column in a typed batch."""
     if t.is_blob:
-        return pa.struct([("data", pa.large_binary()), ("uri", pa.utf8())])
+        return _blob_type()
     return t.arrow_type()
+
+
+@cache
+def _blob_type() -> pa.DataType:
+    numbers = [("position", pa.uint64()), ("size", pa.uint64())]
+    return pa.struct([("data", pa.large_binary()), ("uri", pa.utf8()), *numbers])
 
 
 def batch_schema(entity: EntityType, *, patch: bool = False) -> pa.Schema:
@@ -153,15 +159,29 @@ def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
     """The column of a property made of stored values, as ``types.from_json`` gives them, or None."""
     if not t.is_blob:
         return to_arrow(t, values)
-    data = [value if isinstance(value, bytes) else None for value in values]
-    uris = [value.uri if isinstance(value, ExternalBlob) else None for value in values]
-    return blob_column(pa.array(data, pa.large_binary()), pa.array(uris, pa.utf8()))
+    return pa.array([_blob(value) for value in values], column_type(t))
 
 
-def blob_column(data: pa.Array, uris: pa.Array) -> pa.Array:
-    """The Blob column of a typed batch; a row with neither bytes nor address is null."""
-    absent = pc.and_(data.is_null(), uris.is_null())
-    return pa.StructArray.from_arrays([data, uris], names=["data", "uri"], mask=absent)
+def _blob(value: bytes | ExternalBlob | FileBlob | None) -> dict[str, Any] | None:
+    match value:
+        case None:
+            return None
+        case ExternalBlob():
+            return {"uri": value.uri}
+        case FileBlob():
+            return {"uri": value.path, "position": 0}
+    return {"data": value}
+
+
+def bytes_column(data: pa.Array) -> pa.Array:
+    """The Blob column of a typed batch made of bytes."""
+    size = len(data)
+    numbers = pa.nulls(size, pa.uint64())
+    return pa.StructArray.from_arrays(
+        [data, pa.nulls(size, pa.utf8()), numbers, numbers],
+        names=["data", "uri", "position", "size"],
+        mask=data.is_null(),
+    )
 
 
 def required_names(entity: EntityType) -> list[str]:

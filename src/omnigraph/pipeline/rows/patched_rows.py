@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.formats.typed_batch import blob_column
 from omnigraph.pipeline.rows.images import find_rows
 from omnigraph.pipeline.rows.patches import Numbers, StoredRows, nothing_stored, plain_names
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
-from omnigraph.storage.tables.blobs import describe_blobs, read_blobs
+from omnigraph.storage.tables.blobs.carry import carried_blobs
 from omnigraph.storage.tables.table import Table
 
 
@@ -33,8 +32,8 @@ class PatchSizes:
     """The records of one part: they are in memory together."""
     ids: int = 16_384
     """The stored rows of this number of ids are read at once."""
-    ids_with_blobs: int = 64
-    """The same where the type has a Blob property."""
+    ids_with_blobs: int = 1024
+    """The same where the type has a Blob property; each of up to 64 KiB is in memory then."""
 
 
 PATCH_SIZES: Final = PatchSizes()
@@ -58,50 +57,47 @@ def complete_part(
     batch = pa.concat_batches(records)
     encoded = batch.column("id").dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
-    row_ids = _row_ids(table, encoded.dictionary) if named else np.full(len(encoded.dictionary), -1)
+    places = _places(table, encoded.dictionary, named=named)
     order = np.argsort(codes, kind="stable")
     batch, codes = batch.take(pa.array(order)), codes[order]
     step = sizes.ids_with_blobs if entity.blob_properties else sizes.ids
-    for first in range(0, len(row_ids), step):
+    for first in range(0, len(encoded.dictionary), step):
         low, high = np.searchsorted(codes, [first, first + step])
-        stored = _stored(table, entity, row_ids[first : first + step])
+        stored = _stored(table, entity, places.among(first, step))
         yield rules.complete(entity, batch.slice(low, high - low), stored, named=named)
 
 
-def _row_ids(table: Table, ids: pa.Array) -> Numbers:
-    """The row id of each id, or -1."""
-    if not len(ids):
-        return np.empty(0, np.int64)
+class _Places(NamedTuple):
+    """Where the rows of some ids are: their row ids, -1 for ids without a row, and their addresses."""
+
+    row_ids: Numbers
+    addresses: Numbers
+
+    def among(self, first: int, step: int) -> _Places:
+        """Those of some ids that have a row."""
+        there = self.row_ids[first : first + step] >= 0
+        return _Places(*(numbers[first : first + step][there] for numbers in self))
+
+
+def _places(table: Table, ids: pa.Array, *, named: bool) -> _Places:
+    if not named or not len(ids):
+        return _Places(np.full(len(ids), -1), np.full(len(ids), -1))
     found = find_rows(table, ids)
     place = pc.index_in(ids, found.column("id").combine_chunks())
-    known = found.column("_rowid").combine_chunks().take(place)
-    row_ids: Numbers = known.fill_null(2**64 - 1).to_numpy().view(np.int64)
-    return row_ids
+    columns = (found.column(name).combine_chunks().take(place) for name in ("_rowid", "_rowaddr"))
+    return _Places(*(column.fill_null(2**64 - 1).to_numpy().view(np.int64) for column in columns))
 
 
-def _stored(table: Table, entity: Entity, row_ids: Numbers) -> StoredRows:
-    known = row_ids[row_ids >= 0]
-    if not len(known):
+def _stored(table: Table, entity: Entity, places: _Places) -> StoredRows:
+    if not len(places.row_ids):
         return nothing_stored(entity)
 
-    def carry(name: str, places: Numbers) -> pa.Array:
-        """The blobs of some of the rows: their bytes, or their addresses where they are external."""
-        wanted = known[places].tolist()
-        facts = describe_blobs(table, name, wanted)
-        uris = [None if fact is None else fact.external_uri for fact in facts]
-        kept = [
-            row_id
-            for row_id, fact in zip(wanted, facts, strict=True)
-            if fact is not None and fact.external_uri is None
-        ]
-        values = iter(read_blobs(table, name, kept) if kept else ())
-        data = [
-            next(values) if fact is not None and fact.external_uri is None else None
-            for fact in facts
-        ]
-        return blob_column(pa.array(data, pa.large_binary()), pa.array(uris, pa.utf8()))
+    def carry(name: str, wanted: Numbers) -> pa.Array:
+        """The blobs of some of the rows; of large ones only the places."""
+        descriptors = table.take(places.row_ids[wanted].tolist(), [name]).column(name)
+        return carried_blobs(table, name, descriptors, pa.array(places.addresses[wanted]))
 
-    return StoredRows(table.take(known.tolist(), plain_names(entity)), carry)
+    return StoredRows(table.take(places.row_ids.tolist(), plain_names(entity)), carry)
 
 
 def divide(batch: pa.RecordBatch, parts: int) -> Iterable[tuple[int, pa.RecordBatch]]:

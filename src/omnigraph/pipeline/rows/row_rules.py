@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import (
-    Embedder,
     embed_texts,
     require_embedder,
     resolve_embedder,
@@ -187,7 +187,7 @@ class RowRules:
             if embedder is None:
                 embedder = require_embedder(None, place)
             wanted = pc.filter(texts, absent).to_pylist()
-            made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model))
+            made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model).tolist())
             kept = batch.column(name).to_pylist()
             filled = [next(made) if miss else old
                       for miss, old in zip(absent.to_pylist(), kept, strict=True)]  # fmt: skip

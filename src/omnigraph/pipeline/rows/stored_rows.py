@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.storage.tables.blobs import blob_array
+from omnigraph.storage.tables.blobs.columns import as_blobs
 from omnigraph.types import PropType, from_arrow, to_json
 from omnigraph.validate.change_set import ORDER
 
@@ -40,7 +40,7 @@ def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa
     """Turn incoming rows into rows as their table stores them."""
     blobs = set(entity.blob_properties)
     columns = [
-        _blob(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
+        as_blobs(batch.column(field.name)) if field.name in blobs else batch.column(field.name)
         for field in schema
     ]
     stored = [
@@ -94,7 +94,3 @@ def _shown(t: PropType, column: pa.Array) -> Any:
         return None if column.null_count else "a blob"
     (value,) = from_arrow(t.as_nullable(), column)
     return None if value is None else to_json(t, value)
-
-
-def _blob(column: pa.Array) -> pa.Array:
-    return blob_array(pc.struct_field(column, "data"), pc.struct_field(column, "uri"))

@@ -8,7 +8,7 @@ engines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.load_options import ENGINES, EngineName
@@ -51,11 +52,11 @@ ROWS_PER_PART = 50_000
 def ensure_indices_on(
     engine: EngineName,
     workspace: Workspace,
-    catalog: Catalog,
+    catalog_at: Callable[[BranchState], Catalog],
     branch: str,
     actor_id: str | None = None,
 ) -> IndexReport:
-    """Build every missing index on that engine, in one commit."""
+    """Build every missing index on that engine, in one commit; ``catalog_at`` as there."""
     executors = _Executors(engine)
     used = set()
 
@@ -64,7 +65,7 @@ def ensure_indices_on(
         used.add("local" if chosen is None else "spark")
         return build_here if chosen is None else partial(build_on_spark, chosen)
 
-    report = ensure_indices(workspace, catalog, branch, actor_id, builds_for)
+    report = ensure_indices(workspace, catalog_at, branch, actor_id, builds_for)
     report.engine = "spark" if "spark" in used else "local"
     report.note = executors.note
     return report

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from omnigraph.embeddings.provider import Embedder, resolve_embedder
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import resolve_embedder
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.engine import Completed, Incoming, ReadRecords, Tell
@@ -169,9 +170,11 @@ def _travelling_embedder(rules: RowRules) -> Embedder | None:
     """Return the embedder to send to executors; refuse one that cannot be pickled before any work."""
     from pyspark import cloudpickle
 
-    embedder = resolve_embedder(rules.embedder)
     types = (*rules.catalog.nodes.values(), *rules.catalog.edges.values())
-    if embedder is None or not any(entity.embeds for entity in types):
+    if not any(entity.embeds for entity in types):
+        return None
+    embedder = resolve_embedder(rules.embedder)
+    if embedder is None:
         return None
     dumps: Any = cloudpickle.dumps  # has no annotations
     try:

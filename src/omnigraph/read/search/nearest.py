@@ -90,7 +90,7 @@ def _is_first_question(view: View, space: NodeSpace, name: str) -> bool:
 
 
 def _memory_key(space: NodeSpace, name: str) -> Any:
-    return ("vectors", space.pinned.identity, space.stored_name(name))
+    return ("vectors", space.column_key(name))
 
 
 def _is_in_memory(view: View, space: NodeSpace, name: str) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.embeddings.provider import Embedder, embed_texts, require_embedder
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import embed_texts, require_embedder
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
@@ -77,12 +78,13 @@ class _Run:
         codes, distances = nearest_nodes(self.view, self.space, name, query, self.candidates, limit)
         return _ordered(codes, distances, distances, limit)
 
-    def _embedded(self, ranking: ir.Nearest, text: str) -> list[float]:
+    def _embedded(self, ranking: ir.Nearest, text: str) -> npt.NDArray[np.float32]:
         place = f"{self.space.type.name}.{ranking.field.property}"
         embedder = require_embedder(self.embedder, f"nearest to a text on {place}")
         dimension = ranking.field.type.dim
         assert dimension is not None
-        return embed_texts(embedder, [text], dimension, place, ranking.model)[0]
+        made = embed_texts(embedder, [text], dimension, place, ranking.model, role="query")
+        return made.reshape(dimension)
 
     def bm25(self, ranking: ir.Bm25, limit: int | None) -> Ranked:
         query = ir.value_of(ranking.query, self.params)

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,7 +28,6 @@ from omnigraph import settings
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.view.nodes import NodeSpace
-from omnigraph.read.view.pinned_table import Identity
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import TooManyEdits
 from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, stage_create_index
@@ -57,7 +56,7 @@ def with_scratch_index(
 
     Building one removes the longest unused others while all together pass ``max_bytes``.
     """
-    place = _directory() / _key(space.pinned.identity, space.stored_name(name))
+    place = _directory() / _key(space.column_key(name))
     try:
         return search(_table(place, lambda: space.column(name).array, max_bytes))
     except TooManyEdits:
@@ -92,9 +91,9 @@ def _remove_own(process: int, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _key(identity: Identity, column: str | None) -> str:
+def _key(column: Hashable) -> str:
     made_by = sorted(TEXT_ANALYSIS.items()), lance().__version__
-    return hashlib.sha256(repr((tuple(identity), column, made_by)).encode()).hexdigest()[:40]
+    return hashlib.sha256(repr((column, made_by)).encode()).hexdigest()[:40]
 
 
 def _table(place: Path, texts: Callable[[], pa.Array], max_bytes: int) -> Table:

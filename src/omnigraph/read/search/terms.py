@@ -19,7 +19,7 @@ from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed
-from omnigraph.storage.tables.indexes import IndexState, list_indexes
+from omnigraph.storage.tables.indexes import IndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def _indexes(view: View, space: NodeSpace) -> list[IndexState]:
     """The indexes of a table version, which never change."""
     pinned = space.pinned
     return view.cache.get(
-        ("indexes", pinned.identity),
-        lambda: list_indexes(pinned.table),
+        ("indexes", pinned.exact),
+        pinned.indexes,
         lambda states: 512 * (1 + len(states)),
     )
 

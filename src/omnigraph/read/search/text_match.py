@@ -68,17 +68,16 @@ def _looked_up(
             thresholds.scratch_bytes,
         )
         return np.sort(ordinals.astype(np.int32))
-    identity = space.pinned.identity, space.stored_name(name)
     if own is None:
         held = view.cache.get(
-            ("terms", *identity), lambda: Terms(space.column(name).array), _nbytes
+            ("terms", space.column_key(name)), lambda: Terms(space.column(name).array), _nbytes
         )
         return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
     partly = bool(own.tail)
     found = [text_hits(space.pinned.table, own.column, query, edits=edits, indexed_only=partly)[0]]
     if partly:
         row_ids, tail = view.cache.get(
-            ("tail terms", *identity),
+            ("tail terms", space.pinned.exact, own.column),
             lambda: _tail(space, own),
             lambda made: made[0].nbytes + made[1].nbytes,
         )

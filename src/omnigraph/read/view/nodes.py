@@ -7,7 +7,7 @@ For example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -245,7 +245,11 @@ class NodeSpace:
 
     def stored_name(self, name: str) -> str | None:
         """What the column of a property is called in the table; None when it has none."""
-        return self._properties.stored_name(name)
+        return self.pinned.column_of(name)
+
+    def column_key(self, name: str) -> Hashable:
+        """What things made of the values of a property are cached under."""
+        return self._properties.column_key(name)
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these nodes, repeats included."""

@@ -68,6 +68,17 @@ def edge_list(
     return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, _edges_nbytes)
 
 
+def numbered_states(cache: ByteCache) -> dict[Identity, int]:
+    """The states of tables that are numbered in the cache, with their numbers of rows."""
+    found = {}
+    for key in cache.kept():
+        if isinstance(key, NodesKey | EdgesKey):
+            kept: NodeIds | EdgeList | None = cache.peek(key)
+            if kept is not None:
+                found[key.table] = kept.rows.row_ids.size
+    return found
+
+
 def older_state(
     cache: ByteCache,
     pinned: PinnedTable,

@@ -1,4 +1,9 @@
-"""A table at the version a snapshot pins, opened once, and the identity under which it is cached."""
+"""A table at the version a snapshot pins, opened once, and the identity under which it is cached.
+
+A past version is read with the schema of today, and may call its columns otherwise: a property is the
+column that carries its id, whatever its name was then. ``PinnedTable.column_of`` is the one place that
+knows; all else names properties.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,14 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from omnigraph.errors import HistoryReclaimed
-from omnigraph.lang.schema.catalog import Entity
+from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA, Entity
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.branch_refs import TableBranch
+from omnigraph.storage.tables.indexes import Coverage, IndexState, best_coverage, list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
@@ -31,8 +40,17 @@ class Identity(NamedTuple):
     version: int
 
 
+ColumnKey = int | str
+"""A column whatever it is called: the id of its property, or the name of one that is no property's."""
+
+
 class PinnedTable:
-    """A table as a snapshot pins it. ``fork`` is its Lance branch, None on main."""
+    """A table as a snapshot pins it. ``fork`` is its Lance branch, None on main.
+
+    ``exact`` is the pinned version. ``identity`` is what its rows are cached under: an earlier version
+    where only its columns, files or indexes changed since (``same_rows``). ``is_dropped`` says whether
+    the type was dropped meanwhile.
+    """
 
     def __init__(
         self,
@@ -41,18 +59,23 @@ class PinnedTable:
         graph_id: str,
         ref: TableRef,
         read_fork: Callable[[], TableBranch | None],
+        is_dropped: Callable[[], bool],
     ) -> None:
         self.entity = entity
         self.state = state
         self.ref = ref
         self._read_fork = read_fork
+        self._is_dropped = is_dropped
         self.fork = None if state.table_branch is None else self._live_fork()
         identifier = None if self.fork is None else self.fork.identifier
         if state.table_branch_id not in {None, identifier}:
             raise self._deleted()
         lineage = Lineage(graph_id, state.location, state.table_branch, identifier)
-        self.identity = Identity(lineage, state.table_version)
+        self.exact = Identity(lineage, state.table_version)
+        self.identity = self.exact
         self._table: Table | None = None
+        self._columns: dict[ColumnKey, str] | None = None
+        self._indexes: list[IndexState] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -68,6 +91,28 @@ class PinnedTable:
                 self._table = self._open()
             return self._table
 
+    def column_key(self, name: str) -> ColumnKey:
+        """What tells a property of the type from all others, also from a dropped one of its name."""
+        prop = self.entity.properties.get(name)
+        return name if prop is None else prop.property_id
+
+    def column_of(self, name: str) -> str | None:
+        """The column that holds a property at this version; None when it has none: all is null then."""
+        if self._columns is None:
+            self._columns = columns_by_key(self.table.schema)
+        return self._columns.get(self.column_key(name))
+
+    def indexes(self) -> list[IndexState]:
+        """The indexes that this version has."""
+        if self._indexes is None:
+            self._indexes = list_indexes(self.table)
+        return self._indexes
+
+    def coverage(self, name: str, kind: IndexKind) -> Coverage:
+        """How much of this version the best index of that kind on a property covers."""
+        column = self.column_of(name)
+        return Coverage.NONE if column is None else best_coverage(self.indexes(), column, kind)
+
     def check(self) -> None:
         """Raise an error that says so when the branch or the version was deleted."""
         self._open()
@@ -77,16 +122,19 @@ class PinnedTable:
             table = open_table(self.ref)
         except VersionMissing as error:
             self._check_fork()
-            raise HistoryReclaimed(
+            raise self._reclaimed(
                 f"version {self.state.table_version} of {self.state.table_key} was removed by "
-                "cleanup; read a newer state of the graph",
-                table_key=self.state.table_key,
-                version=self.state.table_version,
+                "cleanup or by a schema change that removes data; read a newer state of the graph"
             ) from error
         except BranchReplaced:
             raise self._deleted() from None
         except TableMissing:
             self._check_fork()
+            if self._is_dropped():
+                raise self._reclaimed(
+                    f"{self.state.table_key} was removed by a schema change that removes data; read a "
+                    "newer state of the graph"
+                ) from None
             raise
         # The branch of that name may have become another one since its identifier was read.
         self._check_fork()
@@ -103,9 +151,21 @@ class PinnedTable:
         return fork
 
     def _deleted(self) -> HistoryReclaimed:
-        return HistoryReclaimed(
+        return self._reclaimed(
             f"branch `{self.state.table_branch}`, which held {self.state.table_key}, was deleted; read "
-            "a state of a branch that lives",
-            table_key=self.state.table_key,
-            version=self.state.table_version,
+            "a state of a branch that lives"
         )
+
+    def _reclaimed(self, message: str) -> HistoryReclaimed:
+        return HistoryReclaimed(
+            message, table_key=self.state.table_key, version=self.state.table_version
+        )
+
+
+def columns_by_key(schema: pa.Schema) -> dict[ColumnKey, str]:
+    """The columns of a table version: of properties by their ids, others by their names."""
+    found: dict[ColumnKey, str] = {}
+    for field in schema:
+        number = (field.metadata or {}).get(PROPERTY_ID_METADATA.encode())
+        found[field.name if number is None else int(number)] = field.name
+    return found

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
@@ -69,15 +68,15 @@ class Properties:
             derived = self._derived(name)
             return self._read(name) if derived is None else derived
 
-        return self._cache.get(self._column_key(name), build, _nbytes)
+        return self._cache.get(self.column_key(name), build, _nbytes)
 
     def has_column(self, name: str) -> bool:
         """Whether that column is kept in memory now."""
-        return self._cache.peek(self._column_key(name)) is not None
+        return self._cache.peek(self.column_key(name)) is not None
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these entities: from the column when that is there or cheap to read."""
-        kept = self._cache.peek(self._column_key(name)) is not None
+        kept = self._cache.peek(self.column_key(name)) is not None
         if kept or self._is_whole(name, codes):
             array = self.column(name).array
             # One value is a slice: it is not copied, and other threads need not be let in.
@@ -93,15 +92,12 @@ class Properties:
         rows, thresholds = len(self.row_ids), self._thresholds
         return rows <= thresholds.whole_column_rows or len(codes) * thresholds.take_cost > rows
 
-    def _column_key(self, name: str, numbering: Hashable = None) -> Hashable:
-        prop = self.pinned.entity.properties.get(name)
-        # A renamed property is still the same column, and a new one of its old name is not.
-        of = self._key if numbering is None else numbering
-        return ("column", of, name if prop is None else prop.property_id)
+    def column_key(self, name: str) -> Hashable:
+        """What tells the values of a property from all others, of any table and any state of it."""
+        return self._column_key(name, self._key)
 
-    def stored_name(self, name: str) -> str | None:
-        """What the column of a property is called at this version; None when there is none."""
-        return stored_name(self.pinned, name)
+    def _column_key(self, name: str, numbering: Hashable) -> Hashable:
+        return ("column", numbering, self.pinned.column_key(name))
 
     def _type(self, name: str) -> PropType:
         if name in self.pinned.entity.implicit_columns:
@@ -114,7 +110,7 @@ class Properties:
         if origin is None or origin.changed is None:
             return None
         before: Column | None = self._cache.peek(self._column_key(name, origin.base))
-        if before is None or before.type != type_:
+        if before is None:
             return None
         if len(origin.changed) * self._thresholds.take_cost > len(self.row_ids):
             return None
@@ -129,7 +125,7 @@ class Properties:
 
     def _read(self, name: str) -> Column:
         type_ = self._type(name)
-        stored = stored_name(self.pinned, name)
+        stored = self.pinned.column_of(name)
         if stored is None:
             return Column(type_, pa.nulls(len(self.row_ids), type_.arrow_type()))
         rows = self.pinned.table.read([stored], with_row_id=True)
@@ -145,33 +141,13 @@ class Properties:
 
     def _take(self, name: str, codes: Codes) -> pa.Array:
         type_ = self._type(name)
-        stored = stored_name(self.pinned, name)
+        stored = self.pinned.column_of(name)
         if stored is None:
             return pa.nulls(len(codes), type_.arrow_type())
         if len(codes) == 0:
             return pa.array([], type_.arrow_type())
         taken = self.pinned.table.take(self.row_ids[codes].tolist(), [stored])
         return _cast(one_array(taken.column(stored)), type_)
-
-
-def stored_name(pinned: PinnedTable, name: str) -> str | None:
-    """What a column is called at this version: properties are renamed and names used again."""
-    schema = pinned.table.schema
-    prop = pinned.entity.properties.get(name)
-    if prop is not None:
-        wanted = str(prop.property_id).encode()
-        for field in schema:
-            if _property_id(field) == wanted:
-                found: str = field.name
-                return found
-    if name in schema.names and _property_id(schema.field(name)) is None:
-        return name
-    return None
-
-
-def _property_id(field: pa.Field) -> bytes | None:
-    found: bytes | None = (field.metadata or {}).get(PROPERTY_ID_METADATA.encode())
-    return found
 
 
 def _cast(values: pa.Array, type_: PropType) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from omnigraph.errors import StorageError
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable
+from omnigraph.read.view.same_rows import OF_COLUMNS, same_columns
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, transactions_after
@@ -33,14 +34,10 @@ _TRACKED: Final = frozenset(
 )
 
 
-# These change columns of rows that they do not date.
-_OF_COLUMNS: Final = frozenset({Operation.MERGE, Operation.PROJECT})
-
-
 class RowChanges(NamedTuple):
     """Rows inserted and updated (as they are now), and the row ids of those that are gone.
 
-    ``columns_too``: a schema change touched rows that are not listed here, so cached columns are stale.
+    ``columns_too``: columns got other values in rows that are not listed here, so cached ones are stale.
     """
 
     inserted: pa.Table
@@ -106,7 +103,8 @@ def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> Ro
     if any(transaction.operation not in _TRACKED for transaction in made_by):
         return None
     with lance_errors(f"comparing {table.ref} with version {since}"):
-        columns_too = any(transaction.operation in _OF_COLUMNS for transaction in made_by)
+        of_columns = any(transaction.operation in OF_COLUMNS for transaction in made_by)
+        columns_too = of_columns and not same_columns(open_table(table.ref.at(since)), table)
         return _read_delta(table.delta(since), columns, limit, columns_too=columns_too)
 
 

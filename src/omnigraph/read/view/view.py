@@ -11,6 +11,7 @@ from time import perf_counter
 from omnigraph import settings
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.thresholds import DEFAULTS, Thresholds
@@ -23,9 +24,11 @@ from omnigraph.read.view.numbering import (
     edges_key,
     node_ids,
     nodes_key,
+    numbered_states,
     older_state,
 )
 from omnigraph.read.view.pinned_table import PinnedTable
+from omnigraph.read.view.same_rows import rows_identity
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.storage.tables.branch_refs import read_branch
 
@@ -168,7 +171,7 @@ class View:
                 snapshot=self.snapshot.graph_commit_id,
             )
         workspace, branch = self._workspace, state.table_branch
-        return PinnedTable(
+        pinned = PinnedTable(
             entity,
             state,
             self.snapshot.graph_id,
@@ -176,4 +179,17 @@ class View:
             lambda: (
                 None if branch is None else read_branch(workspace.store, state.location, branch)
             ),
+            lambda: self._is_dropped(state),
         )
+        pinned.identity = rows_identity(
+            self._cache,
+            pinned,
+            numbered_states(self._cache),
+            self.thresholds.view.derived_versions,
+        )
+        return pinned
+
+    def _is_dropped(self, state: TableState) -> bool:
+        """Whether the branch has no table of that incarnation any more."""
+        now = self._workspace.manifest.state(self.snapshot.branch).head.tables.values()
+        return all(table.incarnation != state.incarnation for table in now)

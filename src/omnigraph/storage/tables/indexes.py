@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
@@ -59,26 +60,34 @@ class IndexState:
 
 
 class _LanceIndex(NamedTuple):
-    """What Lance calls an index of one kind, and what this product has named its own on disk."""
+    """What Lance calls an index of one kind."""
 
     asked_for: str
     """The type to build."""
     listed_as: str
     """How the type begins where Lance lists the indexes of a table."""
-    suffix: str
-    """The part of the index's name that tells the kind."""
 
 
 _LANCE: Final = {
-    IndexKind.BTREE: _LanceIndex("BTREE", "BTree", "btree"),
-    IndexKind.FTS: _LanceIndex("INVERTED", "Inverted", "inverted"),
-    IndexKind.VECTOR: _LanceIndex("IVF_HNSW_SQ", "IVF", "vector"),
+    IndexKind.BTREE: _LanceIndex("BTREE", "BTree"),
+    IndexKind.FTS: _LanceIndex("INVERTED", "Inverted"),
+    IndexKind.VECTOR: _LanceIndex("IVF_HNSW_SQ", "IVF"),
 }
 
 
-def index_name(column: str, kind: IndexKind) -> str:
-    """The name of the product's index of that kind on a column, which can have several kinds."""
-    return f"{column}_{_LANCE[kind].suffix}_idx"
+def index_name(table: Table, column: str, kind: IndexKind) -> str:
+    """The name of the product's index of that kind on a column, which can have several kinds.
+
+    An index that is there keeps its name. A new one is named by the id of its property, because
+    Lance binds a name to its field and a rename does not change it: ``p7_btree`` stays free for
+    property 7, whatever another property called its column before.
+    """
+    for entry in table.dataset.describe_indices():
+        if entry.field_names[0] == column and _kind(entry) is kind:
+            return str(entry.name)
+    metadata = table.schema.field(column).metadata or {}
+    number = metadata.get(PROPERTY_ID_METADATA.encode())
+    return f"{column if number is None else f'p{number.decode()}'}_{kind}"
 
 
 def list_indexes(table: Table) -> list[IndexState]:
@@ -135,7 +144,7 @@ _WORST_LAST = [Coverage.INDEXED, Coverage.DEGRADED, Coverage.NONE]
 
 
 def stage_create_index(table: Table, column: str, kind: IndexKind) -> Staged:
-    """Build an index over the whole table and stage it in place of the previous one of that name.
+    """Build an index over the whole table and stage it in place of the one of that kind, if any.
 
     ``NothingToIndex`` when a vector column has no value at all; any other table
     works, even one without rows (its index is empty and covers nothing).
@@ -160,7 +169,7 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
         return table.dataset.create_index_uncommitted(
             column,
             _LANCE[kind].asked_for,
-            name=index_name(column, kind),
+            name=index_name(table, column, kind),
             fragment_ids=list(fragment_ids),
             replace=True,
             **_parameters(table, kind, fragment_ids),
@@ -196,7 +205,7 @@ def stage_index_segments(
     segments: Sequence[Any],
     without_values: Sequence[int] = (),
 ) -> Staged:
-    """Stage an index made of parts from ``build_segment``, replacing the last one of that name.
+    """Stage an index made of parts from ``build_segment``, in place of the parts of that name.
 
     The parts may come from an older version of the table with the same fragments.
     ``without_values`` are fragments in which no row has anything to index: the first part covers
@@ -210,7 +219,7 @@ def stage_index_segments(
             # Unmerged, the parts lack files that every search opens.
             new = [table.dataset.merge_existing_index_segments(new)]
         # Parts that are not listed as removed would stay in use beside the new ones.
-        return _staged(table, new, _segments(table, index_name(column, kind)))
+        return _staged(table, new, _segments(table, new[0].name))
 
 
 def stage_drop_index(table: Table, name: str) -> Staged:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexes import list_indexes
@@ -18,9 +18,6 @@ from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def _own_handle(table: Table) -> Any:
@@ -148,7 +145,7 @@ def fold_indexes(table: Table) -> Table:
     return table
 
 
-# ------------------------------------------------------------------ schema changes
+# ------------------------------------------------------------------ metadata
 
 
 def set_schema_metadata(table: Table, values: Mapping[str, str]) -> Table:
@@ -167,38 +164,6 @@ def set_field_metadata(table: Table, column: str, values: Mapping[str, str]) -> 
         f"annotating column {column} of",
         lambda dataset: dataset.update_field_metadata({column: dict(values)}),
     )
-
-
-def add_columns(table: Table, fields: Sequence[pa.Field]) -> Table:
-    """Add nullable columns; existing rows read null. Metadata only."""
-    import pyarrow as pa
-
-    return _moved(
-        table, "adding columns to", lambda dataset: dataset.add_columns(pa.schema(list(fields)))
-    )
-
-
-def rename_column(table: Table, name: str, new_name: str) -> Table:
-    """Rename a column; its values and indexes stay. Metadata only."""
-    return _moved(
-        table,
-        f"renaming the column {name} of",
-        lambda dataset: dataset.alter_columns({"path": name, "name": new_name}),
-    )
-
-
-def relax_column(table: Table, name: str) -> Table:
-    """Make a column nullable. Metadata only."""
-    return _moved(
-        table,
-        f"relaxing the column {name} of",
-        lambda dataset: dataset.alter_columns({"path": name, "nullable": True}),
-    )
-
-
-def drop_columns(table: Table, names: Sequence[str]) -> Table:
-    """Drop columns; their data stays in old files, but a column added under that name reads null."""
-    return _moved(table, "dropping columns of", lambda dataset: dataset.drop_columns(list(names)))
 
 
 # ------------------------------------------------------------------ history
@@ -222,7 +187,8 @@ def cleanup_versions(table: Table, versions: Sequence[int]) -> Cleaned:
     with lance_errors(f"removing old versions of {table.ref}"):
         stats = open_table(table.ref.at(None)).dataset.cleanup_old_versions(
             # Lance refuses an empty list; there is never a version 0.
-            versions=sorted(versions) or [0]
+            versions=sorted(versions) or [0],
+            error_if_tagged_old_versions=False,
         )
     return Cleaned(stats.bytes_removed, stats.old_versions)
 

@@ -11,11 +11,13 @@ import json
 import uuid as uuids
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
-from omnigraph.storage.tables import blobs
+from omnigraph.storage.tables.blobs.columns import blob_columns, has_addresses, stored_form
+from omnigraph.storage.tables.blobs.writing import Rows, write_apart
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
@@ -27,14 +29,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-Rows: TypeAlias = "pa.Table | pa.RecordBatchReader"
-
 MERGE_INSERT_ROWS = 10_000
 """Upserts of more rows are written as fragments with ascending row ids, which every later manifest of
 the table carries: 2.5 bytes a row instead of the 23 that Lance's merge-insert leaves (pylance 14)."""
 WIDE_COLUMNS = 500
 MAX_ROWS_PER_FILE = 1_000_000
 MAX_BYTES_PER_FILE = 512 << 20
+_ANY_BYTES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +100,34 @@ def write_fragments(
 
     ``row_ids`` (one per row, null for new rows) makes rewritten rows keep their stable ids. All
     ids must come before the first null; ascending ids keep the manifests small, which hold them.
+    Rows with blobs to take in from files get fragments of their own, after the others.
     ``stage_overwrite_fragments`` takes fragments written in mode ``overwrite``.
     """
-    fragments = _write(table, data, mode)
-    if row_ids is not None:
-        _keep_row_ids(fragments, row_ids)
-    return fragments
+    data = _stored_form(table, data)
+    if not blob_columns(table.schema):
+        written = [(_write(table, data, mode), row_ids)]
+    else:
+        written = list(write_apart(data, row_ids, partial(_write, table, mode=mode)))
+    for fragments, kept in written:
+        if kept is not None:
+            _keep_row_ids(fragments, kept)
+    return [fragment for fragments, _ in written for fragment in fragments]
 
 
-def _write(table: Table, data: Rows, mode: str) -> list[Any]:
+def _write(
+    table: Table, data: Rows, mode: str, *, ingest: bool = False, by_rows: bool = False
+) -> list[Any]:
     with lance_errors(f"writing rows for {table.ref}"):
         written: list[Any] = lance_module("fragment").write_fragments(
-            _stored_form(table, data),
+            data,
             table.dataset,
             mode=mode,
             max_rows_per_file=MAX_ROWS_PER_FILE,
-            max_bytes_per_file=MAX_BYTES_PER_FILE,
+            max_bytes_per_file=_ANY_BYTES if by_rows else MAX_BYTES_PER_FILE,
             data_storage_version=DATA_STORAGE_VERSION,
+            external_blob_mode="ingest" if ingest else "reference",
             # Callers have already checked which addresses a blob may have.
-            allow_external_blob_outside_bases=bool(blobs.blob_columns(table.schema)),
+            allow_external_blob_outside_bases=not ingest and bool(blob_columns(table.schema)),
         )
         return written
 
@@ -125,7 +135,7 @@ def _write(table: Table, data: Rows, mode: str) -> list[Any]:
 def _stored_form(table: Table, data: Rows) -> Rows:
     import pyarrow as pa
 
-    return blobs.stored_form(data, table.schema) if isinstance(data, pa.Table) else data
+    return stored_form(data, table.schema) if isinstance(data, pa.Table) else data
 
 
 def _keep_row_ids(fragments: Iterable[Any], row_ids: pa.Array) -> None:
@@ -169,7 +179,7 @@ def stage_overwrite(table: Table, data: Rows, schema: pa.Schema | None = None) -
 
     Without rows this is an overwrite with no fragments; stable row ids stay switched on.
     """
-    written = _write(table, data, "overwrite")
+    written = write_fragments(table, data, mode="overwrite")
     return stage_overwrite_fragments(table, written, data.schema if schema is None else schema)
 
 
@@ -195,7 +205,7 @@ def stage_merge_insert(table: Table, data: Rows, *, on: str = "id") -> Staged:
     import pyarrow as pa
 
     data = _stored_form(table, data)
-    if isinstance(data, pa.Table) and (_is_wide(table, data) or blobs.has_external(data)):
+    if isinstance(data, pa.Table) and (_is_wide(table, data) or has_addresses(data)):
         return _stage_upsert_by_hand(table, data, on)
     with lance_errors(f"staging an upsert of {table.ref}"):
         transaction, stats = (
@@ -237,7 +247,7 @@ def _is_wide(table: Table, data: pa.Table) -> bool:
 
 
 def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
-    """Stage the upsert of wide rows, and of external blobs, which Lance's merge-insert refuses."""
+    """Stage the upsert of wide rows, and of blobs with addresses, which Lance's merge-insert refuses."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -245,7 +255,7 @@ def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
     missing = [name for name in table.schema.names if name not in given]
     if missing:
         raise StorageError(
-            f"rows with external blobs need every column of {table.ref}; {missing[0]} is missing"
+            f"rows with addresses of blobs need every column of {table.ref}; {missing[0]} is missing"
         )
     where = None
     if _index_pays(table, data):

@@ -58,6 +58,10 @@ class Table:
         """The Arrow schema, field metadata included."""
         return self.dataset.schema
 
+    def field_ids(self) -> dict[str, int]:
+        """Lance's number of each column by its name: a rename keeps it, and it is never used again."""
+        return {field.name(): field.id() for field in self.dataset.lance_schema.fields()}
+
     def __repr__(self) -> str:
         return f"Table({self.ref})"
 

@@ -26,7 +26,7 @@ from omnigraph.lang.schema.migrate.steps import (
     RelaxProperty,
     RenameProperty,
     RenameType,
-    Step,
+    SchemaStep,
     UnsupportedChange,
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
@@ -42,10 +42,10 @@ from omnigraph.lang.schema.shape import (
 from omnigraph.types import PropType
 
 
-def compare(accepted: Ir, target: Ir, mode: Mode) -> tuple[Step, ...]:
+def compare(accepted: Ir, target: Ir, mode: Mode) -> tuple[SchemaStep, ...]:
     """The steps for interfaces, nodes, then edges; in each kind by name, dropped types last."""
     old_types, new_types = accepted.by_id(), target.by_id()
-    steps: list[Step] = []
+    steps: list[SchemaStep] = []
     for kind in KINDS:
         for new in target.of_kind(kind):
             old = old_types.get(new.type_id)
@@ -59,7 +59,7 @@ def compare(accepted: Ir, target: Ir, mode: Mode) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _dropped_type(old: TypeIr, mode: Mode) -> Step:
+def _dropped_type(old: TypeIr, mode: Mode) -> SchemaStep:
     if old.kind == "interface":
         return UnsupportedChange(
             old.shape.entity, f"interface `{old.name}` cannot be removed or renamed"
@@ -81,7 +81,7 @@ class _Comparison:
         self.name = new.name
         self.entity = new.shape.entity
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[SchemaStep]:
         if self.old.name != self.name:
             yield RenameType(self.kind, self.old.name, self.name)
         yield from self._implements()
@@ -91,14 +91,14 @@ class _Comparison:
         yield from self._dropped_properties()
         yield from self._constraints()
 
-    def _implements(self) -> Iterator[Step]:
+    def _implements(self) -> Iterator[SchemaStep]:
         before = _interface_ids(self.accepted, self.old)
         after = _interface_ids(self.target, self.new)
         if before != after:
             reason = f"the interfaces that node `{self.name}` implements cannot change"
             yield UnsupportedChange(self.entity, reason)
 
-    def _ends(self) -> Iterator[Step]:
+    def _ends(self) -> Iterator[SchemaStep]:
         before, after = self.old.shape.cardinality, self.new.shape.cardinality
         if before is None or after is None:
             return
@@ -117,7 +117,7 @@ class _Comparison:
             )
             yield UnsupportedChange(self.entity, reason)
 
-    def _type_metadata(self) -> Iterator[Step]:
+    def _type_metadata(self) -> Iterator[SchemaStep]:
         before, after = self.old.shape.annotations, self.new.shape.annotations
         if _metadata(before) != _metadata(after):
             desired = tuple(annotations_json(_metadata(after)))
@@ -130,7 +130,7 @@ class _Comparison:
         label: str,
         before: tuple[Annotation, ...],
         after: tuple[Annotation, ...],
-    ) -> Iterator[Step]:
+    ) -> Iterator[SchemaStep]:
         rest = {each for each in before if each.name not in METADATA}
         changed = rest ^ {each for each in after if each.name not in METADATA}
         if changed:
@@ -139,7 +139,7 @@ class _Comparison:
 
     # Properties
 
-    def _properties(self) -> Iterator[Step]:
+    def _properties(self) -> Iterator[SchemaStep]:
         old_names = {identity: name for name, identity in self.old.property_ids.items()}
         old_properties = {prop.name: prop for prop in self.old.shape.properties}
         for prop in sorted(self.new.shape.properties, key=lambda prop: prop.name):
@@ -155,7 +155,7 @@ class _Comparison:
             yield from self._changed_embed(before, prop)
             yield from self._changed_metadata(before, prop)
 
-    def _added(self, prop: PropertyShape) -> Step:
+    def _added(self, prop: PropertyShape) -> SchemaStep:
         if prop.type.nullable:
             return AddProperty(self.kind, self.name, prop.name, prop.type.display)
         return UnsupportedChange(
@@ -165,7 +165,7 @@ class _Comparison:
             REQUIRED_PROPERTY_ADDED,
         )
 
-    def _changed_type(self, before: PropType, prop: PropertyShape) -> Iterator[Step]:
+    def _changed_type(self, before: PropType, prop: PropertyShape) -> Iterator[SchemaStep]:
         after = prop.type
         if before == after:
             return
@@ -190,7 +190,7 @@ class _Comparison:
         if after.nullable and not before.nullable:
             yield RelaxProperty(self.kind, self.name, prop.name)
 
-    def _changed_embed(self, before: PropertyShape, prop: PropertyShape) -> Iterator[Step]:
+    def _changed_embed(self, before: PropertyShape, prop: PropertyShape) -> Iterator[SchemaStep]:
         if not _same_embed(self.old, before, self.new, prop) and not self._embeds_follow(prop):
             yield UnsupportedChange(
                 f"{self.entity}.{prop.name}",
@@ -212,7 +212,7 @@ class _Comparison:
                 bound.append(before is not None and _same_embed(old, before, node, injected))
         return bool(bound) and all(bound)
 
-    def _changed_metadata(self, before: PropertyShape, prop: PropertyShape) -> Iterator[Step]:
+    def _changed_metadata(self, before: PropertyShape, prop: PropertyShape) -> Iterator[SchemaStep]:
         if _metadata(before.annotations) != _metadata(prop.annotations):
             desired = tuple(annotations_json(_metadata(prop.annotations)))
             yield UpdatePropertyMetadata(self.kind, self.name, prop.name, desired)
@@ -223,7 +223,7 @@ class _Comparison:
             prop.annotations,
         )
 
-    def _dropped_properties(self) -> Iterator[Step]:
+    def _dropped_properties(self) -> Iterator[SchemaStep]:
         kept = set(self.new.property_ids.values())
         for name, identity in sorted(self.old.property_ids.items()):
             if identity not in kept:
@@ -233,7 +233,7 @@ class _Comparison:
 
     # Constraints
 
-    def _constraints(self) -> Iterator[Step]:
+    def _constraints(self) -> Iterator[SchemaStep]:
         kept = set(self.new.property_ids.values())
         old_ids = {_identified(self.old, each): each for each in _constraints_of(self.old)}
         new_ids = {_identified(self.new, each): each for each in _constraints_of(self.new)}
@@ -250,7 +250,7 @@ class _Comparison:
         for each in sorted(added, key=constraint_order):
             yield self._constraint_step(each, removed=False)
 
-    def _constraint_step(self, constraint: Constraint, *, removed: bool) -> Step:
+    def _constraint_step(self, constraint: Constraint, *, removed: bool) -> SchemaStep:
         verb = "removed from" if removed else "added to"
         if not isinstance(constraint, Group):
             word = "range" if isinstance(constraint, Range) else "check"

@@ -11,7 +11,7 @@ from omnigraph.lang.schema.identity import evolve
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare
-from omnigraph.lang.schema.migrate.steps import Step, UnsupportedChange
+from omnigraph.lang.schema.migrate.steps import SchemaStep, UnsupportedChange
 from omnigraph.lang.schema.shape import Shape
 
 
@@ -19,7 +19,7 @@ from omnigraph.lang.schema.shape import Shape
 class MigrationPlan:
     """The steps from the accepted schema to a desired one, and the IR they lead to."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SchemaStep, ...]
     target_ir: Ir
     diagnostics: tuple[Diagnostic, ...] = ()
 

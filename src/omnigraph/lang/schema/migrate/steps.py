@@ -12,7 +12,7 @@ Mode = Literal["soft", "hard"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SchemaStep:
     """One change. ``kind`` and the fields are its JSON; ``describe`` is for people."""
 
     kind: ClassVar[str]
@@ -31,13 +31,21 @@ class Step:
         """The step in words."""
         return self.sentence.format(step=self)
 
+    def warning(self) -> str | None:
+        """What the step destroys, after the code of the warning; None if nothing."""
+        return None
+
+
+def _destroys(codes: tuple[str, ...], what: str) -> str | None:
+    return f"[{', '.join(codes)}] {what}" if codes else None
+
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
-class AddType(Step):
+class AddType(SchemaStep):
     """A new declaration."""
 
     kind = "add_type"
@@ -47,7 +55,7 @@ class AddType(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class RenameType(Step):
+class RenameType(SchemaStep):
     """A declaration under a new name."""
 
     kind = "rename_type"
@@ -58,7 +66,7 @@ class RenameType(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class AddProperty(Step):
+class AddProperty(SchemaStep):
     """A new nullable property; `property_type` as written."""
 
     kind = "add_property"
@@ -70,7 +78,7 @@ class AddProperty(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class RenameProperty(Step):
+class RenameProperty(SchemaStep):
     """A property under a new name."""
 
     kind = "rename_property"
@@ -82,7 +90,7 @@ class RenameProperty(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class RelaxProperty(Step):
+class RelaxProperty(SchemaStep):
     """A required property becomes nullable."""
 
     kind = "relax_property"
@@ -93,7 +101,7 @@ class RelaxProperty(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class RelaxCardinality(Step):
+class RelaxCardinality(SchemaStep):
     """An edge type allows more; bounds as written."""
 
     kind = "relax_cardinality"
@@ -104,7 +112,7 @@ class RelaxCardinality(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class _ConstraintStep(Step):
+class _ConstraintStep(SchemaStep):
     type_kind: Kind
     type_name: str
     properties: tuple[str, ...]
@@ -139,7 +147,7 @@ class AddConstraint(_ConstraintStep):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendEnum(Step):
+class ExtendEnum(SchemaStep):
     """An enum gains values."""
 
     kind = "extend_enum"
@@ -154,7 +162,7 @@ class ExtendEnum(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateTypeMetadata(Step):
+class UpdateTypeMetadata(SchemaStep):
     """The description or instruction of a type changes; lists the new ones."""
 
     kind = "update_type_metadata"
@@ -165,7 +173,7 @@ class UpdateTypeMetadata(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdatePropertyMetadata(Step):
+class UpdatePropertyMetadata(SchemaStep):
     """The description of a property changes; lists the new ones."""
 
     kind = "update_property_metadata"
@@ -177,7 +185,7 @@ class UpdatePropertyMetadata(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class DropProperty(Step):
+class DropProperty(SchemaStep):
     """A property is dropped. `hard` also removes the versions that still contain it."""
 
     kind = "drop_property"
@@ -188,9 +196,13 @@ class DropProperty(Step):
     mode: Mode
     warnings: tuple[str, ...] = ()
 
+    def warning(self) -> str | None:
+        """What the step destroys; an interface has no data of its own."""
+        return _destroys(self.warnings, self.describe())
+
 
 @dataclass(frozen=True, slots=True)
-class DropType(Step):
+class DropType(SchemaStep):
     """A node or edge type is dropped. `hard` also removes its table."""
 
     kind = "drop_type"
@@ -200,9 +212,13 @@ class DropType(Step):
     mode: Mode
     warnings: tuple[str, ...] = ()
 
+    def warning(self) -> str | None:
+        """What the step destroys; an interface has no data of its own."""
+        return _destroys(self.warnings, self.describe())
+
 
 @dataclass(frozen=True, slots=True)
-class UnsupportedChange(Step):
+class UnsupportedChange(SchemaStep):
     """A change that no step can make; the whole plan is refused."""
 
     kind = "unsupported_change"

@@ -20,10 +20,9 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.match.lookups.neighbourhood import Neighbourhood, TooWide, read_where
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.view.pinned_table import PinnedTable
-from omnigraph.read.view.properties import stored_name
 from omnigraph.read.view.view import View
 from omnigraph.storage.filters.pushdown import Condition
-from omnigraph.storage.tables.indexes import Coverage, coverage
+from omnigraph.storage.tables.indexes import Coverage
 
 
 def fetch(
@@ -128,10 +127,10 @@ class _Fetch:
             return None
         tested, value = equality[0], ir.value_of(equality[1], self.params)
         pinned = self.view.table(node)
-        column = stored_name(pinned, tested.property)
+        column = pinned.column_of(tested.property)
         if value is None or column is None or tested.type.scalar.is_float:
             return None
-        if coverage(pinned.table, column, IndexKind.BTREE) is not Coverage.INDEXED:
+        if pinned.coverage(tested.property, IndexKind.BTREE) is not Coverage.INDEXED:
             return None
         return Condition(column, "=", value)
 

@@ -22,7 +22,7 @@ from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.pinned_table import PinnedTable
-from omnigraph.read.view.properties import Properties, stored_name
+from omnigraph.read.view.properties import Properties
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.read.view.view import View
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
@@ -61,7 +61,7 @@ class Neighbourhood:
 
     def wanted(self, pinned: PinnedTable) -> list[str]:
         """The columns to read of a node table: the id and what the query looks at."""
-        names = [stored_name(pinned, name) for name in self.needs.get(pinned.entity.name, ())]
+        names = [pinned.column_of(name) for name in self.needs.get(pinned.entity.name, ())]
         return sorted({"id", *(name for name in names if name is not None)})
 
     def topology(self, edge_type_name: str) -> Topology:
@@ -134,7 +134,7 @@ class _LookedUp(Properties):
 
     def _column(self, name: str) -> Column:
         type_ = self._type(name)
-        stored = stored_name(self.pinned, name)
+        stored = self.pinned.column_of(name)
         if stored is None:
             return Column(type_, pa.nulls(len(self._ids), type_.arrow_type()))
         if self._rows is None:

@@ -1,0 +1,81 @@
+"""Hold a whole branch: the locks of an operation that rests on its exact head.
+
+With the head lock and the lock of every table nobody else can move the head, so what is checked
+here stays true until the operation is published. The graph lock keeps branches from coming and
+going.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from omnigraph.commit.drift import open_undrifted
+from omnigraph.commit.staging import needs_fork
+from omnigraph.errors import ExpectedVersionMismatch, SchemaConflict
+from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.migrations import refuse_newer
+from omnigraph.manifest.publisher import MANIFEST_KEY, branch_remade
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.waiting import Patience, Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBranch:
+    """A branch that nobody else can move: its state as read under the locks, and the locks."""
+
+    state: BranchState
+    held: HeldLocks
+
+
+@contextmanager
+def hold_branch(
+    workspace: Workspace,
+    before: BranchState,
+    purpose: Purpose,
+    new_locations: Iterable[str] = (),
+    patience: Patience | None = None,
+) -> Iterator[WholeBranch]:
+    """Take the graph lock, the head lock and every table lock of a branch; release them at the end.
+
+    ``before`` is the branch as the operation found it. Under the locks the schema must be that one
+    and the head must have the same content (maintenance changes none); otherwise the lost race is
+    raised. Every table must be at its pin: ``HealFirst`` or ``Drift`` says why one is not.
+    ``new_locations`` are those of tables that the operation will create.
+    """
+    locks = workspace.locks
+    locations = [table.location for table in before.head.tables.values()]
+    names = [workspace.lock_name(place, before.name) for place in (*locations, *new_locations)]
+    wanted = {locks.graph_lock(), locks.head_lock(before.name), *names}
+    with locks.acquire(wanted, patience, purpose) as held:
+        state = _check_unmoved(workspace, before)
+        for pin in state.head.tables.values():
+            # A table without a fork of its own belongs to the parent branch, which may move it.
+            if not needs_fork(pin, state.name):
+                open_undrifted(workspace, pin, state.head.graph_id, state.name, held)
+        yield WholeBranch(state, held)
+
+
+def _check_unmoved(workspace: Workspace, before: BranchState) -> BranchState:
+    """Return the branch as it is now; refuse if it is not what the operation was prepared on."""
+    state = workspace.manifest.state(before.name)
+    refuse_newer(state.table)
+    if state.identifier != before.identifier:
+        raise branch_remade(before.name)
+    if state.head.ir_hash != before.head.ir_hash:
+        raise SchemaConflict(
+            "the schema was changed by somebody else meanwhile; look at it and run this again"
+        )
+    then = before.head.commit.graph_commit_id
+    if not is_same_content(workspace.manifest, state, then):
+        raise ExpectedVersionMismatch(
+            f"branch `{before.name}` moved on from commit {then} while this waited for its locks; "
+            "run it again",
+            table_key=MANIFEST_KEY,
+            expected=before.head.commit.manifest_version,
+            actual=state.head.commit.manifest_version,
+        )
+    return state

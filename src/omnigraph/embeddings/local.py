@@ -1,0 +1,70 @@
+"""A model that runs in this process, without a network: WordLlama, of the optional extra.
+
+The package carries its weights: vectors of words that are averaged, small and fast on a plain
+processor. Its vectors may be cut to the first 64 or 128 of their 256 numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omnigraph.embeddings.embedder import Role, Vectors
+from omnigraph.errors import ProviderError
+
+MODEL = "wordllama-l2-supercat"
+DIMENSIONS = (64, 128, 256)
+
+
+class LocalClient:
+    """The model, loaded on first need."""
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        role: Role,  # noqa: ARG002 - the model knows none
+    ) -> Vectors:
+        """Return the vectors of the texts."""
+        if dimension not in DIMENSIONS:
+            raise ProviderError(
+                f"the local model {MODEL} makes vectors of 64, 128 or 256 dimensions, and "
+                f"Vector({dimension}) is asked for; declare one of these, or use another provider",
+                model=MODEL,
+                dimension=dimension,
+            )
+        # The tokenizer pads the texts of a call alike and is not made for threads.
+        with self._lock:
+            if self._model is None:
+                self._model = _load()
+            made: Any = self._model.embed(list(texts))
+        vectors: Vectors = made[:, :dimension]
+        return vectors
+
+    def close(self) -> None:
+        """Forget the model."""
+        with self._lock:
+            self._model = None
+
+
+def _load() -> Any:
+    try:
+        import wordllama
+    except ModuleNotFoundError as error:
+        if error.name != "wordllama":
+            raise
+        raise ProviderError(
+            "the embedding provider local needs a package that is not installed; run "
+            "pip install 'omnigraph[local-embeddings]'",
+            missing=True,
+        ) from None
+    # Both files lie in the package, and it looks for one of them (0.4) only in its cache.
+    return wordllama.WordLlama.load(
+        cache_dir=Path(wordllama.__file__).parent, disable_download=True
+    )

@@ -1,0 +1,222 @@
+"""Write the fragments of a table again without the bytes of columns it no longer has.
+
+Dropping a column changes the schema only: its bytes stay in the data files. A hard drop rewrites
+every fragment that has them, as one transaction, and then purges the old versions. Rows keep their
+ids and both row-version stamps; deleted rows are left out; blobs are copied byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
+from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
+from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
+from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.staging import RowCounts, Staged
+from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
+from omnigraph.storage.tables.table_errors import lance_errors
+from omnigraph.storage.tables.transactions import Operation, last_fragment_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Rows read at a time. A value inside a data file has at most 64 KiB, so a batch of a Blob column
+# has at most 16 MiB.
+BATCH_ROWS: Final = 4_096
+BLOB_BATCH_ROWS: Final = 256
+# One file per call: the stamps of the rows are put on it as a whole. Lance keeps 32 bits of the number
+# of rows, so that a larger limit may be none at all or zero, which makes a file of every batch.
+_MAX_ROWS: Final = (1 << 32) - 1
+_MAX_BYTES: Final = 1 << 50
+
+
+def files_hold(table: Table, columns: Iterable[str]) -> bool:
+    """Whether any data file has bytes of these columns, so that a hard drop must rewrite it."""
+    schema = table.dataset.lance_schema
+    numbers = set(_numbers(schema.field(column) for column in columns))
+    return any(
+        numbers & set(file.fields) for fragment in table.fragments() for file in fragment.files
+    )
+
+
+def stage_without(table: Table) -> Staged | None:
+    """Rewrite each fragment whose files have bytes of columns the table no longer has.
+
+    None when there is no such fragment. BTREEs do not cover the new fragments (searches stay right)
+    until they are built again: see ``index_stages``.
+    """
+    live = set(_numbers(table.dataset.lance_schema.fields()))
+    doomed = [
+        fragment
+        for fragment in table.fragments()
+        if any(set(file.fields) - live for file in fragment.files)
+    ]
+    operation = lance().LanceOperation
+    number = last_fragment_number(table)
+    groups = []
+    for fragment in doomed:
+        new = _rewritten(table, fragment)
+        for one in new:
+            # Numbered here, because Lance would record number 0 in the indexes.
+            number += 1
+            one.id = number
+        groups.append(operation.RewriteGroup([fragment], new))
+    if not groups:
+        return None
+    rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
+    transaction = lance().Transaction(table.version, rewrite)
+    return Staged(table.ref, transaction, Operation.REWRITE, RowCounts())
+
+
+def index_stages(
+    table: Table, changes: ColumnChanges
+) -> tuple[Callable[[Table], Staged | None], ...]:
+    """One step for each index of the table that stays: build it again if the rewrite uncovered it.
+
+    For best-effort steps after ``stage_without``: each has a UUID, and queries are right without.
+    """
+    return tuple(
+        _index_stage(changes.renamed.get(state.column, state.column), state.kind)
+        for state in list_indexes(table)
+        if state.kind is not None and state.column not in changes.dropped
+    )
+
+
+def _index_stage(column: str, kind: IndexKind) -> Callable[[Table], Staged | None]:
+    def stage(table: Table) -> Staged | None:
+        uncovered = any(
+            state.column == column and state.kind is kind and state.tail
+            for state in list_indexes(table)
+        )
+        return stage_create_index(table, column, kind) if uncovered else None
+
+    return stage
+
+
+def _numbers(fields: Iterable[Any]) -> Iterator[int]:
+    """The numbers of fields and of the fields inside them, in Lance's order."""
+    for field in fields:
+        yield field.id()
+        yield from _numbers(field.children())
+
+
+# ------------------------------------------------------------------ one fragment
+
+
+def _rewritten(table: Table, fragment: Any) -> list[Any]:
+    """The rows of a fragment in new fragments: one for each set of columns with external blobs.
+
+    Lance decides for a whole call whether addresses are kept or their bytes copied. So external
+    values go into a file of their own, which then has them for all its rows.
+    """
+    names = table.schema.names
+    blobs = blob_columns(table.schema)
+    new = []
+    for pattern in _patterns(table, fragment, blobs):
+        kept = [name for at, name in enumerate(blobs) if pattern >> at & 1]
+        copied = [name for name in names if name not in kept]
+        rows = _Rows(table, fragment, blobs, pattern)
+        stamps = RowStamps()
+        written = rows.write(copied, stamps, ingest=bool(blobs))
+        if kept:
+            written.files = [*written.files, *rows.write(kept, None, ingest=False).files]
+        stamps.put_on(written)
+        new.append(written)
+    return new
+
+
+def _patterns(table: Table, fragment: Any, blobs: Sequence[str]) -> list[int]:
+    """Which sets of Blob columns are external in some row; bit n stands for the n-th column."""
+    import pyarrow.compute as pc
+
+    if not blobs:
+        return [0] if fragment.num_rows else []
+    found: set[int] = set()
+    for batch in table.scan(blobs, fragment_ids=[fragment.id], batch_size=BATCH_ROWS):
+        found.update(pc.unique(_pattern(batch, blobs)).to_pylist())
+    return sorted(found)
+
+
+def _pattern(batch: pa.RecordBatch, blobs: Sequence[str]) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bits = [
+        pc.multiply(pc.cast(is_external(batch.column(name)), pa.int64()), 1 << at)
+        for at, name in enumerate(blobs)
+    ]
+    return reduce(pc.add, bits)
+
+
+class _Rows:
+    """The rows of a fragment that have the same set of external columns."""
+
+    def __init__(self, table: Table, fragment: Any, blobs: Sequence[str], pattern: int) -> None:
+        self.table = table
+        self.fragment = fragment
+        self.blobs = list(blobs)
+        self.pattern = pattern
+
+    def write(self, columns: Sequence[str], stamps: RowStamps | None, *, ingest: bool) -> Any:
+        """Write these columns of the rows into one file, and collect the stamps of the rows."""
+        import pyarrow as pa
+
+        schema = pa.schema([self.table.schema.field(name) for name in columns])
+        with lance_errors(f"rewriting {self.table.ref} without dropped columns"):
+            (written,) = lance_module("fragment").write_fragments(
+                pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema, stamps)),
+                self.table.dataset,
+                # Only so may columns be missing that no row may be without. Fields are numbered
+                # from 0 on; `_renumber` puts their own numbers back.
+                mode="overwrite",
+                max_rows_per_file=_MAX_ROWS,
+                max_bytes_per_file=_MAX_BYTES,
+                data_storage_version=DATA_STORAGE_VERSION,
+                external_blob_mode="ingest" if ingest else "reference",
+                allow_external_blob_outside_bases=not ingest,
+            )
+        self._renumber(written, columns)
+        return written
+
+    def _renumber(self, written: Any, columns: Sequence[str]) -> None:
+        schema = self.table.dataset.lance_schema
+        numbers = list(_numbers(schema.field(name) for name in columns))
+        for file in written.files:
+            file.fields = [numbers[position] for position in file.fields]
+
+    def _batches(
+        self, columns: Sequence[str], schema: pa.Schema, stamps: RowStamps | None
+    ) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = [*dict.fromkeys([*columns, *self.blobs]), *STAMPS[1:]]
+        reader = self.table.scan(
+            wanted,
+            with_row_id=True,
+            with_row_address=True,
+            fragment_ids=[self.fragment.id],
+            batch_size=BLOB_BATCH_ROWS if self.blobs else BATCH_ROWS,
+            batch_readahead=2,
+        )
+        for batch in reader:
+            rows = batch
+            if self.blobs:
+                rows = batch.filter(pc.equal(_pattern(batch, self.blobs), self.pattern))
+            if not rows.num_rows:
+                continue
+            if stamps is not None:
+                stamps.add(rows)
+            arrays = [
+                as_blobs(carried_blobs(self.table, name, rows.column(name), rows.column(ADDRESS)))
+                if name in self.blobs
+                else rows.column(name)
+                for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)

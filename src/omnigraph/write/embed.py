@@ -1,0 +1,303 @@
+"""The embed job: fill the vectors that are null although their text is there.
+
+Rows without a vector are found in one scan of the state that the job starts on. Every
+``ROWS_PER_COMMIT`` of them become a commit, which looks at the rows again: one whose text changed
+meanwhile, or that has got a vector, is left as it is. A job that is killed has lost only the vectors
+after its last commit; the next run finds the rows that are still without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omnigraph import settings
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import Attempt, Attempts
+from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.heal import heal
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import require_embedder
+from omnigraph.errors import BadRequest, ProviderError, SchemaConflict
+from omnigraph.lang.schema.catalog import Catalog, NodeType
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.tables.staging import Staged, stage_merge_insert
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.write.pending import PendingTable
+from omnigraph.write.vectors import TextVectors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_PER_COMMIT = 1_000
+HOPELESS = 3
+"""A provider that fails for so many single texts in a row is taken for dead."""
+
+OnFilled = Callable[[int, int], object]
+"""Called with the number of vectors filled and failed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedResult:
+    """What the job did: vectors ``filled``, still ``pending``, and ``failed`` (which stay pending).
+
+    ``commit`` is the last commit, None if nothing was filled.
+    """
+
+    branch: str
+    filled: int
+    pending: int
+    failed: int
+    commit: GraphCommit | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "branch": self.branch,
+            "filled": self.filled,
+            "pending": self.pending,
+            "failed": self.failed,
+            "commit": None if self.commit is None else self.commit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """What to fill: null vectors of these types, or of all, at most ``limit`` of them."""
+
+    branch: str
+    types: Sequence[str] | None = None
+    limit: int | None = None
+    actor_id: str | None = None
+    embedder: Embedder | None = None
+    on_filled: OnFilled | None = None
+
+
+class Target(NamedTuple):
+    """One vector property and the text it is made from."""
+
+    entity: NodeType
+    name: str
+    source: str
+
+    def is_pending(self, table: Table) -> Pushdown:
+        """The filter for rows with a text and no vector."""
+        conditions = [Condition(self.name, "is_null"), Condition(self.source, "is_not_null")]
+        found = filter_expression(table.schema, conditions)
+        assert found is not None
+        return found
+
+
+@dataclass(slots=True)
+class _Part:
+    """Rows of one property that go into one commit: their ids, texts and new vectors."""
+
+    target: Target
+    ids: pa.Array
+    texts: pa.Array
+    vectors: Any = None
+
+
+def embed(
+    workspace: Workspace,
+    pin_schema: Callable[[], tuple[str, Catalog]],
+    request: EmbedRequest,
+) -> EmbedResult:
+    """Fill the null vectors of a branch whose text is there.
+
+    ``pin_schema`` gives the accepted schema and the hash that names it. A text that the provider
+    refuses fails alone. A provider that fails for every text ends the job: with an error if nothing
+    was filled, else with what was filled so far.
+    """
+    heal(workspace)
+    ir_hash, catalog = pin_schema()
+    targets = find_targets(catalog, request.types)
+    job = _Job(workspace, ir_hash, request)
+    for parts in job.parts(targets):
+        job.fill(parts)
+        if job.dead is not None:
+            break
+    if job.dead is not None and not job.filled:
+        raise job.dead
+    pending = sum(job.count_pending(target) for target in targets)
+    return EmbedResult(request.branch, job.filled, pending, job.failed, job.commit)
+
+
+def find_targets(catalog: Catalog, types: Sequence[str] | None) -> list[Target]:
+    """Return the `@embed` properties of these node types, or of all."""
+    names = list(catalog.nodes) if types is None else list(dict.fromkeys(types))
+    found = []
+    for name in names:
+        node = catalog.nodes.get(name)
+        if node is None:
+            raise BadRequest(
+                f"there is no node type `{name}`; the schema has {', '.join(catalog.nodes) or 'none'}"
+            )
+        if types is not None and not node.embeds:
+            raise BadRequest(f"{name} has no @embed property, so there is nothing to fill")
+        found += [Target(node, vector, embed.source) for vector, embed in node.embeds.items()]
+    return found
+
+
+@dataclass(slots=True)
+class _Job:
+    """One run of the job, and how far it has come."""
+
+    workspace: Workspace
+    ir_hash: str
+    request: EmbedRequest
+    filled: int = 0
+    failed: int = 0
+    commit: GraphCommit | None = None
+    dead: ProviderError | None = None
+    _in_a_row: int = 0
+
+    # -- the rows
+
+    def parts(self, targets: Sequence[Target]) -> Iterator[list[_Part]]:
+        """Yield the rows without a vector, in parts that become one commit each."""
+        state = self.workspace.manifest.state(self.request.branch)
+        waiting: list[_Part] = []
+        room = self._room()
+        for target in targets:
+            pin = state.head.tables.get(target.entity.table_key)
+            if pin is None or not pin.row_count:
+                continue
+            table = open_table(self.workspace.pinned(pin))
+            columns = ["id", target.source]
+            for batch in table.scan(columns, target.is_pending(table), batch_size=ROWS_PER_COMMIT):
+                at = 0
+                while at < batch.num_rows and room:
+                    some = batch.slice(at, room)
+                    waiting.append(_Part(target, some.column(0), some.column(1)))
+                    at, room = at + some.num_rows, room - some.num_rows
+                    if not room:
+                        yield waiting
+                        waiting, room = [], self._room()
+                if not room:
+                    return
+        if waiting:
+            yield waiting
+
+    def _room(self) -> int:
+        limit = self.request.limit
+        left = ROWS_PER_COMMIT if limit is None else limit - self.filled
+        return max(0, min(ROWS_PER_COMMIT, left))
+
+    def count_pending(self, target: Target) -> int:
+        """Return how many vectors of a property are null now although their text is there."""
+        pin = self.workspace.manifest.state(self.request.branch).head.tables.get(
+            target.entity.table_key
+        )
+        if pin is None or not pin.row_count:
+            return 0
+        table = open_table(self.workspace.pinned(pin))
+        return table.count_rows(target.is_pending(table))
+
+    # -- the vectors
+
+    def fill(self, parts: Sequence[_Part]) -> None:
+        """Make the vectors of these rows and commit them."""
+        made = [done for part in parts if (done := self._made(part)) is not None]
+        if made:
+            attempts = Attempts(self.workspace, self.request.branch, one_schema=True)
+            filled, commit = attempts.run(lambda attempt: self._write(attempt, made))
+            self.filled += filled
+            self.commit = commit or self.commit
+        if self.request.on_filled is not None:
+            self.request.on_filled(self.filled, self.failed)
+
+    def _made(self, part: _Part) -> _Part | None:
+        """Return the part with its vectors, without the rows whose text could not be embedded."""
+        import pyarrow as pa
+
+        target = part.target
+        require_embedder(self.request.embedder, f"{target.entity.name}.{target.name}")
+        texts = part.texts.to_pylist()
+        distinct = list(dict.fromkeys(texts))
+        size = settings.EMBED_BATCH.get()
+        vectors = TextVectors(self.request.embedder)
+        refused: set[str] = set()
+        good: set[str] = set()
+        for start in range(0, len(distinct), size):
+            good |= self._embedded(target, vectors, distinct[start : start + size], refused)
+        self.failed += sum(text in refused for text in texts)
+        at = [place for place, text in enumerate(texts) if text in good]
+        if not at:
+            return None
+        made = vectors.make(target.entity, target.name, [texts[place] for place in at])
+        kept = pa.array(at)
+        return _Part(target, part.ids.take(kept), part.texts.take(kept), made)
+
+    def _embedded(
+        self, target: Target, vectors: TextVectors, texts: Sequence[str], refused: set[str]
+    ) -> set[str]:
+        """Have vectors made, and return the texts that have one; a text that fails alone is refused."""
+        if self.dead is not None:
+            return set()
+        try:
+            vectors.make(target.entity, target.name, texts)
+        except ProviderError as error:
+            if len(texts) > 1:
+                half = len(texts) // 2
+                parts = (texts[:half], texts[half:])
+                return set().union(*(self._embedded(target, vectors, p, refused) for p in parts))
+            refused.update(texts)
+            self._in_a_row += 1
+            self.dead = error if self._in_a_row >= HOPELESS else None
+            return set()
+        self._in_a_row = 0
+        return set(texts)
+
+    # -- the commit
+
+    def _write(self, attempt: Attempt, parts: Sequence[_Part]) -> tuple[int, GraphCommit | None]:
+        """Commit the vectors of the rows that still have the same text and no vector."""
+        head = attempt.state.head
+        if head.ir_hash != self.ir_hash:
+            raise SchemaConflict("the schema changed while vectors were made; run the job again")
+        tables: dict[str, PendingTable] = {}
+        filled = 0
+        for part in parts:
+            entity = part.target.entity
+            pending = tables.get(entity.table_key)
+            if pending is None:
+                pin = head.tables[entity.table_key]
+                pending = PendingTable(entity, pin, open_table(self.workspace.pinned(pin)))
+                tables[entity.table_key] = pending
+            filled += _put_vectors(pending, part)
+        changed = [pending for pending in tables.values() if pending.rows.num_rows]
+        if not changed:
+            return 0, None
+        intent = Intent(new_ulid(), "embed", stamp_us(), self.request.actor_id)
+        changes = tuple(TableChange(one.pin, (_step(one.rows),)) for one in changed)
+        write = Write("embed", attempt.state.pin, intent, changes, ir_hash=head.ir_hash)
+        return filled, attempt.commit(write)
+
+
+def _put_vectors(pending: PendingTable, part: _Part) -> int:
+    """Give rows their vectors, unless they changed; return how many got one."""
+    import pyarrow.compute as pc
+
+    name, source = part.target.name, part.target.source
+    rows = pending.rows_of(part.ids)
+    place = pc.index_in(rows.column("id"), part.ids).combine_chunks()
+    same = pc.equal(rows.column(source), part.texts.take(place)).fill_null(False)
+    ready = pc.and_(same, rows.column(name).is_null())
+    rows = rows.filter(ready)
+    if rows.num_rows:
+        vectors = part.vectors.take(place.filter(ready.combine_chunks()))
+        at = rows.schema.get_field_index(name)
+        pending.replace(rows.set_column(at, rows.schema.field(at), vectors))
+    return int(rows.num_rows)
+
+
+def _step(rows: pa.Table) -> StagedStep:
+    def stage(target: Table) -> Staged:
+        return stage_merge_insert(target, rows)
+
+    return StagedStep(stage)

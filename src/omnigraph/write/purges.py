@@ -1,0 +1,109 @@
+"""Finish purges owed: remove from disk what a hard drop took out of the graph.
+
+The publish of the hard drop has recorded them, so whoever comes next can finish them: the schema
+apply itself, or the next read-write open if that was killed. (Cleanup will, too, and will spare what
+a read lease names.)
+"""
+
+from __future__ import annotations
+
+import logging
+
+from omnigraph import failpoints
+from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.publisher import settle_purges
+from omnigraph.manifest.purges import Purge
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.columns.purge import purge_table, purge_versions
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import delete_branch, list_branches
+from omnigraph.storage.tables.table_ref import TableRef
+
+logger = logging.getLogger(__name__)
+
+AFTER_PURGE = failpoints.declare("purge.before_record")
+PURPOSE = Purpose("purge")
+
+
+def finish_purges(workspace: Workspace) -> tuple[str, ...]:
+    """Remove what is owed; return a warning for each purge that could not be finished."""
+    if not purges_owed(workspace):
+        return ()
+    try:
+        with workspace.locks.acquire(workspace.locks.graph_lock(), None, PURPOSE) as held:
+            return _purge_all(workspace, held)
+    except OmniGraphError as error:
+        return tuple(_warn(purge, error) for purge in purges_owed(workspace))
+
+
+def try_purges(workspace: Workspace) -> None:
+    """Remove what is owed, unless somebody holds the graph lock, who may be doing so."""
+    held = workspace.locks.try_acquire(workspace.locks.graph_lock())
+    if held is not None:
+        with held:
+            _purge_all(workspace, held)
+
+
+def purges_owed(workspace: Workspace) -> tuple[Purge, ...]:
+    """Return what hard drops still have to remove."""
+    return workspace.manifest.state(MAIN).head.purges
+
+
+def _purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
+    """Purge one table after the other, and record those that are done."""
+    done, warnings = [], []
+    try:
+        for purge in purges_owed(workspace):
+            held.check()
+            try:
+                _purge(workspace, purge)
+            except OmniGraphError as error:
+                warnings.append(_warn(purge, error))
+            else:
+                done.append(purge)
+        failpoints.hit(AFTER_PURGE)
+        held.check()
+        settle_purges(workspace.manifest, done)
+    except OmniGraphError as error:
+        warnings += [_warn(purge, error) for purge in done]
+    return tuple(warnings)
+
+
+def _purge(workspace: Workspace, purge: Purge) -> None:
+    """Remove a table, or its old versions; raise if some of them are still there."""
+    ref = workspace.ref(purge.location)
+    if purge.below is None:
+        purge_table(ref)
+        return
+    _remove_orphans(ref, set(workspace.manifest.branches()))
+    purge_versions(ref, purge.below)
+    left = [version for version in open_table(ref).versions() if version < purge.below]
+    if left:
+        raise StorageError(f"something still needs its versions {left}, such as a Lance tag")
+
+
+def _remove_orphans(ref: TableRef, live: set[str]) -> None:
+    """Remove forks that deleted branches left behind: they would keep old versions alive.
+
+    Nobody can reach them, and under the graph lock no branch of their name can be made. A fork that
+    another one was made from goes after that one.
+    """
+    orphans = {name: fork for name, fork in list_branches(ref).items() if name not in live}
+    while orphans:
+        parents = {fork.parent for fork in orphans.values()}
+        leaves = [name for name in orphans if name not in parents] or list(orphans)
+        for name in leaves:
+            delete_branch(ref, name)
+            del orphans[name]
+
+
+def _warn(purge: Purge, error: OmniGraphError) -> str:
+    text = (
+        f"old data of {purge.table_key} is still on disk ({error}); the next read-write open "
+        "tries to remove it again"
+    )
+    logger.warning("%s", text)
+    return text

@@ -1,0 +1,288 @@
+"""Schema changes: plan the steps from the accepted schema to a new source, and apply them.
+
+1. Finish what dead writers left, and plan.
+2. Take every lock of `main`, check everything again, and plan again.
+3. Stage what the tables need, commit the tables and publish them together with the new schema.
+4. Write the mirror files, release the locks, and remove what a hard drop left behind.
+
+For example, adding ``Person.age`` and renaming Team to Crew moves the table of Person by one version
+(a new column, no row is written), and one publish carries that version, the new key of the other
+table, the new schema and the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
+from omnigraph.commit.drift import HealFirst, rollback_needed
+from omnigraph.commit.heal import heal
+from omnigraph.commit.protocol import POINTS, commit_under_locks
+from omnigraph.commit.whole_branch import WholeBranch, hold_branch
+from omnigraph.errors import OmniGraphError, SchemaConflict
+from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.ir import Ir
+from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
+from omnigraph.lang.schema.migrate.steps import SchemaStep
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.create import table_schema
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.schema_row import (
+    check_contract,
+    read_accepted,
+    settle_mirrors,
+    write_mirrors,
+)
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.stage_schema import plan_columns
+from omnigraph.storage.columns.without_columns import files_hold, index_stages, stage_without
+from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.tables.table import Table, create_table, open_table
+from omnigraph.write.purges import finish_purges
+from omnigraph.write.schema_tables import TableChanges, refuse_occupied, table_changes
+
+logger = logging.getLogger(__name__)
+
+BEFORE_MIRRORS = failpoints.declare("schema_apply.before_mirrors")
+BEFORE_PURGE = failpoints.declare("schema_apply.before_purge")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPlan:
+    """The steps to a new schema, and whether all of them can be made."""
+
+    steps: tuple[SchemaStep, ...]
+    supported: bool
+    warnings: tuple[str, ...] = ()
+    """What the plan destroys, and rename hints that do nothing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "supported": self.supported,
+            "step_count": len(self.steps),
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaApplied:
+    """What a schema change did; ``commit`` is None if there was nothing to change."""
+
+    applied: bool
+    manifest_version: int
+    steps: tuple[SchemaStep, ...]
+    commit: GraphCommit | None
+    warnings: tuple[str, ...] = ()
+    """What was destroyed, and what is left to do: a purge or a file that could not be finished."""
+    supported: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "supported": self.supported,
+            "applied": self.applied,
+            "manifest_version": self.manifest_version,
+            "step_count": len(self.steps),
+            "steps": [step.to_json() for step in self.steps],
+            "commit": None if self.commit is None else self.commit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """A new schema: its source, the file it came from, and whether dropped data is destroyed."""
+
+    source: str
+    filename: str | None = None
+    allow_data_loss: bool = False
+    actor_id: str | None = None
+
+
+def plan_schema(workspace: Workspace, request: SchemaRequest) -> SchemaPlan:
+    """Return the steps from the accepted schema to the new one; nothing is written."""
+    found = _Accepted.read(workspace, workspace.manifest.state(MAIN)).plan(request)
+    return SchemaPlan(found.steps, found.supported, _warnings(found))
+
+
+def apply_schema(workspace: Workspace, request: SchemaRequest) -> SchemaApplied:
+    """Give the graph a new schema as one commit, or change nothing.
+
+    An unsupported plan is refused with its first reason; a plan without steps does nothing.
+    """
+    heal(workspace)
+    # Twice: if a dead writer is still in the way after healing, it needs a rollback.
+    for _ in range(2):
+        try:
+            return _Apply(workspace, request).run()
+        except HealFirst as dead:
+            first = dead
+            heal(workspace)
+    raise rollback_needed(str(first))
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """The accepted schema of a state of `main`, checked against its tables."""
+
+    row: SchemaRow
+    ir: Ir
+    catalog: Catalog
+
+    @classmethod
+    def read(cls, workspace: Workspace, state: BranchState) -> _Accepted:
+        row = workspace.manifest.schema(state)
+        ir, catalog = read_accepted(row, state.head)
+        check_contract(catalog, state.head)
+        return cls(row, ir, catalog)
+
+    def plan(self, request: SchemaRequest) -> MigrationPlan:
+        return plan(self.ir, request.source, request.allow_data_loss, request.filename)
+
+
+def _warnings(found: MigrationPlan) -> tuple[str, ...]:
+    """Return what a plan destroys, and the rename hints that do nothing."""
+    drops = (step.warning() for step in found.steps)
+    return (*(text for text in drops if text), *(one.message for one in found.diagnostics))
+
+
+class _Apply:
+    """One try to apply a schema."""
+
+    def __init__(self, workspace: Workspace, request: SchemaRequest) -> None:
+        self.workspace = workspace
+        self.request = request
+        self.started = stamp_us()
+
+    def run(self) -> SchemaApplied:
+        """Plan, take the locks, check and plan again, commit, and tidy up."""
+        before = self.workspace.manifest.state(MAIN)
+        accepted = _Accepted.read(self.workspace, before)
+        found = accepted.plan(self.request)
+        if not found.steps:
+            version = before.head.commit.manifest_version
+            return SchemaApplied(False, version, (), None, _warnings(found))
+        self._refuse_branches()
+        found.require_supported()
+        expected = self._table_changes(before, accepted, found)
+        failpoints.hit(POINTS["schema_apply", "before_locks"])
+        places = [table.location for _, table in expected.created]
+        with hold_branch(self.workspace, before, self._purpose(expected), places) as branch:
+            commit, warnings = self._apply(branch)
+        if self.request.allow_data_loss:
+            failpoints.hit(BEFORE_PURGE)
+            warnings += finish_purges(self.workspace)
+        return SchemaApplied(
+            True, commit.manifest_version, found.steps, commit, (*_warnings(found), *warnings)
+        )
+
+    def _purpose(self, changes: TableChanges) -> Purpose:
+        """Return what waiters see; a hard drop writes rows under the locks."""
+        rewrites = any(columns.dropped for _, columns in changes.columns)
+        return Purpose("schema_apply", slow=self.request.allow_data_loss and rewrites)
+
+    def _table_changes(
+        self, state: BranchState, accepted: _Accepted, found: MigrationPlan
+    ) -> TableChanges:
+        target = catalog_of(found.target_ir)
+        return table_changes(self.workspace, state, accepted.catalog, target)
+
+    def _refuse_branches(self) -> None:
+        """Refuse while there are other branches: their tables would keep the old columns."""
+        # Tags pin tables too: once they exist, a hard drop of a tagged table is refused here.
+        others = list(self.workspace.manifest.branches())
+        if others:
+            raise SchemaConflict(
+                f"a schema is applied to a graph whose only branch is `{MAIN}`, and this one has "
+                f"{', '.join(f'`{name}`' for name in others)}; merge or delete them first",
+                branches=others,
+            )
+
+    # -- under the locks
+
+    def _apply(self, branch: WholeBranch) -> tuple[GraphCommit, tuple[str, ...]]:
+        """Check and plan again on what is there now, commit, and write the mirror files."""
+        state = branch.state
+        accepted = _Accepted.read(self.workspace, state)
+        self._refuse_branches()
+        settle_mirrors(self.workspace.store, accepted.row)
+        found = accepted.plan(self.request)
+        found.require_supported()
+        changes = self._table_changes(state, accepted, found)
+        refuse_occupied(self.workspace, (table for _, table in changes.created))
+        ir = found.target_ir
+        row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
+        write = self._write(state, row, changes)
+        commit = commit_under_locks(self.workspace, write, {}, branch.held)
+        failpoints.hit(BEFORE_MIRRORS)
+        return commit, self._mirror(row)
+
+    def _write(self, state: BranchState, row: SchemaRow, changes: TableChanges) -> Write:
+        """Return the write; every table of the branch is among those it rests on."""
+        hard = self.request.allow_data_loss
+        dropped = {table.incarnation for table in changes.dropped}
+        moved = {table.incarnation for table, _ in changes.columns}
+        shortened = {table.incarnation for table, columns in changes.columns if columns.dropped}
+        return Write(
+            writer="schema_apply",
+            pin=state.pin,
+            intent=Intent(new_ulid(), "schema_apply", self.started, self.request.actor_id),
+            tables=tuple(
+                TableChange(pin, tuple(self._steps(pin, columns)))
+                for pin, columns in changes.columns
+            ),
+            created=tuple(
+                NewDataset(table, self._creation(entity, table))
+                for entity, table in changes.created
+            ),
+            relied_on=tuple(
+                pin for pin in state.head.tables.values() if pin.incarnation not in dropped | moved
+            ),
+            renamed=changes.renamed,
+            dropped=changes.dropped,
+            purged=tuple(sorted(dropped | shortened)) if hard else (),
+            schema=row,
+            exact_head=True,
+            takes_graph_lock=True,
+            ir_hash=state.head.ir_hash,
+        )
+
+    def _steps(self, pin: TableState, columns: ColumnChanges) -> Iterator[StagedStep]:
+        """Yield the steps that give a table its new columns."""
+        table = open_table(self.workspace.pinned(pin))
+        planned = plan_columns(table, columns)
+        yield from (StagedStep(stage) for stage in planned.stages())
+        if self.request.allow_data_loss and files_hold(table, columns.dropped):
+            yield StagedStep(stage_without)
+            for stage in index_stages(table, columns):
+                yield StagedStep(stage, best_effort=True)
+
+    def _creation(self, entity: Entity, table: TableState) -> Callable[[], Table]:
+        ref = self.workspace.ref(table.location)
+
+        def create() -> Table:
+            return create_table(ref, table_schema(entity))
+
+        return create
+
+    def _mirror(self, row: SchemaRow) -> tuple[str, ...]:
+        """Write the mirror files. The commit is durable, so a failure is only a warning."""
+        try:
+            write_mirrors(self.workspace.store, row)
+        except OmniGraphError as error:
+            logger.warning("the files that mirror the schema are stale: %s", error)
+            text = (
+                f"the files that mirror the schema could not be written ({error}); the next "
+                "read-write open writes them"
+            )
+            return (text,)
+        return ()

@@ -1,0 +1,150 @@
+"""The vectors of a mutation: which of them follow their text, and how they are made.
+
+A statement that gives a text and no vector leaves the vector null and notes the row. Once all
+statements have run, a noted row whose text is the committed one gets its committed vector back, and
+the others are made by the provider, each text once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
+from omnigraph.errors import InputError
+from omnigraph.lang.schema.catalog import Entity
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.types.vectors import put_values, vector_column
+from omnigraph.validate.committed import KEY_LIMIT
+from omnigraph.write.pending import PendingTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+
+class TextVectors:
+    """Makes vectors of texts. Each text is sent once, however often the operation is tried."""
+
+    def __init__(self, embedder: Embedder | None) -> None:
+        self._embedder = embedder
+        self._made: dict[tuple[str | None, int], dict[str, npt.NDArray[np.float32]]] = {}
+
+    def make(self, entity: Entity, name: str, texts: Sequence[str]) -> pa.Array | None:
+        """Return one vector for each text; None if there is no provider and the vector may wait."""
+        import numpy as np
+
+        prop = entity.properties[name]
+        assert prop.embed is not None
+        place, dimension = f"{entity.name}.{name}", prop.type.dim or 0
+        embedder = resolve_embedder(self._embedder)
+        if embedder is None:
+            if prop.type.nullable:
+                return None
+            embedder = require_embedder(None, place)
+        known = self._made.setdefault((prop.embed.model, dimension), {})
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            made = embed_texts(embedder, new, dimension, place, prop.embed.model)
+            known.update(zip(new, np.asarray(made, np.float32), strict=True))
+        return vector_column(np.stack([known[text] for text in texts]), prop.type.arrow_type())
+
+
+def note_inserted(pending: PendingTable, values: dict[str, Any]) -> None:
+    """Note the vectors that an inserted row leaves to be made from its texts."""
+    for name, embed in pending.entity.embeds.items():
+        if values.get(name) is not None:
+            continue
+        if values.get(embed.source) is not None:
+            pending.unfilled.setdefault(name, set()).add(values["id"])
+        elif not pending.entity.properties[name].type.nullable:
+            raise _no_text(pending.entity, name)
+
+
+def follow_texts(
+    pending: PendingTable, before: pa.Table, columns: dict[str, Any], assigned: set[str]
+) -> None:
+    """Clear the vectors in ``columns`` whose text an update changes, and note their rows.
+
+    ``before`` are the rows as the update found them. A vector that the update sets stays as it is,
+    and so does one whose text is given again unchanged.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, embed in pending.entity.embeds.items():
+        if embed.source not in assigned or name in assigned or not before.num_rows:
+            continue
+        text, vectors = columns[embed.source], before.column(name)
+        if text.null_count and not pending.entity.properties[name].type.nullable:
+            raise _no_text(pending.entity, name)
+        same = pc.equal(before.column(embed.source), text).fill_null(False)
+        kept = pc.and_(same, vectors.is_valid())
+        places = pc.if_else(kept, pa.array(range(before.num_rows)), pa.scalar(None, pa.int64()))
+        columns[name] = vectors.take(places)
+        left = before.column("id").filter(pc.and_(pc.invert(kept), text.is_valid()))
+        pending.unfilled.setdefault(name, set()).update(left.to_pylist())
+
+
+def fill_vectors(pending: PendingTable, vectors: TextVectors) -> None:
+    """Make the vectors that the statements left to be made."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, ids in pending.unfilled.items():
+        rows, source = pending.rows, pending.entity.embeds[name].source
+        noted = pc.is_in(rows.column("id"), pa.array(sorted(ids), pa.string()))
+        absent = pc.and_(rows.column(name).is_null(), rows.column(source).is_valid())
+        places = np.flatnonzero(pc.and_(noted, absent).to_numpy())
+        if not len(places):
+            continue
+        wanted = rows.select(["id", source]).take(pa.array(places))
+        column = rows.column(name).combine_chunks()
+        kept, stored = _stored_vectors(pending, wanted, name, source)
+        column = put_values(column, places[kept], stored)
+        texts = wanted.column(source).to_pylist()
+        rest = np.setdiff1d(np.arange(len(places)), kept)
+        made = vectors.make(pending.entity, name, [texts[at] for at in rest]) if len(rest) else None
+        if made is not None:
+            column = put_values(column, places[rest], made)
+        pending.set_column(name, column)
+
+
+def _stored_vectors(
+    pending: PendingTable, wanted: pa.Table, name: str, source: str
+) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Return which of the wanted rows are committed with the same text, and their vectors."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns, ids = ["id", source, name], wanted.column("id").combine_chunks()
+    schema = pending.table.schema
+    if pending.fresh_only:
+        stored = pa.schema([schema.field(column) for column in columns]).empty_table()
+    elif len(ids) <= KEY_LIMIT:
+        where = filter_expression(schema, [Condition("id", "in", ids.to_pylist())])
+        stored = pending.table.read(columns, where)
+    else:
+        found = (
+            batch.filter(pc.is_in(batch.column("id"), ids)) for batch in pending.table.scan(columns)
+        )
+        stored = pa.Table.from_batches(found, pa.schema([schema.field(one) for one in columns]))
+    place = pc.index_in(ids, stored.column("id").combine_chunks())
+    known = stored.take(place)
+    same = pc.equal(known.column(source), wanted.column(source)).fill_null(False)
+    kept = np.flatnonzero(pc.and_(same, known.column(name).is_valid()).to_numpy())
+    return kept, known.column(name).combine_chunks().take(pa.array(kept))
+
+
+def _no_text(entity: Entity, name: str) -> InputError:
+    source = entity.embeds[name].source
+    return InputError(
+        f"{entity.name}.{name} is required, and there is no text in {entity.name}.{source} to make it "
+        f"from; give {source} a text, or set {name} too",
+        type_name=entity.name,
+        property=name,
+    )

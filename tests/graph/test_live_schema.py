@@ -1,0 +1,142 @@
+"""Handles that stay open while others change the schema: each answer is of one state, old or new."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import HistoryReclaimed, TypeCheckError
+from tests.opened import fresh_reader, workspace_of
+from tests.read.evolving import apply_schema
+
+CHANGES = 20
+PEOPLE = 30
+
+# Asks as fast as it can under the names it finds, until its input ends. A byte on its input is answered
+# with the number of the newest schema under which an answer came.
+READER = """
+import json, os, select, sys
+import omnigraph as og
+from omnigraph.errors import TypeCheckError
+
+people, answers, late, seen, failures = int(sys.argv[2]), 0, 0, [], []
+with og.open(sys.argv[1], mode="r") as graph:
+    print("ready", flush=True)
+    while True:
+        node = next(iter(graph.schema.catalog.nodes.values()))
+        edge = next(iter(graph.schema.catalog.edges))
+        name = next(name for name in node.properties if name.startswith("v"))
+        asked = f'''query q() {{ match {{ $a: {node.name}  $a {edge[0].lower() + edge[1:]} $b }}
+            return {{ $a.key as key, $a.{name} as v, $b.{name} as w }} order {{ $a.key }} }}'''
+        try:
+            rows = graph.query(asked).rows
+        except TypeCheckError:
+            late += 1
+            continue
+        except Exception as error:
+            failures.append(repr(error))
+            break
+        answers += 1
+        number = int(name[1:])
+        if rows != [{"key": f"p{at:02}", "v": at, "w": (at + 1) % people} for at in range(people)]:
+            failures.append(f"{asked}: {rows}")
+        if not seen or seen[-1] != number:
+            seen.append(number)
+        if select.select([0], [], [], 0)[0]:
+            if not os.read(0, 1):
+                break
+            print(number, flush=True)
+print(json.dumps({"answers": answers, "late": late, "seen": seen, "failures": failures}))
+"""
+
+
+def schema(number: int) -> str:
+    """One property renamed by every change, one type and its edges by every other, one added by all."""
+
+    def was(name: str) -> str:
+        return f' @rename_from("{name}")' if number else ""
+
+    old, new = (f"T{(number + back) // 2}" for back in (0, 1))
+    renamed = was(old) if old != new else ""
+    edge = f' @rename_from("To{number // 2}")' if renamed else ""
+    more = "  ".join(f"more{at}: I32?" for at in range(number))
+    return f"""
+    node {new}{renamed} {{ key: String @key  v{number}: I32{was(f"v{number - 1}")}  {more} }}
+    edge To{(number + 1) // 2}: {new} -> {new}{edge}
+    """
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "g", schema(0)) as graph:
+        nodes = [{"type": "T0", "data": {"key": f"p{at:02}", "v0": at}} for at in range(PEOPLE)]
+        edges = [
+            {"edge": "To0", "from": f"p{at:02}", "to": f"p{(at + 1) % PEOPLE:02}"}
+            for at in range(PEOPLE)
+        ]
+        graph.load([*nodes, *edges])
+        yield graph
+
+
+def test_a_reader_in_another_process_beside_schema_changes(graph):
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, graph.uri, str(PEOPLE)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as reader:
+
+        def ask():
+            reader.stdin.write(".")
+            reader.stdin.flush()
+
+        assert reader.stdout.readline() == "ready\n"
+        for number in range(1, CHANGES + 1):
+            ask()
+            apply_schema(graph, schema(number))
+            assert number - 2 <= int(reader.stdout.readline()) <= number
+        for _ in range(2):
+            ask()
+            last = reader.stdout.readline()
+        assert last == f"{CHANGES}\n"
+        reader.stdin.close()
+        told = json.loads(reader.stdout.readline())
+    assert told["failures"] == []
+    assert told["seen"] == sorted(told["seen"])
+    assert told["answers"] >= CHANGES
+
+
+def test_a_handle_that_stays_open_reads_and_writes_under_the_schema_of_now(graph):
+    asked = 'query q() { match { $t: T0 { key: "p03" } } return { $t.v0 } }'
+    assert graph.query(asked).rows == [{"t.v0": 3}]
+    with og.open(graph.uri) as other:
+        apply_schema(other, schema(1))
+    with pytest.raises(TypeCheckError):
+        graph.query(asked)
+    with pytest.raises(TypeCheckError):
+        graph.mutate('query q() { update T0 set { v0: 4 } where key = "p03" }')
+    graph.mutate('query q() { update T1 set { v1: 4, more0: 5 } where key = "p03" }')
+    graph.load([{"type": "T1", "data": {"key": "p04", "v1": 6, "more0": 7}}])
+    found = graph.query(
+        "query q() { match { $t: T1  $t.more0 > 0 } return { $t.key, $t.v1, $t.more0 } order { $t.key } }"
+    )
+    assert [list(row.values()) for row in found.rows] == [["p03", 4, 5], ["p04", 6, 7]]
+
+
+def test_a_type_whose_rows_are_removed_while_it_is_read_is_reclaimed(graph):
+    apply_schema(graph, schema(0) + "node Gone { key: String @key }")
+    graph.load([{"type": "Gone", "data": {"key": "a"}}])
+    old, catalog = graph.snapshot(), graph.schema.catalog
+    view = fresh_reader(graph).view(old, catalog)
+    apply_schema(graph, schema(0))
+    shutil.rmtree(f"{graph.uri}/{old.tables['node:Gone'].location}")
+    with pytest.raises(HistoryReclaimed, match="node:Gone"), view.reading():
+        view.nodes("Gone")
+    assert view.nodes("T0").size == PEOPLE
+    assert workspace_of(graph).manifest.state("main").head.tables.keys() == {"node:T0", "edge:To0"}
