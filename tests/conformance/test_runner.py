@@ -270,7 +270,7 @@ class TestSchemaCases:
                 schema("apply", wrong, schema=self.PORT, data=data)
         with pytest.raises(Failed, match="colour"):
             schema("apply", {"then": [{**step, "colour": 1}]}, schema=self.PORT, data=data)
-        monkeypatch.setitem(data_cases.NEEDS, "c", "apply")
+        monkeypatch.setitem(data_cases.NEEDS, "c", "merge")
         with pytest.raises(NotBuiltError):
             schema("apply", {"then": [bad]}, schema=self.PORT, data=data)
         with pytest.raises(Failed, match="take it off"):

@@ -7,6 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.embeddings.mock import mock_embedding
 from omnigraph.errors import (
     BadRequest,
     ConstraintError,
@@ -18,6 +19,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows, write_rows
 from omnigraph.storage.tables import loose_files
+from tests.embeddings.server import EmbeddingServer
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, pieces, plan, run_tasks
 from tests.stored import read_back
@@ -65,6 +67,23 @@ def stored(graph, branch="main"):
 
 
 # ------------------------------------------------------------------ what is written
+
+
+def test_vectors_are_made_by_the_provider_that_was_there_at_the_plan(tmp_path, monkeypatch):
+    batch = pa.record_batch({"text": ["red", "green", "blue"]})
+    schema = "node Doc { text: String @key  vec: Vector(4) @embed(text) }"
+    with EmbeddingServer() as server, og.init(tmp_path / "docs", schema) as graph:
+        with monkeypatch.context() as driver:
+            for name, value in server.environment().items():
+                driver.setenv(name, value)
+            made = plan(graph, [batch], type="Doc")
+        commit_rows(workspace_of(graph), made, run_tasks(made, [batch]))
+        found = graph.query(
+            "query q() { match { $d: Doc } return { $d.text as text, $d.vec as vec } }"
+        )
+        assert {row["text"]: pytest.approx(row["vec"], abs=1e-6) for row in found} == {
+            text: mock_embedding(text, 4) for text in ("red", "green", "blue")
+        }
 
 
 def test_append_is_one_commit_of_the_rows_of_all_tasks(graph):

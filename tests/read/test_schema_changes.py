@@ -20,7 +20,6 @@ from omnigraph.storage.tables.table import open_table
 from omnigraph.write.compaction import compact
 from tests.manifest.publishing import advance
 from tests.opened import read_with, workspace_of
-from tests.read.evolving import apply_schema
 from tests.read.view_helpers import counted
 
 FIRST = """
@@ -169,7 +168,7 @@ def history(tmp_path_factory):
         old = graph.snapshot()
         then = {name: graph.query(text(asked[0])) for name, asked in ASKED.items()}
         for source in CHANGES:
-            apply_schema(graph, source)
+            graph.schema.apply(source)
         graph.mutate(
             text('insert Human { key: "p07", nick: "x", age: 7, bio: "the sea", years: 3 }')
         )
@@ -285,7 +284,7 @@ def test_schema_changes_leave_everything_that_was_read(graph, builds):
     first = {name: plain(graph.query(text(asked[0]))) for name, asked in ASKED.items()}
     assert {"read", "csr_of", "_read"} <= builds().keys()
     for source in CHANGES:
-        apply_schema(graph, source)
+        graph.schema.apply(source)
     for name, asked in ASKED.items():
         assert plain(graph.query(text(asked[1]))) == first[name], name
     assert builds() == {}
@@ -311,7 +310,7 @@ def test_a_row_changed_beside_a_schema_change_is_seen(graph, builds):
     asked = "match { $p: Person } return { $p.key, $p.name, $p.age } order { $p.key }"
     before = plain(graph.query(text(asked)))
     builds()
-    apply_schema(graph, FIRST.replace("nick: String?", "nick: String?  more: I32?"))
+    graph.schema.apply(FIRST.replace("nick: String?", "nick: String?  more: I32?"))
     graph.mutate(text('update Person set { age: 99, more: 1 } where key = "p03"'))
     before[3][2] = 99
     assert plain(graph.query(text(asked))) == before
@@ -324,7 +323,7 @@ def test_rows_and_columns_are_carried_over_both_kinds_of_change(graph, builds):
     asked = "match { $p: Person  $p knows $q } return { $p.key, $p.name, $q.age } order { $p.key, $q.key }"
     before = plain(graph.query(text(asked)))
     builds()
-    apply_schema(graph, FIRST.replace("nick: String?", "nick: String?  more: I32?"))
+    graph.schema.apply(FIRST.replace("nick: String?", "nick: String?  more: I32?"))
     graph.mutate(text('update Person set { name: "new", more: 1 } where key = "p03"'))
     expected = [[key, "new" if key == "p03" else name, age] for key, name, age in before]
     assert plain(graph.query(text(asked))) == expected

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.embeddings.provider import resolve_embedder
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.branch_names import MAIN
@@ -129,6 +130,8 @@ def plan_write(
         if isinstance(entity, NodeType)
         else mode in {"merge", "patch"} and entity.identity is not None
     )
+    # Chosen here, because executors have an environment of their own.
+    embedder = resolve_embedder(None) if entity.embeds else None
     return WritePlan(
         options,
         mode,
@@ -136,6 +139,7 @@ def plan_write(
             catalog,
             new_ulid(),
             stamp_us() // 1000,
+            embedder,
             patch=options.patch,
             skip=options.on_bad == "skip",
         ),

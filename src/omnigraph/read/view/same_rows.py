@@ -11,7 +11,7 @@ values all the same has another field id in Lance, and then the versions count a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from omnigraph.errors import StorageError
@@ -37,12 +37,15 @@ _ENTRY_BYTES: Final = 512
 
 
 def rows_identity(
-    cache: ByteCache, pinned: PinnedTable, known: Mapping[Identity, int], max_versions: int
+    cache: ByteCache,
+    pinned: PinnedTable,
+    numbered: Callable[[], Mapping[Identity, int]],
+    max_versions: int,
 ) -> Identity:
     """The identity under which the rows of a pinned table are cached.
 
-    ``known`` are the states of tables whose rows are cached, with their numbers of rows; states more
-    than ``max_versions`` older are not looked at.
+    ``numbered`` gives the states of tables whose rows are cached, with their numbers of rows; states
+    more than ``max_versions`` older are not looked at.
     """
     exact = pinned.exact
     kept: Identity | None = cache.peek(_key(exact))
@@ -50,7 +53,7 @@ def rows_identity(
         return kept
     older = [
         state
-        for state, rows in known.items()
+        for state, rows in numbered().items()
         if state.lineage == exact.lineage
         and exact.version - max_versions <= state.version <= exact.version
         and rows == pinned.row_count

@@ -184,7 +184,7 @@ class View:
         pinned.identity = rows_identity(
             self._cache,
             pinned,
-            numbered_states(self._cache),
+            lambda: numbered_states(self._cache),
             self.thresholds.view.derived_versions,
         )
         return pinned

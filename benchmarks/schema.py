@@ -1,0 +1,226 @@
+"""What a schema change costs on a large table, against the Lance call alone, and what it leaves alone.
+
+`./dev bench schema` changes a table of 1,000,000 nodes with as many edges; `--rows N` takes any number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+import omnigraph
+from omnigraph.graph.graph import state_of
+from omnigraph.read.view.view import View
+from omnigraph.storage.tables.table import open_table
+
+ROWS, STEP, ADDS, WARM = 1_000_000, 1_000_000, 5, 7
+PERSON = "node:Person"
+TWO_HOPS = """query q() { match { $a knows $b  $b knows $c  $c.age > 40 }
+              return { count($c) as n } }"""
+FIRST = {
+    "key": "String @key",
+    "name": "String @index",
+    "age": "I32 @index",
+    "note": "String?",
+    "extra": "String?",
+    "left": "String?",
+}
+MAX_BYTES, MAX_MS = 1_000_000, 250
+
+
+def schema(properties: dict[str, str]) -> str:
+    """The schema with these properties of a person."""
+    body = "  ".join(f"{name}: {type_}" for name, type_ in properties.items())
+    return f"node Person {{ {body} }}\nedge Knows: Person -> Person"
+
+
+def filled(place: Path, rows: int) -> omnigraph.Graph:
+    """Persons with an index on three columns, each of whom knows one other on average."""
+    draw = np.random.default_rng(3)
+    graph = omnigraph.init(place, schema(FIRST))
+    keys = np.char.add("p", np.arange(rows).astype(str))
+    for begin in range(0, rows, STEP):
+        part = keys[begin : begin + STEP]
+        texts = {name: np.char.add(f"{name} ", part) for name in ("name", "note", "extra", "left")}
+        ages = pa.array(draw.integers(18, 66, len(part)), pa.int32())
+        graph.load_nodes("Person", pa.table({"key": part, **texts, "age": ages}), mode="append")
+    for begin in range(0, rows, STEP):
+        ends = draw.integers(0, rows, (2, min(STEP, rows - begin)))
+        frame = pa.table({"from": keys[ends[0]], "to": keys[ends[1]]})
+        graph.load_edges("Knows", frame, mode="append")
+    graph.ensure_indices()
+    return graph
+
+
+def view_of(graph: omnigraph.Graph) -> View:
+    """The newest state as the handle reads it."""
+    return state_of(graph).reader.view(graph.snapshot(), graph.schema.catalog)
+
+
+class State:
+    """What a schema change has to leave as it is."""
+
+    def __init__(self, graph: omnigraph.Graph) -> None:
+        view = view_of(graph)
+        pinned = view.table(graph.schema.catalog.nodes["Person"])
+        self.row_ids = pinned.table.read(["id"], with_row_id=True)["_rowid"].to_numpy()
+        self.indexes = sorted((one.column, str(one.coverage)) for one in pinned.indexes())
+        self.kept = [view.nodes("Person").node_ids, view.topology("Knows").out()]
+
+    def differences(self, before: State) -> dict[str, Any]:
+        """How a later state differs: in row ids, in indexes, in what had to be built anew."""
+        rebuilt = sum(one is not other for one, other in zip(self.kept, before.kept, strict=True))
+        return {
+            "row_ids_kept": bool(np.array_equal(self.row_ids, before.row_ids)),
+            "indexes": self.indexes,
+            "rebuilt": rebuilt,
+        }
+
+
+def files(place: Path) -> dict[str, int]:
+    """Every file below a directory with its size."""
+    return {
+        str(Path(folder) / name): (Path(folder) / name).stat().st_size
+        for folder, _, names in os.walk(place)
+        for name in names
+    }
+
+
+def timed(action: Callable[[], object]) -> float:
+    """The milliseconds one run takes."""
+    start = time.perf_counter()
+    action()
+    return (time.perf_counter() - start) * 1000
+
+
+class Bench:
+    """One graph that is changed step by step, and a copy of its node table for the Lance calls."""
+
+    def __init__(self, place: Path, rows: int) -> None:
+        self.place = place / "graph"
+        self.graph = filled(self.place, rows)
+        self.properties = dict(FIRST)
+        workspace = state_of(self.graph).workspace
+        copied = open_table(workspace.pinned(self.graph.snapshot().tables[PERSON])).ref.dataset_uri
+        shutil.copytree(copied, place / "raw")
+        self.raw: Any = lance.dataset(str(place / "raw"))
+        self.result: dict[str, Any] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Every kind of change; the answers of a warm query before and after each."""
+        self.result["first two-hop query, ms"] = timed(self.two_hops)
+        for number in range(ADDS):
+            added = pa.schema([pa.field(f"more{number}", pa.string())])
+            self.change(
+                "add a property",
+                {f"more{number}": "String?"},
+                partial(self.raw.add_columns, added),
+            )
+        self.change(
+            "rename a property",
+            {"note": None, "remark": 'String? @rename_from("note")'},
+            partial(self.raw.alter_columns, {"path": "note", "name": "remark"}),
+        )
+        self.change(
+            "make one optional",
+            {"remark": "String?", "age": "I32? @index"},
+            partial(self.raw.alter_columns, {"path": "age", "nullable": True}),
+        )
+        self.change("drop one, soft", {"extra": None}, partial(self.raw.drop_columns, ["extra"]))
+        self.change("drop one, hard", {"left": None}, self.rewrite, allow_data_loss=True)
+        return self.result
+
+    def two_hops(self) -> int:
+        """The answer of the query."""
+        found: int = self.graph.query(TWO_HOPS).rows[0]["n"]
+        return found
+
+    def rewrite(self) -> None:
+        """The least that removes a column's bytes: the other columns written once more."""
+        self.raw.drop_columns(["left"])
+        lance.write_dataset(self.raw.scanner(), self.raw.uri, mode="overwrite")
+
+    def change(
+        self,
+        name: str,
+        changed: dict[str, str | None],
+        raw: Callable[[], object],
+        *,
+        allow_data_loss: bool = False,
+    ) -> None:
+        """Apply one change, then do the same to the copy, and note what each took."""
+        expected, before, there = self.two_hops(), State(self.graph), files(self.place)
+        warm = statistics.median(timed(self.two_hops) for _ in range(WARM))
+        properties = {**self.properties, **changed}
+        self.properties = {key: type_ for key, type_ in properties.items() if type_ is not None}
+        source = schema(self.properties)
+        ours = timed(lambda: self.graph.schema.apply(source, allow_data_loss=allow_data_loss))
+        written = sum(size for path, size in files(self.place).items() if path not in there)
+        raw_ms = timed(raw)
+        first = timed(self.two_hops)
+        assert self.two_hops() == expected
+        noted = self.result.setdefault(name, {"ours": [], "raw": [], "written": []})
+        noted["ours"].append(ours)
+        noted["raw"].append(raw_ms)
+        noted["written"].append(written)
+        noted |= {"two_hops_before": warm, "two_hops_after": first}
+        noted |= State(self.graph).differences(before)
+
+
+def show(result: dict[str, Any]) -> None:
+    """One line for each kind of change, and what had to stay."""
+    print(f"the first two-hop query: {result.pop('first two-hop query, ms'):.0f} ms")
+    head = f"{'change, ms':24}{'apply':>10}{'Lance':>10}{'ratio':>8}{'kB written':>12}"
+    print(f"\n{head}{'two hops before':>17}{'first after':>13}   rows, indexes, rebuilt")
+    for name, one in result.items():
+        ours, raw = statistics.median(one["ours"]), statistics.median(one["raw"])
+        line = (
+            f"{name:24}{ours:10.1f}{raw:10.1f}{ours / raw:8.2f}{max(one['written']) / 1000:12.0f}"
+        )
+        line += f"{one['two_hops_before']:17.1f}{one['two_hops_after']:13.1f}"
+        covered = sum(coverage == "indexed" for _, coverage in one["indexes"])
+        rows = "kept" if one["row_ids_kept"] else "LOST"
+        print(f"{line}   {rows}, {covered} of {len(one['indexes'])}, {one['rebuilt']}")
+    added = result["add a property"]
+    bars = {
+        f"add a property in {MAX_MS} ms": statistics.median(added["ours"]) <= MAX_MS,
+        "less than 1 MB written": max(added["written"]) < MAX_BYTES,
+        "row ids kept": added["row_ids_kept"],
+        "indexes cover all": all(coverage == "indexed" for _, coverage in added["indexes"]),
+        "nothing rebuilt": added["rebuilt"] == 0,
+    }
+    print("\n" + "   ".join(f"{name}: {'pass' if met else 'FAIL'}" for name, met in bars.items()))
+
+
+def main() -> None:
+    """Build the graph, change it, print."""
+    parser = argparse.ArgumentParser(prog="./dev bench schema")
+    parser.add_argument("--rows", type=int, default=ROWS, help="nodes, and edges (1,000,000)")
+    parser.add_argument("--json", action="store_true", help="everything measured as JSON")
+    chosen = parser.parse_args()
+    os.environ.setdefault("OMNIGRAPH_CACHE_MB", "8192")
+    with tempfile.TemporaryDirectory() as name:
+        bench = Bench(Path(name), chosen.rows)
+        result = bench.run()
+        bench.graph.close()
+    if chosen.json:
+        print(json.dumps(result, indent=2))
+    else:
+        show(result)
+
+
+if __name__ == "__main__":
+    main()
