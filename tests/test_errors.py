@@ -89,6 +89,9 @@ HistoryReclaimed        history_reclaimed         410 -           history_reclai
 ChangeFeedGap           change_feed_gap           410 -           change_feed_gap      1 - cursor first_unreadable_commit_id
 PreconditionFailed      precondition_failed       412 -           precondition_failure 4 - branch expected actual
 ResourceLimit           resource_limit            413 bad_request resource_limit       1 - resource limit actual
+BlobChanged             blob_changed              412 conflict    -                    1 -
+BlobRange               blob_range                416 bad_request blob_range           1 - start end length
+ExternalBlob            external_blob_source      424 -           external_blob_source 1 - uri reason
 ProviderError           provider                  500 internal    -                    1 runtime_error
 StorageError            storage                   500 internal    -                    1 runtime_error
 CorruptSidecar          corrupt_sidecar           500 internal    -                    1 runtime_error

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
     from omnigraph.graph import open as open
+    from omnigraph.graph.blobs import BlobStat as BlobStat
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation as Explanation
     from omnigraph.read.output.query_result import QueryResult as QueryResult
     from omnigraph.read.profile import Profiled as Profiled
+    from omnigraph.write.blobs import BlobWritten as BlobWritten
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
     from omnigraph.write.mutate import MutationResult as MutationResult
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
+    "BlobStat",
+    "BlobWritten",
     "BranchCreated",
     "Catalog",
     "Compiled",
@@ -78,6 +82,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlobStat": "omnigraph.graph.blobs",
+    "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Compiled": "omnigraph.lang.schema.compile",

@@ -539,6 +539,34 @@ class ResourceLimit(OmniGraphError):
     fields = ("resource", "limit", "actual")
 
 
+class BlobChanged(OmniGraphError):
+    """A blob is not the one whose ETag a write was to replace; nothing was changed."""
+
+    code = "blob_changed"
+    http_status = 412
+    wire_code = "conflict"
+
+
+class BlobRange(OmniGraphError):
+    """The range to read begins at or behind the end of a blob."""
+
+    code = "blob_range"
+    http_status = 416
+    wire_code = "bad_request"
+    wire_detail = "blob_range"
+    fields = ("start", "end", "length")
+
+
+class ExternalBlob(OmniGraphError):
+    """The bytes of a blob are kept elsewhere and are not fetched; ``uri`` says where."""
+
+    code = "external_blob_source"
+    http_status = 424
+    wire_code = None
+    wire_detail = "external_blob_source"
+    fields = ("uri", "reason")
+
+
 class ProviderError(OmniGraphError):
     """The embedding provider failed (500), or is ``missing``: not set up, or without a key (400)."""
 

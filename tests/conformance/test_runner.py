@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph import errors as og_errors
-from omnigraph.errors import ProviderError
+from omnigraph.errors import OmniGraphError, ProviderError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.schema import compile_schema
 from tests.conformance import data_cases
@@ -244,6 +244,37 @@ class TestSchemaCases:
         with pytest.raises(AssertionError):
             schema("apply", {"supported": False}, schema=self.PORT, new_schema=self.PORT)
         schema("apply", {"supported": True}, schema=self.PORT, new_schema=self.PORT)
+
+    def test_what_an_apply_does_is_compared(self):
+        data = '{"type":"Port","data":{"code":"a","depth":2}}'
+        wider = self.PORT.replace("depth", "lamp: String?  depth")
+        sources = {"schema": self.PORT, "new_schema": wider, "data": data}
+        good = {
+            "applied": True,
+            "graph_version": "advanced",
+            "table_version": {"node:Port": "advanced"},
+            "location": {"node:Port": "same"},
+            "identity": {"node:Port.depth": "same", "node:Port.lamp": "new"},
+            "columns": {"node:Port": {"has": ["lamp"]}},
+            "tables": {"present": ["node:Port"], "absent": ["node:Pier"]},
+            "prior_snapshot": {"node:Port": {"openable": True, "has": ["depth"]}},
+        }
+        schema("apply", good, **sources)
+        for wrong in (
+            {"applied": False},
+            {"graph_version": "same"},
+            {"table_version": {"node:Port": "same"}},
+            {"location": {"node:Port": "new"}},
+            {"identity": {"node:Port.depth": "new"}},
+            {"columns": {"node:Port": {"lacks": ["lamp"]}}},
+            {"tables": {"absent": ["node:Port"]}},
+            {"prior_snapshot": {"node:Port": {"openable": False}}},
+            {"error_kind": "conflict"},
+        ):
+            with pytest.raises((Failed, AssertionError)):
+                schema("apply", wrong, **sources)
+        with pytest.raises(OmniGraphError):
+            schema("apply", good, **sources, branches=["other"])
 
     def test_data_is_loaded_and_compared(self):
         data = '{"type":"Port","data":{"code":"a","depth":2}}'

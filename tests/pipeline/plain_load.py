@@ -283,23 +283,33 @@ def comparable(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_load(graph, records, mode, on_bad, rejects, **options):
-    """Load records both ways and compare what is stored and what was left out."""
+def check_load(graph, records, mode, on_bad, directory, files=1, **options):
+    """Load records both ways and compare what is stored and what was left out.
+
+    ``directory`` is for the input, in some files, and for the records that are left out.
+    """
     before = stored_state(graph)
     try:
         wanted, left_out = plain_load(before, records, mode, on_bad)
     except Refused:
         wanted, left_out = None, set()
-    lines = "\n".join(json.dumps(record) for record in records).encode()
+    places, sources = {}, []
+    for number in range(files):
+        sources.append(directory / f"{number}.jsonl")
+        mine = range(number * len(records) // files, (number + 1) * len(records) // files)
+        sources[-1].write_text("".join(json.dumps(records[at]) + "\n" for at in mine))
+        places |= {(str(sources[-1]), line): at for line, at in enumerate(mine, start=1)}
+    rejects = directory / "rejects"
     try:
-        result = graph.load(lines, mode=mode, on_bad=on_bad, rejects=rejects, **options)
+        result = graph.load(sources, mode=mode, on_bad=on_bad, rejects=rejects, **options)
     except OmniGraphError as error:
         assert wanted is None, error
         assert comparable(stored_state(graph)) == comparable(before)
         return
     assert wanted is not None, "the load was accepted"
     entries = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]
-    assert [entry["line"] - 1 for entry in entries] == sorted(left_out), entries
-    assert [entry["record"] for entry in entries] == [records[at] for at in sorted(left_out)]
+    found = [places[entry["source"], entry["line"]] for entry in entries]
+    assert found == sorted(left_out), entries
+    assert [entry["record"] for entry in entries] == [records[at] for at in found]
     assert result.skipped == len(left_out)
     assert comparable(stored_state(graph)) == comparable(wanted)

@@ -70,4 +70,4 @@ def graph(tmp_path_factory):
 )
 def test_what_is_stored_and_left_out(graph, tmp_path, records, mode, on_bad):
     graph.load(START, mode="overwrite")
-    check_load(graph, records, mode, on_bad, tmp_path / "rejects.jsonl")
+    check_load(graph, records, mode, on_bad, tmp_path)

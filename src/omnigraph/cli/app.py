@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.commands import (
+    blob,
     branch,
     commit,
     embed,
@@ -31,6 +32,7 @@ MODULES = (
     init,
     load,
     mutate,
+    blob,
     embed,
     query,
     explain,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from omnigraph.graph import loads, reads
 from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
+from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
@@ -18,6 +19,7 @@ from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
@@ -45,8 +47,10 @@ class Graph:
         mode: Mode,
         actor: str | None = None,
         embedder: Embedder | None = None,
+        blobs: BlobPolicy = NO_POLICY,
     ) -> None:
-        self._state = GraphState(root, mode, actor, embedder)
+        self._state = GraphState(root, mode, actor, embedder, blobs)
+        self.blobs = Blobs(self._state)
         self.branches = Branches(self._state)
         self.commits = Commits(self._state)
         self.schema = Schema(self._state)
@@ -232,6 +236,7 @@ class Graph:
             if_commit,
             check_retries(retries),
             self.embedder,
+            self._state.blob_policy,
         )
         return mutate(self._state.workspace, request)
 

@@ -64,4 +64,6 @@ def run_load(state: GraphState, inputs: LoadInput, options: LoadOptions) -> Load
         schema = _schema_for(state, options.branch, options.from_branch)
         return schema.ir_hash, schema.catalog
 
-    return load(state.workspace, accepted, LoadRequest(inputs, options, state.embedder))
+    return load(
+        state.workspace, accepted, LoadRequest(inputs, options, state.embedder, state.blob_policy)
+    )

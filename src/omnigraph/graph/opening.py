@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from omnigraph.manifest.create import already_initialised, create_manifest, firs
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage import layout
+from omnigraph.storage.blob_policy import blob_policy
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
@@ -36,6 +38,7 @@ def init(
     actor: str | None = None,
     policy: object = None,
     embedder: Embedder | None = None,
+    external_blobs: Iterable[str] | None = None,
     force: bool = False,
 ) -> Graph:
     """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
@@ -49,6 +52,7 @@ def init(
     check_actor(actor)
     check_policy(policy)
     check_embedder(embedder)
+    blobs = blob_policy(external_blobs)
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
     root = Root.parse(uri)
@@ -63,7 +67,7 @@ def init(
         catalog = catalog_of(ir)
         create_manifest(root, row, first_tables(catalog))
         write_mirrors(store, row)
-    return open(uri, actor=actor, embedder=embedder)
+    return open(uri, actor=actor, embedder=embedder, external_blobs=blobs.bases)
 
 
 def _refuse_unusable(root: Root) -> None:
@@ -104,18 +108,20 @@ def open(
     actor: str | None = None,
     policy: object = None,
     embedder: Embedder | None = None,
+    external_blobs: Iterable[str] | None = None,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
 
     ``actor`` is recorded by the commits of calls that name none. ``embedder`` makes the vectors of
-    ``@embed`` properties and of searches by text. Policies are not supported yet: any ``policy`` is
+    ``@embed`` properties and of searches by text. ``external_blobs`` are the addresses below which
+    external blobs and files to take in may lie, none by default. Policies are not supported yet: any ``policy`` is
     refused.
     """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
     check_policy(policy)
     check_embedder(embedder)
-    graph = Graph(Root.parse(uri), mode, actor, embedder)
+    graph = Graph(Root.parse(uri), mode, actor, embedder, blob_policy(external_blobs))
     state = state_of(graph)
     check_graph(state.workspace, mode)
     if mode == "rw":

@@ -38,10 +38,10 @@ def query(
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
-    return _retry_if_remade(target, lambda: _query(state, source, chosen, given, target, profile))
+    return retry_if_remade(target, lambda: _query(state, source, chosen, given, target, profile))
 
 
-def _retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
+def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
     """Run a read of a branch head again if the branch was deleted and made again meanwhile.
 
     If the branch is gone, the next try says so. A commit or version is fixed, so it is tried once.
@@ -99,7 +99,7 @@ def explain_query(
             bind(plan.params, given)
         return explain(state.reader.view(snapshot, catalog), plan, target)
 
-    return _retry_if_remade(target, describe)
+    return retry_if_remade(target, describe)
 
 
 def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.embeddings.pool import hold_clients
@@ -12,6 +14,7 @@ from omnigraph.graph.plan_cache import PlanCache
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
@@ -28,13 +31,19 @@ class GraphState:
     """The workspace, caches and settings of one open graph, and whether it is still open."""
 
     def __init__(
-        self, root: Root, mode: Mode, actor: str | None = None, embedder: Embedder | None = None
+        self,
+        root: Root,
+        mode: Mode,
+        actor: str | None = None,
+        embedder: Embedder | None = None,
+        blobs: BlobPolicy = NO_POLICY,
     ) -> None:
         store = open_store(root)
         self.workspace = Workspace(root, store, LockManager(root), Manifest(root, store))
         self.mode = mode
         self.actor = check_actor(actor)
         self.embedder = embedder
+        self._blobs = blobs
         self.schemas = AcceptedSchemas(self.workspace.manifest)
         self.plans = PlanCache()
         self.is_closed = False
@@ -51,6 +60,13 @@ class GraphState:
             if self._reader is None:
                 self._reader = Reader(self.workspace)
             return self._reader
+
+    @property
+    def blob_policy(self) -> BlobPolicy:
+        """Where blobs may come from; relative paths begin in the working directory of the process."""
+        if self._blobs.folder is None:
+            return self._blobs
+        return replace(self._blobs, folder=str(Path.cwd()))
 
     def close(self) -> None:
         """Drop all caches; ``ensure_open`` refuses from now on."""

@@ -59,7 +59,8 @@ def load(
 
     ``pin_schema`` gives the accepted schema and the hash that names it. It is asked once dead writers'
     work is finished, which may change the schema. Records are read once, and rows that were written as
-    files stay as they are: only what depends on the head of the branch is done again. ``engine`` is
+    files stay as they are: only what depends on the head of the branch is done again. Only under
+    another schema they mean something else, so they are read again if they can be. ``engine`` is
     given for records that were read elsewhere; otherwise the request decides.
     """
     options = request.options
@@ -68,7 +69,26 @@ def load(
     if options.on_bad not in ON_BAD:
         raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
     heal(workspace)
-    ir_hash, catalog = pin_schema()
+    left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
+    while True:
+        schema = pin_schema()
+        try:
+            return _load_under(workspace, schema, request, engine)
+        except SchemaConflict:
+            if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
+                raise
+        left = None if left is None else left - 1
+
+
+def _load_under(
+    workspace: Workspace,
+    schema: tuple[str, Catalog],
+    request: LoadRequest,
+    engine: Engine | None,
+) -> LoadResult:
+    """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
+    ir_hash, catalog = schema
+    options = request.options
     _refuse_early(workspace, request)
     note = None
     if engine is None:
@@ -170,6 +190,7 @@ class _Load:
             new_ulid(),
             self.started // 1000,
             self.request.embedder,
+            self.request.blobs,
             patch=self.options.mode == "patch",
             skip=self.request.skips,
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),

@@ -141,6 +141,11 @@ class LoadInput:
         """The number of bytes to read, as far as it is known."""
         return sum(source.size for source in self.sources)
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether all of it can be read again; a stream of batches can be read once."""
+        return not any(hasattr(frame, "__next__") for frame in self._frames)
+
     def spark_session(self) -> SparkSession | None:
         """The session of the first Spark frame; None where there is no such frame."""
         found: SparkSession | None = next(

@@ -11,6 +11,7 @@ from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class LoadRequest:
     inputs: LoadInput
     options: LoadOptions = field(default_factory=LoadOptions)
     embedder: Embedder | None = None
+    blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
 
     @property

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from omnigraph import settings
+from omnigraph.errors import ResourceLimit
 from omnigraph.types.floats import TOO_LARGE
 from omnigraph.types.proptype import PropType
 from omnigraph.types.scalar import INTEGER_RANGES, JS_SAFE, VECTOR_ITEM, Scalar
@@ -191,6 +193,7 @@ def blob_from_text(value: object) -> bytes | ExternalBlob:
     if not text.startswith(MANAGED_BLOB):
         return ExternalBlob(text)
     payload = text[len(MANAGED_BLOB) :]
+    _check_inline(payload)
     try:
         content = binascii.a2b_base64(payload, strict_mode=True)
     except ValueError as error:
@@ -199,6 +202,20 @@ def blob_from_text(value: object) -> bytes | ExternalBlob:
     if base64.b64encode(content[len(content) // 3 * 3 :]).decode() != _tail(payload):
         raise Unfit(f"not standard base64 after {MANAGED_BLOB!r}: unused bits are set at the end")
     return content
+
+
+def _check_inline(payload: str) -> None:
+    """Refuse base64 of more bytes than OMNIGRAPH_INLINE_BLOB_MAX."""
+    size = len(payload) // 4 * 3 - payload[-2:].count("=")
+    limit = settings.INLINE_BLOB_MAX.get()
+    if size > limit:
+        raise ResourceLimit(
+            f"a blob written as base64 has {size:,} bytes and {settings.INLINE_BLOB_MAX.variable} is "
+            f'{limit:,}; write it with graph.blobs.write, or load it from a file with {{"$file": path}}',
+            resource="inline_blob_bytes",
+            limit=limit,
+            actual=size,
+        )
 
 
 def _tail(payload: str) -> str:

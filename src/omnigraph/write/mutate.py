@@ -19,7 +19,7 @@ from typing import Any
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
-from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
@@ -30,14 +30,9 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.filters.pushdown import Condition
-from omnigraph.storage.tables.staging import (
-    Staged,
-    stage_append,
-    stage_delete_keys,
-    stage_merge_insert,
-)
-from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table import open_table
 from omnigraph.types import ExternalBlob, Unfit, blob_from_text, derive_id, from_json
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
@@ -90,6 +85,7 @@ class Request:
     if_commit: str | None = None
     retries: int | None = None
     embedder: Embedder | None = None
+    blobs: BlobPolicy = NO_POLICY
 
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
@@ -189,7 +185,7 @@ class _Mutation:
         is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
         prop = None if is_endpoint else entity.properties.get(assignment.property)
         if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return _to_column(assignment.property, _id_text(value) if is_endpoint else value)
+            return self._to_column(assignment.property, _id_text(value) if is_endpoint else value)
         try:
             if prop.type.is_blob:
                 value = blob_from_text(value) if isinstance(value, str) else value
@@ -201,7 +197,21 @@ class _Mutation:
                 property=assignment.property,
                 violation="overflow",
             ) from None
-        return _to_column(assignment.property, value)
+        return self._to_column(assignment.property, value)
+
+    def _to_column(self, name: str, value: Any) -> Any:
+        """Return the value as its pending column holds it; refuse a blob from a place not allowed."""
+        if isinstance(value, bytes):
+            return {"data": value}
+        if not isinstance(value, ExternalBlob):
+            return value
+        try:
+            self.request.blobs.refuse_address(value.uri)
+        except Unfit as unfit:
+            raise ConstraintError(
+                f"property `{name}`: {unfit}", property=name, violation="blob"
+            ) from None
+        return {"uri": value.uri}
 
     def _insert(self, statement: ir.Insert) -> None:
         """Add one row: a node by its key or a new id, an edge under a new id."""
@@ -324,7 +334,7 @@ class _Mutation:
             ir_hash=self.state.head.ir_hash,
             intent=Intent(new_ulid(), "mutation", self.started, self.request.actor_id),
             tables=tuple(
-                TableChange(table.pin, (_write_step(table),)) for table in changed.values()
+                TableChange(table.pin, (table.write_step(),)) for table in changed.values()
             ),
             relied_on=tuple(
                 head.tables[key]
@@ -374,35 +384,6 @@ def _column(entity: Entity, name: str) -> str:
 def _id_text(value: Any) -> Any:
     """Return a node id as text; a parameter may give it as an integer."""
     return str(value) if isinstance(value, int) else value
-
-
-def _write_step(table: PendingTable) -> StagedStep:
-    """Return the step that writes the pending changes of one table."""
-    import pyarrow as pa
-
-    # A mutation either deletes or inserts and updates: the language refuses both in one mutation.
-    rows, removed, fresh = table.rows, table.removed, table.fresh_only
-
-    def stage(target: Table) -> Staged:
-        if removed:
-            return stage_delete_keys(target, pa.array(removed, pa.string()))
-        return stage_append(target, rows) if fresh else stage_merge_insert(target, rows)
-
-    return StagedStep(stage)
-
-
-def _to_column(name: str, value: Any) -> Any:
-    """Return the value as its pending column holds it; refuse a blob that is stored elsewhere."""
-    if isinstance(value, bytes):
-        return {"data": value}
-    if isinstance(value, ExternalBlob):
-        raise ConstraintError(
-            f"property `{name}`: the external blob {value.uri!r} is refused, no external place is "
-            "allowed here; give the bytes as base64:…",
-            property=name,
-            violation="blob",
-        )
-    return value
 
 
 def _null_error(entity: Entity, name: str) -> ConstraintError:

@@ -15,11 +15,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters.pushdown import ComparisonOp, Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import read_rows
 from omnigraph.storage.tables.blobs.columns import plain_schema
+from omnigraph.storage.tables.staging import (
+    Staged,
+    stage_append,
+    stage_delete_keys,
+    stage_merge_insert,
+)
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from omnigraph.validate.committed import KEY_LIMIT
@@ -88,6 +95,20 @@ class PendingTable:
             repeated = pc.is_in(kept.column("id"), rows.column("id"))
             kept = kept.filter(pc.invert(repeated))
         self._rows = pa.concat_tables([kept, rows.select(kept.column_names)])
+
+    def write_step(self) -> StagedStep:
+        """Return the step that writes the pending changes."""
+        import pyarrow as pa
+
+        # A mutation either deletes or inserts and updates: the language refuses both in one mutation.
+        rows, removed, fresh = self.rows, self.removed, self.fresh_only
+
+        def stage(target: Table) -> Staged:
+            if removed:
+                return stage_delete_keys(target, pa.array(removed, pa.string()))
+            return stage_append(target, rows) if fresh else stage_merge_insert(target, rows)
+
+        return StagedStep(stage)
 
     def remove(self, ids: list[str]) -> int:
         """Mark committed rows as removed; return how many were not marked before."""

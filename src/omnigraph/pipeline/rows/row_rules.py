@@ -31,9 +31,11 @@ from omnigraph.pipeline.formats.typed_batch import (
     record_order,
 )
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
+from omnigraph.pipeline.rows.blob_rules import check_blobs
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
 from omnigraph.pipeline.rows.patches import StoredRows, apply_records
 from omnigraph.pipeline.rows.stored_rows import shown_rows
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
 
@@ -87,6 +89,7 @@ class RowRules:
     operation_id: str
     started_at_ms: int
     embedder: Embedder | None = None
+    blobs: BlobPolicy = NO_POLICY
     patch: bool = False
     """Whether records give only what changes; ``complete`` makes rows of them and judges those."""
     skip: bool = False
@@ -157,7 +160,8 @@ class RowRules:
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
         if isinstance(entity, EdgeType) and entity.identity is not None:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
-        yield from _external_blobs(entity, batch)
+        batch, blobs = check_blobs(entity, batch, self.blobs)
+        yield from blobs
         if self.patch:
             batch = batch.append_column(GIVEN, typed.batch.column(GIVEN))
             judged.rows.append(JudgedRows(typed.table_key, batch))
@@ -209,19 +213,3 @@ def _missing_ends(
         for row in pc.indices_nonzero(batch.column(column).is_null()).to_pylist():
             reason = f'{entity.name} needs "{end}", the id of a node'
             yield Bad(*place_of(int(givers[column][row])), reason, None, end)
-
-
-def _external_blobs(entity: Entity, batch: pa.RecordBatch) -> Iterator[Bad]:
-    """Refuse blobs that name an address: no place outside the graph is allowed."""
-    for name in entity.blob_properties:
-        uris = pc.struct_field(batch.column(name), "uri")
-        for row in pc.indices_nonzero(uris.is_valid()).to_pylist():
-            source, offset = place_of(batch.column(ORDER)[row].as_py())
-            yield Bad(
-                source,
-                offset,
-                f"{entity.name}.{name}: the external blob {uris[row].as_py()!r} is refused, no "
-                "external place is allowed here; give the bytes as base64:…",
-                "blob",
-                name,
-            )

@@ -1,0 +1,163 @@
+"""`omnigraph blob get`, `blob stat` and `blob put`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import reads_graph, writes_graph
+from omnigraph.cli.output import OutputLost, ReaderGone
+from omnigraph.cli.register import BranchOption, add, group
+from omnigraph.cli.targets import TargetOptions
+from omnigraph.errors import BadRequest
+
+if TYPE_CHECKING:
+    from omnigraph.write.blobs import BlobSourceLike
+
+
+@dataclass(frozen=True, slots=True)
+class BlobArguments:
+    """The arguments that name one blob."""
+
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="`node` or `edge`.")]
+    type_name: Annotated[str, typer.Argument(metavar="TYPE", help="The type.")]
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the node or edge.")]
+    property: Annotated[str, typer.Argument(metavar="PROPERTY", help="The Blob property.")]
+
+    def selector(self) -> tuple[Literal["node", "edge"], str, str, str]:
+        """Return the arguments as the methods of `graph.blobs` take them."""
+        if self.entity not in ("node", "edge"):
+            raise typer.BadParameter(f"ENTITY is `node` or `edge`, not `{self.entity}`")
+        return cast("Any", self.entity), self.type_name, self.id, self.property
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = group(app, "blob", "Read, describe and write single blobs.")
+    add(inner, reads_graph("blob get"), get)
+    add(inner, reads_graph("blob stat"), stat)
+    add(inner, writes_graph("blob put"), put_blob)
+
+
+def get(
+    call: Call,
+    blob: BlobArguments,
+    target: TargetOptions,
+    offset: Annotated[
+        int, typer.Option("--offset", metavar="N", help="The first byte, counted from 0.")
+    ] = 0,
+    length: Annotated[
+        int | None, typer.Option("--length", metavar="N", help="At most N bytes.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to a file, not to stdout.")
+    ] = None,
+) -> None:
+    """Write the bytes of a blob, or of a range of it, to stdout or to a file."""
+    if call.flags.json:
+        raise BadRequest("--json cannot be used with blob get, which writes bytes; leave it out")
+    selector, state = blob.selector(), target.read()
+    destination = _Destination(out)
+    try:
+        with call.open(call.address(None)) as graph:
+            graph.blobs.read(
+                *selector, offset=offset, length=length, out=cast("Any", destination), **state
+            )
+        destination.end()
+    finally:
+        destination.close()
+
+
+def stat(call: Call, blob: BlobArguments, target: TargetOptions) -> None:
+    """Describe a blob without opening it."""
+    selector, state = blob.selector(), target.read()
+    with call.open(call.address(None)) as graph:
+        found = graph.blobs.stat(*selector, **state)
+    if found.kind == "external":
+        said = f"external, {found.uri}"
+    else:
+        said = f"managed, {found.size} bytes, etag {found.etag}"
+    call.answer(found.to_json(), said)
+
+
+def put_blob(
+    call: Call,
+    blob: BlobArguments,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FILE", help="The new bytes; `-` is stdin.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Make the value null.")] = False,
+    branch: BranchOption = None,
+    if_match: Annotated[
+        str | None,
+        typer.Option("--if-match", metavar="ETAG", help="Only if the value has this ETag."),
+    ] = None,
+    if_commit: Annotated[
+        str | None,
+        typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
+    ] = None,
+) -> None:
+    """Replace or clear a blob as one commit; other properties stay."""
+    selector = blob.selector()
+    if (data is None) != clear:
+        raise typer.BadParameter("give --data FILE, `--data -` for stdin, or --clear")
+    source: BlobSourceLike = sys.stdin.buffer if data == "-" else data
+    with call.open(call.address(None)) as graph:
+        done = graph.blobs.write(
+            *selector,
+            source,
+            branch="main" if branch is None else branch,
+            actor=call.actor,
+            if_commit=if_commit,
+            if_match=if_match,
+        )
+    made = f"commit {done.commit.graph_commit_id}"
+    what = "cleared" if done.size is None else f"wrote {done.size} bytes to"
+    said = f"{what} {blob.property} of {blob.type_name} {blob.id}; {made}"
+    call.answer(done.to_json(), said, f"{made} is made")
+
+
+class _Destination:
+    """Stdout, or a file that is left alone until there is a byte to write to it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stream: IO[bytes] | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write a piece; raise if it could not be written."""
+        self._try(lambda stream: stream.write(data))
+        return len(data)
+
+    def end(self) -> None:
+        """Finish: an empty blob makes an empty file."""
+        self._try(lambda stream: stream.flush())
+
+    def _try(self, act: Any) -> Any:
+        try:
+            return act(self._open())
+        except BrokenPipeError:
+            raise ReaderGone from None
+        except OSError as error:
+            where = "the output" if self._path is None else f'"{self._path}"'
+            raise OutputLost(f"cannot write {where}: {error.strerror or error}") from error
+
+    def _open(self) -> IO[bytes]:
+        if self._stream is None:
+            if self._path is not None:
+                self._stream = self._path.open("wb")
+            elif sys.stdout is None:
+                raise OutputLost("cannot write the output: stdout is closed")
+            else:
+                self._stream = sys.stdout.buffer
+        return self._stream
+
+    def close(self) -> None:
+        """Close the file, if one was opened."""
+        if self._path is not None and self._stream is not None:
+            self._stream.close()

@@ -1,0 +1,273 @@
+"""`graph.blobs`: read, open, describe and write single blobs."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
+
+from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
+from omnigraph.graph.reads import resolve, retry_if_remade
+from omnigraph.graph.state import GraphState
+from omnigraph.manifest.blob_selector import BlobSelector, Kind
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.snapshot import Target
+from omnigraph.storage.tables.blobs.reading import (
+    PIECE_BYTES,
+    BlobFacts,
+    BlobStream,
+    find_blob,
+    open_blob,
+)
+
+# Writes import what they need inside their methods, so that a process that only reads stays light.
+if TYPE_CHECKING:
+    from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.manifest.manifest import BranchState
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.write.blobs import BlobSourceLike, BlobWritten
+
+_MAX_OFFSET = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlobStat:
+    """A blob without its bytes. A managed one has ``size`` and ``etag``, an external one ``uri``."""
+
+    selector: BlobSelector
+    kind: Literal["managed", "external"]
+    size: int | None
+    etag: str | None
+    uri: str | None
+    target: Target
+    graph_commit_id: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form; what the blob does not have is left out."""
+        known = {"size": self.size, "etag": self.etag, "uri": self.uri}
+        named = {name: value for name, value in self.target.to_json().items() if value is not None}
+        return {
+            "selector": self.selector.to_json(),
+            "kind": self.kind,
+            **{name: value for name, value in known.items() if value is not None},
+            "target": {**named, "resolved_snapshot": self.graph_commit_id},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A blob that is there: its table, column and row."""
+
+    table: Table
+    column: str
+    address: int
+    facts: BlobFacts
+    graph_commit_id: str
+
+
+class Blobs:
+    """`graph.blobs`: the bytes of Blob properties, which queries do not return."""
+
+    def __init__(self, state: GraphState) -> None:
+        self._state = state
+
+    def stat(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> BlobStat:
+        """Describe a blob without opening it. A null one is not found."""
+        selector, target = (
+            BlobSelector(kind, type, id, property),
+            Target.of(branch, snapshot, version),
+        )
+        found = self._find(selector, target)
+        facts = found.facts
+        return BlobStat(
+            selector,
+            "managed" if facts.external_uri is None else "external",
+            facts.size,
+            facts.etag,
+            facts.external_uri,
+            target,
+            found.graph_commit_id,
+        )
+
+    def open(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> io.BufferedReader:
+        """Open a managed blob as a readable, seekable binary file; only what is asked for is read."""
+        stream = self._open(
+            BlobSelector(kind, type, id, property), Target.of(branch, snapshot, version)
+        )
+        return io.BufferedReader(stream)
+
+    @overload
+    def read(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        out: None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> bytes: ...
+
+    @overload
+    def read(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        out: BinaryIO,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> int: ...
+
+    def read(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        out: BinaryIO | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> bytes | int:
+        """Return the bytes of a managed blob, or of a range of it.
+
+        With ``out``, a binary file, they are written there a piece at a time, and their number is
+        returned. A range that reaches beyond the end is cut; one that begins there is ``BlobRange``.
+        """
+        selector = BlobSelector(kind, type, id, property)
+        _check_range(offset, length)
+        with self._open(selector, Target.of(branch, snapshot, version)) as stream:
+            left = _range_length(selector, stream.size, offset, length)
+            stream.seek(offset)
+            if out is None:
+                return stream.read(left)
+            for start in range(0, left, PIECE_BYTES):
+                out.write(stream.read(min(PIECE_BYTES, left - start)))
+            return left
+
+    def write(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        property: str,
+        source: BlobSourceLike,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        if_match: str | None = None,
+    ) -> BlobWritten:
+        """Replace a blob by the bytes of ``source``, as one commit; other properties stay.
+
+        ``source`` is a path, a binary file, bytes, an iterator of bytes, or None, which clears the
+        value. ``if_match``: refuse unless the stored value has that ETag (see ``stat``).
+        ``if_commit``: refuse unless the branch is at that commit.
+        """
+        from omnigraph.write.blobs import BlobWrite, write_blob
+
+        self._state.ensure_writable()
+        if if_match is not None and not isinstance(if_match, str):
+            raise BadRequest("if_match is the ETag of a blob, a text")
+
+        def accepted(state: BranchState) -> tuple[str, Catalog]:
+            schema = self._state.schemas.at(state)
+            return schema.ir_hash, schema.catalog
+
+        request = BlobWrite(
+            BlobSelector(kind, type, id, property),
+            accepted,
+            trim_branch_name(branch),
+            self._state.choose_actor(actor),
+            if_commit,
+            if_match,
+        )
+        return write_blob(self._state.workspace, request, source)
+
+    def _open(self, selector: BlobSelector, target: Target) -> BlobStream:
+        found = self._find(selector, target)
+        uri = found.facts.external_uri
+        if uri is not None:
+            raise ExternalBlob(
+                f"{selector.property} of {selector.type} {selector.id!r} is kept at {uri} and is not "
+                "fetched from there; read it yourself",
+                uri=uri,
+                reason="external blobs are not fetched",
+            )
+        return open_blob(found.table, found.column, found.address)
+
+    def _find(self, selector: BlobSelector, target: Target) -> _Found:
+        self._state.ensure_open()
+        return retry_if_remade(target, lambda: self._look(selector, target))
+
+    def _look(self, selector: BlobSelector, target: Target) -> _Found:
+        snapshot, catalog = resolve(self._state, target)
+        entity = selector.entity(catalog)
+        pinned = self._state.reader.view(snapshot, catalog).table(entity)
+        column = pinned.column_of(selector.property)
+        found = None if column is None else find_blob(pinned.table, column, selector.id)
+        if found is None or column is None:
+            raise selector.not_found()
+        if found.facts is None:
+            raise selector.not_found(value=True)
+        return _Found(pinned.table, column, found.address, found.facts, snapshot.graph_commit_id)
+
+
+def _check_range(offset: object, length: object) -> None:
+    """Refuse a range that no blob can have."""
+    for name, value, least in (("offset", offset, 0), ("length", length, 1)):
+        if value is None and name == "length":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise BadRequest(f"the {name} is {value!r}; give a whole number, {least} or more")
+    assert isinstance(offset, int)
+    end = offset + (length if isinstance(length, int) else 0)
+    if end > _MAX_OFFSET:
+        raise BadRequest(f"the range ends at byte {end}, and no blob is that large")
+
+
+def _range_length(selector: BlobSelector, size: int, offset: int, length: int | None) -> int:
+    """How many bytes of the range there are."""
+    if offset >= size and (offset or size):
+        end = None if length is None else offset + length
+        raise BlobRange(
+            f"{selector.property} of {selector.type} {selector.id!r} has {size} bytes and the range "
+            f"begins at {offset}; begin before its end",
+            start=offset,
+            end=end,
+            length=size,
+        )
+    return size - offset if length is None else min(length, size - offset)

@@ -1,0 +1,164 @@
+"""Where blobs may come from: which addresses may be stored, and which files may be taken in.
+
+An address is allowed below one of the policy's bases and nowhere else; without bases none is. A local
+path may be taken in by whoever runs in a process of their own (``folder`` is where relative paths
+begin); a server, whose callers do not own its disk, has no folder.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.storage.objects.store_errors import translate
+from omnigraph.storage.objects.stores import s3_backend
+from omnigraph.storage.uris import Root
+from omnigraph.types import Unfit, shown
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+STORED_SCHEMES: Final = ("s3", "gs", "az", "file")
+"""The addresses that a table takes: Lance stores none that it could not open."""
+
+
+class BlobSource(NamedTuple):
+    """A file that can be taken in: its address as a URI, and its length."""
+
+    uri: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPolicy:
+    """The bases that addresses must lie below, and the folder of relative local paths."""
+
+    bases: tuple[str, ...] = ()
+    folder: str | None = None
+
+    def refuse_address(self, uri: str) -> None:
+        """Raise ``Unfit`` unless the address may be stored."""
+        if not self.bases:
+            raise Unfit(
+                f"the external blob {shown(uri)} is refused, no external place is allowed here; name "
+                "its base when the graph is opened (external_blobs=[…]), or take the bytes in with "
+                '{"$file": …}'
+            )
+        if not any(_is_below(uri, base) for base in self.bases):
+            raise Unfit(
+                f"the external blob {shown(uri)} is refused, it lies below none of the bases that the "
+                "graph was opened with (external_blobs=[…])"
+            )
+
+    def find_source(self, path: str) -> BlobSource:
+        """The file behind ``{"$file": path}``; ``Unfit`` when it must not or cannot be read."""
+        scheme = _SCHEME.match(path)
+        if scheme is None:
+            return self._local(path, path)
+        if scheme[1].lower() == "file":
+            return self._local(_local_path(path), path)
+        self.refuse_address(path)
+        if scheme[1].lower() != "s3":
+            raise Unfit(
+                f"the file {shown(path)} cannot be read: bytes are taken in from local paths and "
+                "s3:// addresses; download it first"
+            )
+        return _s3_object(path)
+
+    def _local(self, path: str, given: str) -> BlobSource:
+        if self.folder is None:
+            raise Unfit(f"the file {shown(given)} is refused, local files cannot be read from here")
+        try:
+            place = Path(self.folder, path)
+            found = place.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise Unfit(f"the file {shown(given)} cannot be read: it is no regular file")
+            with place.open("rb"):
+                pass
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise Unfit(f"the file {shown(given)} cannot be read: {reason}") from None
+        return BlobSource(place.absolute().as_uri(), found.st_size)
+
+
+NO_POLICY: Final = BlobPolicy()
+"""Allows nothing: neither addresses nor files."""
+
+
+def blob_policy(bases: Iterable[str] | None) -> BlobPolicy:
+    """A checked policy with these bases, for a caller whose local files may be read."""
+    if bases is None:
+        return BlobPolicy(folder="")
+    if isinstance(bases, str) or not isinstance(bases, Iterable):
+        raise BadRequest("external_blobs is a list of addresses, such as ['s3://bucket/photos/']")
+    checked: list[str] = []
+    for base in bases:
+        one = _check_base(base)
+        for other in checked:
+            if one.startswith(other) or other.startswith(one):
+                raise BadRequest(
+                    f'the bases "{other}" and "{one}" overlap; name the wider one alone'
+                )
+        checked.append(one)
+    return BlobPolicy(tuple(checked), folder="")
+
+
+def _check_base(base: object) -> str:
+    if not isinstance(base, str) or _SCHEME.match(base) is None:
+        raise BadRequest(
+            f"{base!r} is no base of external blobs; write an absolute address, such as s3://bucket/x/"
+        )
+    parts = urlsplit(base)
+    if parts.scheme.lower() not in STORED_SCHEMES:
+        raise BadRequest(
+            f'addresses such as "{base}" cannot be stored as blobs; a base begins with '
+            + ", ".join(f"{scheme}://" for scheme in STORED_SCHEMES)
+        )
+    if parts.query or parts.fragment or base[-1] in "?#":
+        raise BadRequest(f'the base "{base}" has a query or a fragment; leave it out')
+    if parts.username is not None or parts.password is not None:
+        raise BadRequest("the base of external blobs has credentials in it; leave them out")
+    if not parts.netloc and parts.scheme.lower() != "file":
+        raise BadRequest(f'the base "{base}" names no host or bucket; write the whole address')
+    if _climbs(parts.path):
+        raise BadRequest(f'the base "{base}" has a ".." in it; write it without')
+    return base if base.endswith("/") else f"{base}/"
+
+
+def _is_below(uri: str, base: str) -> bool:
+    rest = uri[len(base) :]
+    return uri.startswith(base) and bool(rest) and not _climbs(rest)
+
+
+def _climbs(path: str) -> bool:
+    """Whether a path has a segment that leads upwards, plain or percent-encoded."""
+    plain = unquote(unquote(path)).replace("\\", "/")
+    return ".." in plain.split("/")
+
+
+def _local_path(uri: str) -> str:
+    parts = urlsplit(uri)
+    if parts.netloc.lower() not in {"", "localhost"}:
+        raise Unfit(f"the file {shown(uri)} is on another host; write file:///path")
+    return unquote(parts.path)
+
+
+def _s3_object(uri: str) -> BlobSource:
+    import obstore
+
+    bucket, _, key = uri[len("s3://") :].partition("/")
+    if not bucket or not key:
+        raise Unfit(f"the file {shown(uri)} names no object; write s3://bucket/key")
+    try:
+        size = obstore.head(s3_backend(Root("s3", bucket, "")), key)["size"]
+    except OmniGraphError as error:
+        raise Unfit(f"the file {shown(uri)} cannot be read: {error}") from None
+    except Exception as error:  # noqa: BLE001 - whatever the store says, the file cannot be read
+        failure = translate(error, "read", key, f"s3://{bucket}")
+        raise Unfit(f"the file {shown(uri)} cannot be read: {failure}") from None
+    # Lance takes addresses percent-encoded.
+    return BlobSource(f"s3://{bucket}/{quote(key)}", size)

@@ -1,0 +1,267 @@
+"""Write one blob: replace or clear the value of one property of one node or edge, as one commit.
+
+1. The source is copied to a temporary file, a piece at a time; it is never read again, however often
+   the write has to be tried.
+2. Each attempt reads the row anew and writes it with the new value. Lance copies the bytes from the
+   temporary file into the table, and the row's other large blobs from the files they lie in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import Attempt, Attempts
+from omnigraph.commit.changes import TableChange, Write
+from omnigraph.commit.heal import heal
+from omnigraph.errors import BadRequest, BlobChanged, InputError, SchemaConflict, StorageError
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest import commits
+from omnigraph.manifest.blob_selector import BlobSelector
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.filters.pushdown import Condition
+from omnigraph.storage.scratch import scratch_directory
+from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, BlobFacts, find_blob
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.write.pending import PendingTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BlobSourceLike = str | os.PathLike[str] | BinaryIO | Iterable[bytes] | bytes | None
+"""A path, a binary file, bytes or an iterator of them; None clears the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobWritten:
+    """What a write of a blob did; ``size`` and ``etag`` are None after it was cleared."""
+
+    selector: BlobSelector
+    branch: str
+    size: int | None
+    etag: str | None
+    actor_id: str | None
+    commit: GraphCommit
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "selector": self.selector.to_json(),
+            "branch": self.branch,
+            "size": self.size,
+            "etag": self.etag,
+            "actor_id": self.actor_id,
+            "commit": self.commit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BlobWrite:
+    """One blob to write. ``accepted`` gives the schema of a state of the branch: its hash and types."""
+
+    selector: BlobSelector
+    accepted: Callable[[BranchState], tuple[str, Catalog]]
+    branch: str
+    actor_id: str | None = None
+    if_commit: str | None = None
+    if_match: str | None = None
+
+
+def write_blob(workspace: Workspace, request: BlobWrite, source: BlobSourceLike) -> BlobWritten:
+    """Write the blob, after finishing what dead writers left."""
+    heal(workspace)
+    state = workspace.manifest.state(request.branch)
+    # What can be refused is refused before the source is read.
+    _Attempt(workspace, request, state).check(source is None)
+    with spooled(source) as value:
+        started = stamp_us()
+        attempts = Attempts(workspace, request.branch, None, request.if_commit)
+        made = attempts.run(lambda attempt: _write(attempt, request, value, started))
+    facts = _facts_at(workspace, request, made)
+    return BlobWritten(
+        request.selector,
+        request.branch,
+        None if facts is None else facts.size,
+        None if facts is None else facts.etag,
+        request.actor_id,
+        made,
+    )
+
+
+def _write(
+    attempt: Attempt, request: BlobWrite, value: dict[str, Any] | None, started: int
+) -> GraphCommit:
+    state = attempt.state
+    work = _Attempt(attempt.workspace, request, state)
+    work.check(value is None)
+    pending = PendingTable(work.entity, work.pin, work.table)
+    rows = pending.rows_where(Condition("id", "=", request.selector.id))
+    pending.replace(_with_value(rows, request.selector.property, value))
+    write = Write(
+        writer="mutation",
+        pin=state.pin,
+        ir_hash=state.head.ir_hash,
+        intent=Intent(new_ulid(), "mutation", started, request.actor_id),
+        tables=(TableChange(work.pin, (pending.write_step(),)),),
+    )
+    return attempt.commit(write)
+
+
+def _with_value(rows: pa.Table, column: str, value: dict[str, Any] | None) -> pa.Table:
+    import pyarrow as pa
+
+    at = rows.schema.get_field_index(column)
+    field = rows.schema.field(at)
+    return rows.set_column(at, field, pa.array([value] * rows.num_rows, field.type))
+
+
+class _Attempt:
+    """The table of the blob at one state of the branch."""
+
+    def __init__(self, workspace: Workspace, request: BlobWrite, state: BranchState) -> None:
+        self.request = request
+        ir_hash, catalog = request.accepted(state)
+        self.entity = request.selector.entity(catalog)
+        pin = state.head.tables.get(self.entity.table_key)
+        if (
+            ir_hash != state.head.ir_hash
+            or pin is None
+            or pin.incarnation != self.entity.table_incarnation_id
+        ):
+            raise SchemaConflict("the schema changed while the blob was written; write it again")
+        self.pin = pin
+        self.table: Table = open_table(workspace.pinned(pin))
+
+    def check(self, clears: bool) -> None:
+        """Refuse a row that is not there, another value than expected, null for a required one."""
+        selector, wanted = self.request.selector, self.request.if_match
+        found = find_blob(self.table, selector.property, selector.id)
+        if found is None:
+            raise selector.not_found()
+        if clears and not self.entity.properties[selector.property].type.nullable:
+            raise InputError(
+                f"{selector.type}.{selector.property} is required and cannot be cleared; write other "
+                "bytes instead",
+                property=selector.property,
+            )
+        etag = None if found.facts is None else found.facts.etag
+        if wanted is not None and wanted.strip().strip('"') != etag:
+            raise BlobChanged(
+                f"{selector.property} of {selector.type} {selector.id!r} is not the value with the "
+                "ETag that was given; look at it again and decide anew",
+                expected=wanted,
+                actual=etag,
+            )
+
+
+def _facts_at(workspace: Workspace, request: BlobWrite, commit: GraphCommit) -> BlobFacts | None:
+    """What the commit made of the blob."""
+    target = Target(snapshot=commit.graph_commit_id)
+    branch, snapshot = commits.resolve_on(workspace.manifest, target)
+    _, catalog = request.accepted(branch)
+    pin = snapshot.tables[request.selector.entity(catalog).table_key]
+    table = open_table(workspace.pinned(pin))
+    found = find_blob(table, request.selector.property, request.selector.id)
+    assert found is not None, "a commit has the row that it wrote"
+    return found.facts
+
+
+# ------------------------------------------------------------------ the source
+
+
+@contextmanager
+def spooled(source: BlobSourceLike) -> Iterator[dict[str, Any] | None]:
+    """The value of a blob, whose bytes lie in a temporary file as long as the block lasts."""
+    if source is None:
+        yield None
+        return
+    try:
+        directory = scratch_directory()
+    except OSError as error:
+        raise _no_room(error) from error
+    with directory as name:
+        path = Path(name) / "blob"
+        size = _copy(source, path)
+        if size:
+            yield {"uri": path.as_uri(), "position": 0, "size": size}
+        else:
+            yield {"data": b""}  # Lance takes in no empty range
+
+
+def _copy(source: Any, path: Path) -> int:
+    try:
+        out = path.open("wb")
+    except OSError as error:
+        raise _no_room(error) from error
+    size = 0
+    with out, contextlib.closing(_pieces(source)) as pieces:
+        for piece in pieces:
+            try:
+                out.write(piece)
+            except OSError as error:
+                raise _no_room(error) from error
+            size += len(piece)
+    return size
+
+
+def _no_room(error: OSError) -> StorageError:
+    return StorageError(
+        f"writing a blob needs room for a temporary file: {error.strerror or error}; free some, or set "
+        "TMPDIR to a directory that has it"
+    )
+
+
+def _pieces(source: Any) -> Generator[bytes]:
+    """The bytes of a source, a piece at a time."""
+    if isinstance(source, str | os.PathLike):
+        yield from _file_pieces(Path(source))
+    elif isinstance(source, bytes | bytearray | memoryview):
+        yield _checked(source, "the source")
+    elif callable(getattr(source, "read", None)):
+        yield from _read_pieces(source, "the file")
+    elif isinstance(source, Iterable):
+        for piece in source:
+            yield _checked(piece, "an iterator")
+    else:
+        raise BadRequest(
+            f"a Python {type(source).__name__} has no bytes for a blob; give a path, a binary file, an "
+            "iterator of bytes, or None"
+        )
+
+
+def _file_pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            yield from _read_pieces(file, str(path))
+    except OSError as error:
+        raise InputError(
+            f'"{path}" cannot be read: {error.strerror or error}; check the path'
+        ) from None
+
+
+def _read_pieces(file: Any, name: str) -> Iterator[bytes]:
+    while True:
+        piece = _checked(file.read(PIECE_BYTES), name)
+        if not piece:
+            return
+        yield piece
+
+
+def _checked(piece: object, name: str) -> bytes:
+    if piece is None:
+        raise BadRequest(f"{name} has no bytes yet; give a file that waits for them")
+    if not isinstance(piece, bytes | bytearray | memoryview):
+        raise BadRequest(
+            f"{name} gave a Python {type(piece).__name__} and not bytes; open the file in binary mode"
+        )
+    return cast("bytes", piece)

@@ -1,0 +1,89 @@
+"""`schema plan` and `schema apply`."""
+
+from __future__ import annotations
+
+import omnigraph as og
+
+START = """
+node Person { name: String @key  age: I32?  note: String? }
+"""
+
+
+def start(place):
+    og.init(place / "g", START).close()
+    return "g"
+
+
+def write(place, source):
+    (place / "next.pg").write_text(source, "utf-8")
+    return ("--schema", "next.pg", "g")
+
+
+def source_of(place):
+    with og.open(place / "g", mode="r") as graph:
+        return graph.schema.source
+
+
+def test_a_plan_shows_steps_with_code_and_tier_and_changes_nothing(omnigraph, place):
+    start(place)
+    argv = write(place, "node Person { name: String @key  age: I64?  note: String?  tall: F64 }")
+    shown = omnigraph("schema", "plan", *argv)
+    assert shown.exit == 0
+    head, first, second = shown.stdout.splitlines()
+    assert head == "2 steps, not supported"
+    assert first.startswith("  unsupported [OG-MF-106, destructive], node:Person.age: ")
+    assert second.startswith("  unsupported [OG-MF-103, validated], node:Person.tall: ")
+    document = omnigraph("schema", "plan", *argv, "--json").json
+    assert document.keys() == {"uri", "supported", "step_count", "steps"}
+    assert (document["uri"], document["supported"], document["step_count"]) == ("g", False, 2)
+    assert [step["code"] for step in document["steps"]] == ["OG-MF-106", "OG-MF-103"]
+    assert source_of(place) == START
+
+
+def test_apply_commits_for_its_actor_and_again_does_nothing(omnigraph, place):
+    start(place)
+    source = START.replace("age: I32?", "age: I32? @index  city: String?")
+    argv = write(place, source)
+    document = omnigraph("schema", "apply", *argv, "--as", "ann", "--json").json
+    assert document.keys() == {
+        *("uri", "supported", "step_count", "steps", "applied", "manifest_version", "commit")
+    }
+    assert document["applied"] is True
+    assert document["commit"]["actor_id"] == "ann"
+    assert [step["kind"] for step in document["steps"]] == ["add_property", "add_constraint"]
+    assert source_of(place) == source
+    again = omnigraph("schema", "apply", *argv)
+    assert (again.exit, again.stdout) == (
+        0,
+        "the schema is the accepted one; nothing was changed\n",
+    )
+    assert again.stderr.startswith("omnigraph schema apply -> ")
+    document = omnigraph("schema", "apply", *argv, "--json").json
+    assert (document["applied"], document["commit"], document["steps"]) == (False, None, [])
+
+
+def test_a_drop_warns_and_is_hard_only_with_consent(omnigraph, place):
+    start(place)
+    argv = write(place, "node Person { name: String @key  age: I32? }")
+    soft = omnigraph("schema", "plan", *argv)
+    assert "  drop Person.note (soft)\n" in soft.stdout
+    assert soft.stderr == "warning: [OG-DS-104] drop Person.note (soft)\n"
+    done = omnigraph("schema", "apply", *argv, "--allow-data-loss", "--quiet")
+    assert done.exit == 0
+    assert done.stdout.splitlines()[:2] == ["applied", "  drop Person.note (hard)"]
+    assert done.stderr == "warning: [OG-DS-104] drop Person.note (hard)\n"
+
+
+def test_a_refused_apply_exits_1_and_changes_nothing(omnigraph, place):
+    start(place)
+    argv = write(place, START.replace("age: I32?", "age: I64?"))
+    refused = omnigraph("schema", "apply", *argv)
+    assert (refused.exit, refused.stdout) == (1, "")
+    assert "error: [OG-MF-106] " in refused.stderr
+    omnigraph("branch", "create", "other", "--uri", "g")
+    argv = write(place, START.replace("age: I32?", "age: I32?  city: String?"))
+    body = omnigraph("schema", "apply", *argv, "--json")
+    assert body.exit == 1
+    assert body.json["conflict"] == {"code": "schema_conflict", "branches": ["other"]}
+    assert source_of(place) == START
+    assert omnigraph("schema", "apply", "g").exit == 2
