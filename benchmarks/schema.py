@@ -26,7 +26,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.table import open_table
 
-ROWS, STEP, ADDS, WARM = 1_000_000, 1_000_000, 5, 7
+ROWS, STEP, ADDS, WARM = 1_000_000, 10_000_000, 5, 7
 PERSON = "node:Person"
 TWO_HOPS = """query q() { match { $a knows $b  $b knows $c  $c.age > 40 }
               return { count($c) as n } }"""
@@ -77,7 +77,8 @@ class State:
         view = view_of(graph)
         pinned = view.table(graph.schema.catalog.nodes["Person"])
         self.row_ids = pinned.table.read(["id"], with_row_id=True)["_rowid"].to_numpy()
-        self.indexes = sorted((one.column, str(one.coverage)) for one in pinned.indexes())
+        # Not by column: that is what a rename changes.
+        self.indexes = sorted((str(one.kind), one.tail) for one in pinned.indexes())
         self.kept = [view.nodes("Person").node_ids, view.topology("Knows").out()]
 
     def differences(self, before: State) -> dict[str, Any]:
@@ -85,7 +86,8 @@ class State:
         rebuilt = sum(one is not other for one, other in zip(self.kept, before.kept, strict=True))
         return {
             "row_ids_kept": bool(np.array_equal(self.row_ids, before.row_ids)),
-            "indexes": self.indexes,
+            "indexes_kept": self.indexes == before.indexes,
+            "indexes_covering_all": sum(not tail for _, tail in self.indexes),
             "rebuilt": rebuilt,
         }
 
@@ -191,15 +193,17 @@ def show(result: dict[str, Any]) -> None:
             f"{name:24}{ours:10.1f}{raw:10.1f}{ours / raw:8.2f}{max(one['written']) / 1000:12.0f}"
         )
         line += f"{one['two_hops_before']:17.1f}{one['two_hops_after']:13.1f}"
-        covered = sum(coverage == "indexed" for _, coverage in one["indexes"])
-        rows = "kept" if one["row_ids_kept"] else "LOST"
-        print(f"{line}   {rows}, {covered} of {len(one['indexes'])}, {one['rebuilt']}")
+        rows, indexes = (
+            "kept" if one[f"{what}_kept"] else "LOST" for what in ("row_ids", "indexes")
+        )
+        covering = one["indexes_covering_all"]
+        print(f"{line}   {rows}, {indexes} ({covering} cover all), {one['rebuilt']}")
     added = result["add a property"]
     bars = {
         f"add a property in {MAX_MS} ms": statistics.median(added["ours"]) <= MAX_MS,
         "less than 1 MB written": max(added["written"]) < MAX_BYTES,
         "row ids kept": added["row_ids_kept"],
-        "indexes cover all": all(coverage == "indexed" for _, coverage in added["indexes"]),
+        "indexes kept": added["indexes_kept"],
         "nothing rebuilt": added["rebuilt"] == 0,
     }
     print("\n" + "   ".join(f"{name}: {'pass' if met else 'FAIL'}" for name, met in bars.items()))

@@ -31,6 +31,11 @@ TEXTS = ["one", "two", "three"]
 VECTORS = [raw_vector(text, 4) for text in TEXTS]
 
 
+def numbered(*indexes):
+    items = [b'{"index": %d, "embedding": [1, 2, 3, 4]}' % index for index in indexes]
+    return Body(b'{"data": [' + b",".join(items) + b"]}")
+
+
 @pytest.fixture
 def ask(limits, clock):
     """Embed the texts with a client of the server, and close it."""
@@ -71,9 +76,11 @@ class TestOpenAi:
             Spoilt(lambda vectors: vectors[1:]),
             Spoilt(lambda vectors: [*vectors, vectors[0]]),
             Spoilt(lambda _: []),
-            Body(b'{"data": [' + b",".join([b'{"index": 1, "embedding": [1]}'] * 3) + b"]}"),
+            numbered(1, 1, 1),
+            numbered(0, 1, 2, 2),
+            numbered(1, 2, 3),
         ],
-        ids=["one-less", "one-more", "none", "one-place-twice"],
+        ids=["one-less", "one-more", "none", "one-place", "a-place-twice", "from-1"],
     )
     def test_another_number_of_vectors_is_refused(self, ask, reply):
         with (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from omnigraph.embeddings.embedding_settings import EmbeddingSettings
 from omnigraph.embeddings.mock import MockEmbedder, mock_embedding
 from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import BadRequest, ProviderError
-from tests.embeddings.server import OK, EmbeddingServer, Spoilt, Status
+from tests.embeddings.server import OK, EmbeddingServer, Reply, Spoilt, Status
 
 KEY = "sk-very-secret-0123456789"
 OPENROUTER = ("openai-compatible", "openai/text-embedding-3-large", "https://openrouter.ai/api/v1")
@@ -106,6 +108,11 @@ class TestEnvironment:
             assert word in str(caught.value)
         assert caught.value.http_status == 400
 
+    def test_a_wrong_provider_is_told_before_its_model_is_looked_at(self, environment):
+        environment(OMNIGRAPH_EMBED_PROVIDER="acme")
+        with pytest.raises(ProviderError, match=r"Doc\.vec: there is no embedding provider"):
+            embed_texts(resolve_embedder(None), ["a"], 4, "Doc.vec", model="acme/a")
+
     @pytest.mark.parametrize(
         "address",
         ["localhost", "ftp://h/v1", "https://me:pw@h/v1", "https://h/v1?key=pw", "https://h:x/v1"],
@@ -184,6 +191,25 @@ class TestVectors:
         assert np.allclose(made, expected, atol=1e-6)
         assert np.allclose(np.linalg.norm(made.astype(np.float64), axis=1), 1.0, atol=1e-6)
         assert [call.count for call in server.calls] == [3, 3, 3, 1]
+
+    def test_threads_share_one_client(self, environment, monkeypatch):
+        monkeypatch.setattr(pool, "_pool", pool._Pool())
+        texts = [f"text {n}" for n in range(40)]
+        together = threading.Barrier(8)
+
+        def embed(part):
+            together.wait()
+            return embed_texts(require_embedder(None, "Doc.vec"), part, 3, "Doc.vec").tolist()
+
+        with EmbeddingServer(lambda n: Status(500) if n % 4 == 1 else OK) as server:
+            environment(**server.environment(), OMNIGRAPH_EMBED_RETRY_ATTEMPTS="100")
+            with ThreadPoolExecutor(8) as threads:
+                parts = list(threads.map(embed, [texts[at::8] for at in range(8)]))
+            (client,) = pool._pool._clients.values()
+            client.close()
+        for at, made in enumerate(parts):
+            expected = [mock_embedding(text, 3) for text in texts[at::8]]
+            assert np.allclose(made, expected, atol=1e-6)
 
     @pytest.mark.parametrize(
         ("change", "words"),
@@ -265,6 +291,48 @@ class TestHandles:
             assert pool._pool._holders == 0, "closing twice releases once"
         assert {call.headers["authorization"] for call in server.calls} == {f"Bearer {KEY}"}
         assert {call.body["model"] for call in server.calls} == {"acme-1"}
+
+
+class RefusesLongTexts(Reply):
+    def send(self, handler, call):
+        reply = Status(400, "too long") if any(len(text) > 9 for text in call.texts) else OK
+        reply.send(handler, call)
+
+
+class TestJob:
+    @pytest.fixture
+    def graph(self, tmp_path):
+        texts = ["red", "green", "a text too long", *(f"text {n}" for n in range(7))]
+        with og.init(tmp_path / "g", SCHEMA) as graph:
+            result = graph.load([{"type": "Doc", "data": {"text": text}} for text in texts])
+            assert result.embeddings_pending == 10
+            yield graph
+
+    @pytest.mark.parametrize("status", [401, 404, 503])
+    def test_a_provider_that_does_not_work_is_not_asked_for_every_text(
+        self, environment, graph, status
+    ):
+        with EmbeddingServer(lambda _: Status(status)) as server:
+            environment(**server.environment())
+            with pytest.raises(ProviderError, match=f"status {status}"):
+                graph.embed()
+        assert len(server.calls) == (4 if status == 503 else 1)
+        assert {call.count for call in server.calls} == {10}
+
+    def test_one_that_stops_working_is_told_and_what_was_made_is_kept(self, environment, graph):
+        with EmbeddingServer(lambda n: OK if n == 0 else Status(503)) as server:
+            environment(**server.environment(), OMNIGRAPH_EMBED_BATCH="4")
+            done = graph.embed()
+        assert (done.filled, done.pending, done.failed) == (4, 6, 4)
+        assert [call.count for call in server.calls] == [4, 4, 4, 4, 4]
+
+    def test_a_text_that_the_provider_refuses_is_left_and_the_others_are_filled(
+        self, environment, graph
+    ):
+        with EmbeddingServer(lambda _: RefusesLongTexts()) as server:
+            environment(**server.environment())
+            done = graph.embed()
+        assert (done.filled, done.pending, done.failed) == (9, 1, 1)
 
 
 class TestLocal:

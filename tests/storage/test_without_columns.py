@@ -137,7 +137,9 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
         ("words", IndexKind.FTS),
         ("v", IndexKind.VECTOR),
     }
-    assert [one.column for one in states if one.tail] == []
+    # Those that did not cover the newest rows before do not do so now.
+    assert {one.column for one in states if one.tail} == {"words", "v"}
+    assert {one.unindexed_rows for one in states if one.tail} == {5}
     for key, row in expected.items():
         for column, value in (("id", key), ("number", row["number"])):
             where = filter_expression(after.schema, [Condition(column, "=", value)])
@@ -150,6 +152,12 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
         )
     )
     assert changes_since(upserted, after.version) == ([], ["c"], [])
+
+    (dropped,) = (one for one in before.dataset.describe_indices() if one.field_names == ["secret"])
+    places = [Path(ref.uri, "_indices", segment.uuid) for segment in dropped.segments]
+    assert all(place.exists() for place in places)
+    purge_versions(ref, after.version)
+    assert not any(place.exists() for place in places)
 
 
 def test_a_fragment_of_many_batches_stays_one_fragment(tmp_path):

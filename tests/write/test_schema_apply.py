@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from omnigraph.errors import (
     UnsupportedMigration,
 )
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.manifest.rows import read_table_states
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
@@ -96,6 +99,15 @@ def holding(graph, text=SECRET):
     return [path for path in files if text.encode() in path.read_bytes()]
 
 
+def purges_in_rows(graph):
+    """How many rows about tables say that something must be removed; they agree with the head."""
+    manifest = workspace_of(graph).manifest
+    state = manifest.state("main")
+    found = manifest.table_rows(state)
+    assert read_table_states(found) == state.head.tables
+    return sum("purge" in json.loads(row.metadata) for row in found)
+
+
 def indexed(graph, key, column):
     return coverage(table_of(graph, key), column, IndexKind.BTREE)
 
@@ -119,6 +131,11 @@ def test_many_steps_are_one_commit_that_keeps_rows_indexes_and_identities(graph)
     assert done.commit == after.commit
     assert (done.commit.operation, done.commit.actor_id) == ("schema_apply", "ann")
     assert done.commit.parent_commit_id == before.graph_commit_id
+    assert done.commit.facts["schema"] == {
+        "from_hash": before.ir_hash,
+        "to_hash": after.ir_hash,
+        "steps": [step.to_json() for step in done.steps],
+    }
     assert set(after.tables) == {
         "node:Human", "node:Team", "node:Place", "edge:BelongsTo", "edge:Visits"
     }  # fmt: skip
@@ -195,6 +212,7 @@ def test_what_is_added_again_under_an_old_name_is_new_and_empty(graph):
     graph.schema.apply(SCHEMA.replace("node Room", 'node Shed @rename_from("Hall")'))
     graph.schema.apply(SCHEMA.replace("node Room", "node Shed") + "node Hall {}")
     assert "-" in graph.snapshot().tables["node:Hall"].location
+    assert purges_in_rows(graph) == 0
 
 
 def test_a_plan_that_moves_no_table_is_its_publish_alone(graph):
@@ -215,6 +233,7 @@ def test_a_hard_drop_leaves_no_byte_behind(graph):
     assert [step.mode for step in done.steps] == ["hard", "hard"]
     assert holding(graph) == []
     assert graph.status()["purges_owed"] == []
+    assert purges_in_rows(graph) == 0
     with pytest.raises(og.errors.OmniGraphError):
         open_table(workspace_of(graph).pinned(before.tables["node:Person"]))
     assert not Path(workspace_of(graph).root.path, before.tables["node:Room"].location).exists()
@@ -227,6 +246,7 @@ def test_a_purge_that_was_interrupted_is_finished_by_the_next_open(graph):
     with dying_at("schema_apply.before_purge"):
         graph.schema.apply(without, allow_data_loss=True)
     (owed,) = graph.status()["purges_owed"]
+    assert purges_in_rows(graph) == 1
     pin = graph.snapshot().tables["node:Person"]
     assert owed == {
         "table_key": "node:Person", "table_path": pin.location, "below_version": pin.table_version
@@ -237,6 +257,7 @@ def test_a_purge_that_was_interrupted_is_finished_by_the_next_open(graph):
     graph.mutate('query q() { update Person set { age: 8 } where name = "bob" }')
     with og.open(graph.uri) as reopened:
         assert reopened.status()["purges_owed"] == []
+        assert purges_in_rows(reopened) == 0
         assert holding(reopened) == []
         assert nodes(reopened, "Person")["bob"]["age"] == 8
 
@@ -249,6 +270,24 @@ def test_a_purge_that_fails_is_a_warning(graph):
     assert len(graph.status()["purges_owed"]) == 1
     og.open(graph.uri).close()
     assert graph.status()["purges_owed"] == []
+
+
+def test_forks_of_deleted_branches_do_not_keep_old_bytes_alive(graph):
+    create_branch(table_of(graph, "node:Person"), "left-behind")
+    graph.schema.apply(SCHEMA.replace("note: String?", ""), allow_data_loss=True)
+    assert holding(graph) == []
+    assert list_branches(table_of(graph, "node:Person").ref) == {}
+
+
+def test_a_version_that_a_lance_tag_keeps_stays_owed(graph):
+    dataset = table_of(graph, "node:Person").dataset
+    dataset.tags.create("mine", dataset.version)
+    done = graph.schema.apply(SCHEMA.replace("note: String?", ""), allow_data_loss=True)
+    assert "Lance tag" in done.warnings[-1]
+    assert [owed["table_key"] for owed in graph.status()["purges_owed"]] == ["node:Person"]
+    dataset.tags.delete("mine")
+    og.open(graph.uri).close()
+    assert (graph.status()["purges_owed"], holding(graph)) == ([], [])
 
 
 def test_a_recovered_hard_drop_is_purged_too(graph):
@@ -398,6 +437,19 @@ def test_a_write_that_was_checked_under_the_old_schema_is_run_again(graph, write
         end = held_at(f"{kind}.before_locks", lambda: write(graph))
         other.schema.apply(ADDED.replace("age: I32?", 'years: I32? @rename_from("age")'))
         assert isinstance(end(), InputError if kind == "load" else og.errors.TypeCheckError)
+
+
+def test_a_write_whose_rows_a_hard_drop_purged_is_run_again(graph):
+    """It pins its snapshot, the drop removes that version from disk, then it reads."""
+    with og.open(graph.uri) as other:
+
+        def write():
+            return graph.mutate('query q() { update Person set { age: 1 } where name = "eve" }')
+
+        end = held_at("attempt.pinned", write)
+        other.schema.apply(SCHEMA.replace("note: String?", ""), allow_data_loss=True)
+        assert end().affected_nodes == 1
+        assert nodes(other, "Person")["eve"]["age"] == 1
 
 
 # ------------------------------------------------------------------ crashes

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
+from omnigraph import failpoints
 from omnigraph.commit.changes import Write
 from omnigraph.commit.drift import HealFirst, rollback_needed
 from omnigraph.commit.heal import heal
@@ -34,13 +35,15 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.manifest.commits import is_same_content
-from omnigraph.manifest.manifest import BranchPin, BranchState
-from omnigraph.manifest.publisher import branch_remade
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.publisher import branch_remade, schema_changed
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
 from omnigraph.storage.objects.store_errors import LockLost
+
+PINNED = failpoints.declare("attempt.pinned")
 
 Result = TypeVar("Result")
 
@@ -181,20 +184,21 @@ class Attempts:
         return state
 
     def _run_work(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
-        """Run the work; a storage error caused by the deletion of the branch becomes a lost race.
+        """Run the work; a storage error that another operation caused becomes a lost race.
 
-        Deleting a branch removes its files while another operation may still be reading them.
+        Deleting a branch and a hard drop remove files that this operation may still be reading. (One
+        that holds its locks cannot meet either.)
         """
+        PINNED.hit()
         try:
             return work(attempt)
         except StorageError:
-            if self._is_remade(attempt.state.pin):
+            now = self.workspace.manifest.state(self.branch)
+            if now.identifier != attempt.state.identifier:
                 raise branch_remade(self.branch) from None
+            if now.head.ir_hash != attempt.state.head.ir_hash:
+                raise schema_changed() from None
             raise
-
-    def _is_remade(self, pin: BranchPin) -> bool:
-        """Return whether another branch has the name now; raise ``BranchNotFound`` if none has."""
-        return self.workspace.manifest.state(self.branch).identifier != pin.identifier
 
     def _attempts_left(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:
         """Return how many attempts remain after a lost one; raise the caller's error if none do.

@@ -51,11 +51,15 @@ from omnigraph.errors import (
     Drift,
     OmniGraphError,
     RecoveryRequired,
-    SchemaConflict,
 )
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import Changes, branch_remade, check_expected
+from omnigraph.manifest.publisher import (
+    Changes,
+    branch_remade,
+    check_expected,
+    schema_changed,
+)
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -221,7 +225,7 @@ class _Commit:
     def _check_schema(self, head: Head) -> None:
         """Refuse if the schema changed: the write was not validated against its rules."""
         if self.write.ir_hash is not None and self.write.ir_hash != head.ir_hash:
-            raise SchemaConflict("the schema changed while the write was prepared; run it again")
+            raise schema_changed()
 
     def _check_branch(self, state: BranchState) -> None:
         """Refuse a branch that was deleted and made again under the same name."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+BLAMES_TEXTS = {400, 413, 422}
+"""Statuses of a provider that will not have a text: it is too long, or empty."""
+
 
 def resolve_embedder(configured: Embedder | None) -> Embedder | None:
     """Return the embedder to ask: the mock if it is forced, the caller's, or the environment's.
@@ -67,9 +70,10 @@ def embed_texts(
 
     _check(embedder, place)
     if model is not None and not _is_mock(embedder) and embedder.model != model:
+        label = "runtime error: " if role == "query" else ""
         raise BadRequest(
-            f"{place} has vectors of the model {model}, and the embedding provider uses "
-            f"{embedder.model}; configure the same model",
+            f"{label}{place} has vectors of the model {model}, and the embedding provider uses "
+            f"{embedder.model}; set OMNIGRAPH_EMBED_MODEL, or give an embedder of that model",
             recorded=model,
             actual=embedder.model,
         )
@@ -80,6 +84,14 @@ def embed_texts(
         batch = list(texts[start : start + size])
         made[start : start + size] = _embed_batch(embedder, batch, dimension, role, place)
     return made
+
+
+def may_be_the_texts(error: ProviderError) -> bool:
+    """Whether other texts may fare better: the provider works, and refused these or failed on them."""
+    if error.details.get("missing"):
+        return False
+    # Only calls over HTTP count their tries; of anything else nothing is known.
+    return "attempts" not in error.details or error.details.get("status") in BLAMES_TEXTS
 
 
 def _embed_batch(

@@ -28,6 +28,7 @@ from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
     OmniGraphError,
+    SchemaConflict,
     StorageError,
 )
 from omnigraph.manifest import rows
@@ -245,6 +246,11 @@ def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersi
         expected=0 if first is None else first.table_version,
         actual=0,
     )
+
+
+def schema_changed() -> SchemaConflict:
+    """Return the lost race of an operation that was prepared under an earlier schema."""
+    return SchemaConflict("the schema changed while the write was prepared; run it again")
 
 
 def _new_commit(state: BranchState, intent: Intent) -> GraphCommit:

@@ -18,7 +18,7 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.embeddings.embedder import Embedder
-from omnigraph.embeddings.provider import require_embedder
+from omnigraph.embeddings.provider import may_be_the_texts, require_embedder
 from omnigraph.errors import BadRequest, ProviderError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, NodeType
 from omnigraph.manifest.publisher import Intent
@@ -242,6 +242,10 @@ class _Job:
         try:
             vectors.make(target.entity, target.name, texts)
         except ProviderError as error:
+            if not may_be_the_texts(error):
+                refused.update(texts)
+                self.dead = error
+                return set()
             if len(texts) > 1:
                 half = len(texts) // 2
                 parts = (texts[:half], texts[half:])

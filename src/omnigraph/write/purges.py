@@ -24,7 +24,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 
 logger = logging.getLogger(__name__)
 
-AFTER_PURGE = failpoints.declare("purge.before_record")
+BEFORE_RECORD = failpoints.declare("purge.before_record")
 PURPOSE = Purpose("purge")
 
 
@@ -64,7 +64,7 @@ def _purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
                 warnings.append(_warn(purge, error))
             else:
                 done.append(purge)
-        failpoints.hit(AFTER_PURGE)
+        BEFORE_RECORD.hit()
         held.check()
         settle_purges(workspace.manifest, done)
     except OmniGraphError as error:

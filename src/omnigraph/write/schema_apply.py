@@ -174,12 +174,12 @@ class _Apply:
         self._refuse_branches()
         found.require_supported()
         expected = self._table_changes(before, accepted, found)
-        failpoints.hit(POINTS["schema_apply", "before_locks"])
+        POINTS["schema_apply", "before_locks"].hit()
         places = [table.location for _, table in expected.created]
         with hold_branch(self.workspace, before, self._purpose(expected), places) as branch:
             commit, warnings = self._apply(branch)
         if self.request.allow_data_loss:
-            failpoints.hit(BEFORE_PURGE)
+            BEFORE_PURGE.hit()
             warnings += finish_purges(self.workspace)
         return SchemaApplied(
             True, commit.manifest_version, found.steps, commit, (*_warnings(found), *warnings)
@@ -221,21 +221,28 @@ class _Apply:
         refuse_occupied(self.workspace, (table for _, table in changes.created))
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
-        write = self._write(state, row, changes)
+        facts = {
+            "from_hash": state.head.ir_hash,
+            "to_hash": row.ir_hash,
+            "steps": [step.to_json() for step in found.steps],
+        }
+        write = self._write(state, row, changes, {"schema": facts})
         commit = commit_under_locks(self.workspace, write, {}, branch.held)
-        failpoints.hit(BEFORE_MIRRORS)
+        BEFORE_MIRRORS.hit()
         return commit, self._mirror(row)
 
-    def _write(self, state: BranchState, row: SchemaRow, changes: TableChanges) -> Write:
+    def _write(
+        self, state: BranchState, row: SchemaRow, changes: TableChanges, facts: dict[str, Any]
+    ) -> Write:
         """Return the write; every table of the branch is among those it rests on."""
-        hard = self.request.allow_data_loss
+        hard, actor = self.request.allow_data_loss, self.request.actor_id
         dropped = {table.incarnation for table in changes.dropped}
         moved = {table.incarnation for table, _ in changes.columns}
         shortened = {table.incarnation for table, columns in changes.columns if columns.dropped}
         return Write(
             writer="schema_apply",
             pin=state.pin,
-            intent=Intent(new_ulid(), "schema_apply", self.started, self.request.actor_id),
+            intent=Intent(new_ulid(), "schema_apply", self.started, actor, facts=facts),
             tables=tuple(
                 TableChange(pin, tuple(self._steps(pin, columns)))
                 for pin, columns in changes.columns

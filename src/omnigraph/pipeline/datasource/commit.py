@@ -23,7 +23,7 @@ from omnigraph.pipeline.local.complete_here import complete_here
 from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import BadRecords
-from omnigraph.pipeline.rows.images import match_again, same_lineage
+from omnigraph.pipeline.rows.images import Images, match_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import drop_losers, shown_rows, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
@@ -33,6 +33,7 @@ from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import (
+    MERGE_INSERT_ROWS,
     Staged,
     stage_append,
     stage_append_fragments,
@@ -211,13 +212,24 @@ class _WrittenRows:
             replacing = self._replacing(table, fragments)
             if replacing is not None:
                 return replacing
+        merges = mode == "merge" and self.may_repeat
+        if merges and self.rows > MERGE_INSERT_ROWS:
+            return self._merged_again(table)
         stored = stored_rows(self.entity, table.schema, self._batches(None), self._losers)
         rows = pa.RecordBatchReader.from_batches(table.schema, stored)
         if mode == "overwrite":
             return stage_overwrite(table, rows)
-        if mode == "append" or not self.may_repeat:
-            return stage_append(table, rows)
-        return stage_merge_insert(table, rows)
+        return stage_merge_insert(table, rows.read_all()) if merges else stage_append(table, rows)
+
+    def _merged_again(self, table: Table) -> Staged:
+        """Write the images in this process, from the rows that the tasks left."""
+        images = Images(table.ref, self.entity)
+        for batch in drop_losers(self._batches(None), self._losers):
+            images.add(batch)
+        images.write()
+        if not len(images.replaced):
+            return stage_append_fragments(table, images.fragments)
+        return stage_replace_rows(table, images.replaced, images.fragments)
 
     def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged | None:
         """Stage the images as they are; return None if the table has other rows for their ids by now."""

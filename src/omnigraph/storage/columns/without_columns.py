@@ -16,7 +16,12 @@ from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
 from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
 from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
-from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.indexes import (
+    Coverage,
+    coverage,
+    list_indexes,
+    stage_create_index,
+)
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
@@ -77,24 +82,23 @@ def stage_without(table: Table) -> Staged | None:
 def index_stages(
     table: Table, changes: ColumnChanges
 ) -> tuple[Callable[[Table], Staged | None], ...]:
-    """One step for each index of the table that stays: build it again if the rewrite uncovered it.
+    """One step for each BTREE that stays: build it again if it does not cover the new fragments.
 
     For best-effort steps after ``stage_without``: each has a UUID, and queries are right without.
+    Lance itself extends the other kinds to fragments that were rewritten.
     """
     return tuple(
-        _index_stage(changes.renamed.get(state.column, state.column), state.kind)
+        _btree_stage(changes.renamed.get(state.column, state.column))
         for state in list_indexes(table)
-        if state.kind is not None and state.column not in changes.dropped
+        if state.kind is IndexKind.BTREE and state.column not in changes.dropped
     )
 
 
-def _index_stage(column: str, kind: IndexKind) -> Callable[[Table], Staged | None]:
+def _btree_stage(column: str) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
-        uncovered = any(
-            state.column == column and state.kind is kind and state.tail
-            for state in list_indexes(table)
-        )
-        return stage_create_index(table, column, kind) if uncovered else None
+        if coverage(table, column, IndexKind.BTREE) is not Coverage.DEGRADED:
+            return None
+        return stage_create_index(table, column, IndexKind.BTREE)
 
     return stage
 

@@ -205,7 +205,7 @@ def stage_merge_insert(table: Table, data: Rows, *, on: str = "id") -> Staged:
     import pyarrow as pa
 
     data = _stored_form(table, data)
-    if isinstance(data, pa.Table) and (_is_wide(table, data) or has_addresses(data)):
+    if isinstance(data, pa.Table) and (_pays_by_hand(table, data) or has_addresses(data)):
         return _stage_upsert_by_hand(table, data, on)
     with lance_errors(f"staging an upsert of {table.ref}"):
         transaction, stats = (
@@ -237,17 +237,19 @@ def _index_pays(table: Table, data: Rows) -> bool:
     return rows <= min(max(1_000, table.count_rows() // 200), 100_000)
 
 
-def _is_wide(table: Table, data: pa.Table) -> bool:
-    """Whether rows have so many columns that Lance's merge-insert is slower than doing it here.
+def _pays_by_hand(table: Table, data: pa.Table) -> bool:
+    """Whether there are so many rows or columns that Lance's merge-insert costs more than doing it here.
 
     Its time grows with the square of the columns: 0.1 s at 500 of them, 4 s at 5,000 (pylance 14).
+    ``MERGE_INSERT_ROWS`` says what too many rows cost. Rows with all columns can be done here.
     """
     columns = len(table.schema.names)
-    return columns > WIDE_COLUMNS and len(data.schema.names) == columns
+    too_many = columns > WIDE_COLUMNS or data.num_rows > MERGE_INSERT_ROWS
+    return too_many and len(data.schema.names) == columns
 
 
 def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
-    """Stage the upsert of wide rows, and of blobs with addresses, which Lance's merge-insert refuses."""
+    """Stage the upsert of many or wide rows, and of blobs with addresses, which Lance's merge-insert refuses."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
