@@ -212,7 +212,10 @@ class _PlainLoad:
             for id_, entry in rows.items():
                 values = tuple(entry[0].get(name) for name in group)
                 if None not in values:
-                    tuples.setdefault(values, []).append((self.order(kind, entry), id_))
+                    stored = self.start[kind].get(id_)
+                    has_it = stored and tuple(stored[name] for name in group) == values
+                    place = -1 if has_it else self.order(kind, entry)
+                    tuples.setdefault(values, []).append((place, id_))
             later = {at for held in tuples.values() for at, _ in sorted(held)[1:]}
             if later:
                 return later

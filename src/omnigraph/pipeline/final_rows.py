@@ -74,7 +74,7 @@ class FindFinalRows:
         self.read_pending = found.embeddings_pending
         self.directory = directory
         self._read = found.bad.mark()
-        self._completed: dict[str, tuple[TableState, Completed]] = {}
+        self._completed: dict[str, tuple[TableState, list[int], Completed]] = {}
 
     def on(self, runner: Runner, state: BranchState) -> FinalRows:
         """Find the rows and check them on one state of the branch; ``bad`` has what was left out."""
@@ -86,22 +86,22 @@ class FindFinalRows:
         return final
 
     def completed(
-        self, key: str, pin: TableState, left_out: int, changed: set[str], tell: list[Bad]
+        self, key: str, pin: TableState, left_out: list[int], bad: list[Bad], *, anew: bool
     ) -> Completed:
-        """The whole rows of a patch; those of an earlier attempt if nothing they depend on changed."""
-        known = self._completed.get(key)
-        if known is not None and known[0] == pin and not left_out and key not in changed:
-            return known[1]
-        made = self.engine.complete(
-            self.row_rules,
-            self.incoming[key],
-            self.workspace.pinned(pin),
-            self.directory,
-            tell.extend,
-        )
-        self._completed.pop(key, None)
-        if not left_out and not tell:
-            self._completed[key] = (pin, made)
+        """The whole rows of a patch without the records that are left out.
+
+        Those that were made before are used again if all that they depend on is the same.
+        """
+        known = self._completed.pop(key, None)
+        if known is not None and known[:2] == (pin, left_out) and not anew:
+            made = known[2]
+        else:
+            ref = self.workspace.pinned(pin)
+            made = self.engine.complete(
+                self.row_rules, self.incoming[key], ref, self.directory, bad.extend
+            )
+        if not bad:
+            self._completed[key] = (pin, list(left_out), made)
         return made
 
 
@@ -213,7 +213,9 @@ class _Attempt:
     def _completed(self, key: str) -> tuple[Completed, bool]:
         """The whole rows of a patch, and whether some are bad: then their records are left out."""
         bad: list[Bad] = []
-        made = self.search.completed(key, self.pins[key], len(self.out[key]), self.changed, bad)
+        anew = key in self.changed
+        made = self.search.completed(key, self.pins[key], self.out[key], bad, anew=anew)
+        self.changed.discard(key)
         orders = [order_of(one.source, one.offset) for one in bad]
         values = self._values(key, orders)
         told = zip(bad, orders, strict=True)

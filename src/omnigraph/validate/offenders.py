@@ -4,7 +4,8 @@ A load that skips bad records asks this after ``first_set_violations`` found a b
 answer out, and checks again, until every rule holds. Each answer depends on the rows alone, not on
 how an engine divides them:
 
-* one id or tuple in several rows: all but the first of them; where a committed row has it: all;
+* one id or tuple in several rows: all but the first of them, where a row that has the tuple already is
+  the first; where a committed row that is not touched has it: all;
 * an end that is not there: the edge;
 * a source with too many edges: as many of the last records that bring it an edge as are too many;
 * a source with too few: the last record that takes an edge from it, or else the last that brings one.
@@ -53,7 +54,10 @@ class _Search(Evaluation):
         for delta in self.deltas():
             for group in delta.entity.unique if delta.pending is not None else ():
                 assert delta.pending is not None
-                within = self.ask(rules.later_of_tuple(group), {"pend": delta.pending})
+                ids = delta.pending
+                own = self.committed.rows(self.changes, delta.entity, group, "id", ids, "id")
+                frames = {"pend": delta.pending, "com": own}
+                within = self.ask(rules.later_of_tuple(group), frames)
                 found = list(self.unique_violations(delta.entity, group, within))
                 found = found or list(self.unique_against(delta, delta.pending, group, None))
                 if found:

@@ -47,21 +47,28 @@ def later_of_id() -> str:
     return (
         "SELECT p.id, p.`0rec` AS rec FROM pend p JOIN "
         "(SELECT id, MIN(`0rec`) AS f FROM pend GROUP BY id HAVING COUNT(*) > 1) d "
-        "ON d.id = p.id WHERE p.`0rec` > d.f ORDER BY rec"
+        "ON d.id = p.id WHERE p.`0rec` > d.f"
     )
 
 
 def later_of_tuple(members: Sequence[str]) -> str:
-    """Find incoming rows with the tuple of an earlier row; the answer is that of ``unique_within``."""
+    """Find incoming rows with the tuple of an earlier row; the answer is that of ``unique_within``.
+
+    Here `com` are the committed rows of incoming ids. A row that has its tuple already comes first.
+    """
     names = ", ".join(_q(name) for name in members)
     values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
-    present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
-    equal = " AND ".join(f"d.{_q(name)} = p.{_q(name)}" for name in members)
+    present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
+    same, equal = (
+        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "cd"
+    )
     return (
-        f"WITH firsts AS (SELECT {names}, MIN(`0rec`) AS rec, MIN_BY(id, `0rec`) AS id FROM pend "
-        f"WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1) "
-        f"SELECT d.id AS other_id, p.id AS row_id, p.`0rec` AS rec, {values} "
-        f"FROM pend p JOIN firsts d ON {equal} WHERE p.`0rec` > d.rec ORDER BY rec"
+        "WITH held AS (SELECT p.*, CASE WHEN c.id IS NULL THEN p.`0rec` ELSE -1 END AS `0at` "
+        f"FROM pend p LEFT JOIN com c ON c.id = p.id AND {same} WHERE {present}), "
+        f"firsts AS (SELECT {names}, MIN(`0at`) AS `0at`, MIN_BY(id, `0at`) AS `0id` FROM held "
+        f"GROUP BY {names} HAVING COUNT(*) > 1) "
+        f"SELECT d.`0id` AS other_id, p.id AS row_id, p.`0rec` AS rec, {values} "
+        f"FROM held p JOIN firsts d ON {equal} WHERE p.`0at` > d.`0at`"
     )
 
 
@@ -229,7 +236,7 @@ def too_many_edges(high: int) -> str:
         "WITH brought AS (SELECT p.id, p.src, p.`0rec` AS rec, w.n, "
         "ROW_NUMBER() OVER (PARTITION BY p.src ORDER BY p.`0rec` DESC) AS place "
         f"FROM pend p JOIN wrong w ON w.src = p.src AND w.n > {high} WHERE {_BROUGHT}) "
-        f"SELECT b.id, b.src, b.rec FROM brought b WHERE b.place <= b.n - {high} ORDER BY rec"
+        f"SELECT b.id, b.src, b.rec FROM brought b WHERE b.place <= b.n - {high}"
     )
 
 
@@ -245,7 +252,7 @@ def too_few_edges(low: int) -> str:
         "placed AS (SELECT m.id, m.src, m.rec, "
         "ROW_NUMBER() OVER (PARTITION BY m.src ORDER BY m.kind, m.rec DESC) AS place "
         f"FROM moves m JOIN wrong w ON w.src = m.src AND w.n < {low}) "
-        "SELECT s.id, s.src, s.rec FROM placed s WHERE s.place = 1 ORDER BY rec"
+        "SELECT s.id, s.src, s.rec FROM placed s WHERE s.place = 1"
     )
 
 
