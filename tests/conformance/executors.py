@@ -26,9 +26,6 @@ from tests.oracle.interpreter import run, to_json_rows
 from tests.stored import fill, read_back
 
 NOT_BUILT = {
-    "blob_write": "needs the blob interface, not built yet",
-    "embed_follows": "needs vectors that follow their text through later writes, not built yet",
-    "files": "needs blobs from files, not built yet",
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
     "handle": "needs a second handle of the graph, which the runner does not open yet",
     "write_target": "is for command line and server: Python's writes take no read target",

@@ -18,6 +18,7 @@ from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table
@@ -46,6 +47,24 @@ class Incoming(Protocol):
     @property
     def any_made(self) -> bool:
         """Whether an id had to be made for some row, because its record has none."""
+        ...
+
+    @property
+    def unfilled(self) -> int:
+        """How many vectors are left to be made from their texts."""
+        ...
+
+    def want_vectors(
+        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing.
+
+        With ``keep``, a vector that the table ``ref`` has for the same id and text is not missing.
+        """
+        ...
+
+    def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
+        """Put the vectors into the rows, and return how many are still missing."""
         ...
 
     def stopper(self) -> Callable[[], object] | None:
@@ -91,15 +110,6 @@ class ReadRecords:
 
     incoming: dict[str, Incoming]
     bad: BadRecords
-    embeddings_pending: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The whole rows that the records of a patch make of one table, one for each id."""
-
-    incoming: Incoming
-    embeddings_pending: int = 0
 
 
 Tell = Callable[[list[Bad]], None]
@@ -129,8 +139,8 @@ class Engine(Protocol):
 
     def complete(
         self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
-    ) -> Completed:
-        """Make whole rows of the records of a patch and of the rows that the table has of their ids.
+    ) -> Incoming:
+        """Make whole rows, one for each id, of the records of a patch and of the rows the table has.
 
         The rows are judged by the row rules; ``tell`` gets the records that made bad ones, whose rows
         are among the answer all the same.

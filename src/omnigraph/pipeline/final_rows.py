@@ -20,7 +20,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.edge_ids import assign_edge_ids
-from omnigraph.pipeline.engine import Completed, Engine, Incoming, ReadRecords
+from omnigraph.pipeline.engine import Engine, Incoming, ReadRecords
 from omnigraph.pipeline.formats.typed_batch import order_of, place_of
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, describe_bad, format_entry, write_rejects
@@ -49,7 +49,6 @@ class FinalRows:
     incoming: dict[str, Incoming]
     counts: dict[str, int]
     relied_on: set[str]
-    embeddings_pending: int
 
 
 class FindFinalRows:
@@ -71,10 +70,9 @@ class FindFinalRows:
         self.engine = engine
         self.incoming = found.incoming
         self.bad = found.bad
-        self.read_pending = found.embeddings_pending
         self.directory = directory
         self._read = found.bad.mark()
-        self._completed: dict[str, tuple[TableState, list[int], Completed]] = {}
+        self._completed: dict[str, tuple[TableState, list[int], Incoming]] = {}
 
     def on(self, runner: Runner, state: BranchState) -> FinalRows:
         """Find the rows and check them on one state of the branch; ``bad`` has what was left out."""
@@ -87,7 +85,7 @@ class FindFinalRows:
 
     def completed(
         self, key: str, pin: TableState, left_out: list[int], bad: list[Bad], *, anew: bool
-    ) -> Completed:
+    ) -> Incoming:
         """The whole rows of a patch without the records that are left out.
 
         Those that were made before are used again if all that they depend on is the same.
@@ -144,7 +142,6 @@ class _Attempt:
         counts: dict[str, int] = {}
         final: dict[str, Incoming] = {}
         deltas: dict[str, TableDelta] = {}
-        pending = self.search.read_pending
         any_bad = False
         for key, incoming in self.search.incoming.items():
             entity = incoming.entity
@@ -152,8 +149,7 @@ class _Attempt:
             gone = self._gone(key, incoming)
             rows = incoming
             if self.mode == "patch":
-                made, is_bad = self._completed(key)
-                rows, pending = made.incoming, pending + made.embeddings_pending
+                rows, is_bad = self._completed(key)
                 if is_bad:
                     any_bad = True
                     continue
@@ -163,7 +159,7 @@ class _Attempt:
                 frame, left_out, repeats = self._one_of_each(incoming, columns, gone)
                 if repeats:
                     self._leave_out(repeats)
-                    return FinalRows({}, {}, set(), 0), {}, True
+                    return FinalRows({}, {}, set()), {}, True
                 counts[key] = incoming.rows - left_out
             final[key] = rows
             deltas[key] = TableDelta(
@@ -172,7 +168,7 @@ class _Attempt:
         if any_bad and not self.skips:
             request = self.search.request
             self.search.bad.end(request.inputs.sources, request.rejects)
-        return FinalRows(final, counts, self.committed.relied_on, pending), deltas, any_bad
+        return FinalRows(final, counts, self.committed.relied_on), deltas, any_bad
 
     def _gone(self, key: str, incoming: Incoming) -> Frame | None:
         """The records of a table that are left out so far; they are not written."""
@@ -210,7 +206,7 @@ class _Attempt:
             self._refuse(repeats)
         return pending, left_out, repeats
 
-    def _completed(self, key: str) -> tuple[Completed, bool]:
+    def _completed(self, key: str) -> tuple[Incoming, bool]:
         """The whole rows of a patch, and whether some are bad: then their records are left out."""
         bad: list[Bad] = []
         anew = key in self.changed

@@ -24,24 +24,30 @@ from omnigraph.errors import (
     BranchExists,
     BranchNotFound,
     OmniGraphError,
+    ProviderError,
     SchemaConflict,
 )
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.engine import Engine, Incoming
+from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import prepare_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.scratch import scratch
+from omnigraph.runner.protocol import Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
@@ -70,14 +76,18 @@ def load(
         raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
     heal(workspace)
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
-    while True:
-        schema = pin_schema()
-        try:
-            return _load_under(workspace, schema, request, engine)
-        except SchemaConflict:
-            if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
-                raise
-        left = None if left is None else left - 1
+    with (
+        scratch() as spooled,
+        contextlib.closing(VectorSpool(request.embedder, spooled / "vectors")) as vectors,
+    ):
+        while True:
+            schema = pin_schema()
+            try:
+                return _load_under(workspace, schema, request, engine, vectors)
+            except SchemaConflict:
+                if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
+                    raise
+            left = None if left is None else left - 1
 
 
 def _load_under(
@@ -85,6 +95,7 @@ def _load_under(
     schema: tuple[str, Catalog],
     request: LoadRequest,
     engine: Engine | None,
+    vectors: VectorSpool,
 ) -> LoadResult:
     """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
     ir_hash, catalog = schema
@@ -94,7 +105,7 @@ def _load_under(
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, ir_hash, request, engine, directory)
+        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
         work.read()
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
@@ -109,7 +120,16 @@ def _load_under(
                 one_schema=True,
             )
             result = attempts.run(work.write)
+    note = _and_note(note, vectors.failure) if result.embeddings_pending else note
     return replace(result, base_branch=options.from_branch, branch_created=created, note=note)
+
+
+def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
+    """Add why vectors were left null, if a provider that is there failed."""
+    if failure is None or failure.details.get("missing"):
+        return note
+    said = f"vectors were left null: {failure.message}; fill them with `embed`"
+    return said if note is None else f"{note}; {said}"
 
 
 def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
@@ -163,6 +183,7 @@ class _Load:
         request: LoadRequest,
         engine: Engine,
         directory: Path,
+        vectors: VectorSpool,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
@@ -173,6 +194,7 @@ class _Load:
         self.directory = directory
         self.started = stamp_us()
         self.search: FindFinalRows
+        self.vectors = vectors
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -189,7 +211,6 @@ class _Load:
             self.catalog,
             new_ulid(),
             self.started // 1000,
-            self.request.embedder,
             self.request.blobs,
             patch=self.options.mode == "patch",
             skip=self.request.skips,
@@ -211,6 +232,7 @@ class _Load:
         try:
             with self._timed("validate"):
                 final = self.search.on(runner, state)
+            pending = self._fill_vectors(runner, state, final)
         finally:
             runner.close()
         report = IndexReport()
@@ -228,10 +250,24 @@ class _Load:
             actor_id=self.options.actor,
             commit=made,
             indexes_built=report.built,
-            embeddings_pending=final.embeddings_pending,
+            embeddings_pending=pending,
             bad_records=self.search.bad.report(self.request.inputs.sources),
             timings=dict(self.timings),
         )
+
+    def _fill_vectors(self, runner: Runner, state: BranchState, final: FinalRows) -> int:
+        """Have missing vectors made, and return how many stay null."""
+        if not any(incoming.unfilled for incoming in final.incoming.values()):
+            return 0
+        self.report.tell("embedding")
+
+        def stored(rows: Incoming) -> tuple[TableRef, bool]:
+            pin = state.head.tables[rows.entity.table_key]
+            replaces = self.options.mode == "merge" and rows.may_repeat and pin.row_count > 0
+            return self.workspace.pinned(pin), replaces
+
+        with self._timed("embed"):
+            return fill_vectors(final.incoming.values(), runner, stored, self.vectors)
 
     def _commit(self, attempt: Attempt, final: FinalRows, report: IndexReport) -> GraphCommit:
         state = attempt.state

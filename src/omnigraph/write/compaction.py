@@ -29,7 +29,8 @@ from omnigraph.commit.changes import (
 )
 from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
-from omnigraph.manifest.publisher import Intent, branch_remade
+from omnigraph.manifest.lost_races import branch_remade
+from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.inline_residual import (

@@ -14,7 +14,7 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource.write import WritePlan, Written, discard_rows
-from omnigraph.pipeline.engine import Completed, Incoming, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
@@ -27,6 +27,8 @@ from omnigraph.pipeline.rows.images import Images, match_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import drop_losers, shown_rows, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
+from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
@@ -101,12 +103,11 @@ class _WrittenEngine:
         rows = _WrittenRows(self.plan, self.written, directory)
         if not rows.rows and self.plan.mode != "overwrite":
             return ReadRecords({}, bad)
-        pending = sum(one.embeddings_pending for one in self.written)
-        return ReadRecords({self.plan.table_key: rows}, bad, pending)
+        return ReadRecords({self.plan.table_key: rows}, bad)
 
     def complete(
         self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
-    ) -> Completed:
+    ) -> Incoming:
         """Make whole rows of the rows of a patch, in the process of the commit."""
         assert isinstance(records, _WrittenRows)
         self._completed += 1
@@ -140,6 +141,8 @@ class _WrittenRows:
         self.rows = sum(one.rows for one in written)
         self.may_repeat = plan.named
         self.any_made = any(one.any_made for one in written)
+        self.unfilled = sum(one.unfilled for one in written)
+        self._filled: FilledRows | None = None
         self._taken: TakenIds | None = None
         self._in_images: TakenIds | None = None
         self._takings = 0
@@ -185,6 +188,18 @@ class _WrittenRows:
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
+
+    def want_vectors(
+        self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        if self._filled is None:
+            self._filled = FilledRows(self.entity, self.directory / "filled.arrow")
+        kept = ref if keep else None
+        self._filled.want(self._read_files(None), self._losers, kept, spool)
+
+    def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
+        assert self._filled is not None
+        return self._filled.fill(self._read_files(None), self._losers, spool)
 
     def records(self) -> Iterator[pa.RecordBatch]:
         """The rows that are not left out."""
@@ -252,6 +267,11 @@ class _WrittenRows:
             yield batch if as_read or self._taken is None else self._taken.apply_to(batch)
 
     def _files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        if columns is None and self._filled is not None:
+            return self._filled.batches()
+        return self._read_files(columns)
+
+    def _read_files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for one in self.written:
             if columns is None and one.loose is not None and one.fragments:
                 yield from image_rows(self.plan.ref, self.entity, one.fragments, one.loose)

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Completed
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.patched_rows import PATCH_SIZES, PatchSizes, complete_part, divide
@@ -34,16 +33,15 @@ def complete_here(
     named: bool,
     few_rows: int,
     sizes: PatchSizes = PATCH_SIZES,
-) -> Completed:
+) -> SpooledRows:
     """Make whole rows of the records of a patch, about ``nbytes`` of them, in the file ``path``."""
     table = open_table(ref)
     rows = SpooledRows(entity, path, few_rows)
     rows.any_named = named
-    pending = 0
     empty = None
     for part in _parts(records, min(MAX_PARTS, -(-nbytes // sizes.part_bytes)), path):
         for judged in complete_part(rules, entity, part, table, named=named, sizes=sizes):
-            pending += judged.embeddings_pending
+            rows.unfilled += sum(judged.unfilled.values())
             if judged.bad:
                 tell(judged.bad)
             for _, batch in judged.rows:
@@ -53,7 +51,7 @@ def complete_here(
         none = rules.complete(entity, empty, nothing_stored(entity), named=named)
         rows.add(none.rows[0].batch)
     rows.finish()
-    return Completed(rows, pending)
+    return rows
 
 
 def _parts(

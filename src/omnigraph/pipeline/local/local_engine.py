@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.engine import Completed, Incoming, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
 from omnigraph.pipeline.local.complete_here import complete_here
 from omnigraph.pipeline.local.parallel import in_order
@@ -45,7 +45,7 @@ class LocalEngine:
 
     def complete(
         self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
-    ) -> Completed:
+    ) -> Incoming:
         """Make whole rows of the records of a patch, in this process."""
         assert isinstance(records, SpooledRows)
         self._completed += 1
@@ -81,16 +81,14 @@ class _Reading:
         self.directory = directory
         self.incoming: dict[str, SpooledRows] = {}
         self.aliases: Aliases = {}
-        self.embeddings_pending = 0
 
     def run(self, report: ProgressReport) -> ReadRecords:
         rejects, sources = self.request.rejects, self.request.inputs.sources
         bad = BadRecords(None if rejects is None else self.directory / "bad.jsonl")
         report.tell("reading")
         for parsed, judged in in_order(self._work(), usable_cores()):
-            outcome = self.rules.judge(parsed) if judged is None else judged
-            bad.add(outcome.bad)
-            self._keep(outcome)
+            bad.add(judged.bad)
+            self._keep(judged)
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)
         if not self.rules.skip:
@@ -104,22 +102,17 @@ class _Reading:
             if spellings:
                 rows_of.replace_text(spellings)
         incoming: dict[str, Incoming] = dict(self.incoming)
-        return ReadRecords(incoming, bad, self.embeddings_pending)
+        return ReadRecords(incoming, bad)
 
-    def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged | None]]]:
+    def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged]]]:
         for block in self.request.inputs.blocks(self.rules.catalog, patch=self.rules.patch):
             yield partial(self._judge, block)
 
-    def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged | None]:
-        """Read a block and judge it, unless it needs vectors: embedders are not called from threads."""
+    def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged]:
         parsed = block()
-        entities = (self.rules.catalog.entity(typed.table_key) for typed in parsed.batches)
-        if not self.rules.patch and any(entity.embeds for entity in entities):
-            return parsed, None
         return parsed, self.rules.judge(parsed)
 
     def _keep(self, judged: Judged) -> None:
-        self.embeddings_pending += judged.embeddings_pending
         for name, aliases in judged.aliases.items():
             self.aliases.setdefault(name, {}).update(aliases)
         for key, batch in judged.rows:
@@ -129,5 +122,6 @@ class _Reading:
                     self.rules.catalog.entity(key), path, self.few_rows
                 )
             self.incoming[key].add(batch)
+            self.incoming[key].unfilled += judged.unfilled[key]
             self.incoming[key].any_named |= judged.named[key] > 0
             self.incoming[key].any_made |= judged.named[key] < batch.num_rows

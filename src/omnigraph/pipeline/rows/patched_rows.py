@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.rows.images import find_rows
+from omnigraph.pipeline.rows.images import find_places
 from omnigraph.pipeline.rows.patches import Numbers, StoredRows, nothing_stored, plain_names
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.storage.tables.blobs.carry import carried_blobs
@@ -82,7 +82,7 @@ class _Places(NamedTuple):
 def _places(table: Table, ids: pa.Array, *, named: bool) -> _Places:
     if not named or not len(ids):
         return _Places(np.full(len(ids), -1), np.full(len(ids), -1))
-    found = find_rows(table, ids)
+    found = find_places(table, ids)
     place = pc.index_in(ids, found.column("id").combine_chunks())
     columns = (found.column(name).combine_chunks().take(place) for name in ("_rowid", "_rowaddr"))
     return _Places(*(column.fill_null(2**64 - 1).to_numpy().view(np.int64) for column in columns))

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from omnigraph.embeddings.embedder import Embedder
-from omnigraph.embeddings.provider import resolve_embedder
-from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Completed, Incoming, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.load_input import is_spark_frame
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
@@ -89,7 +86,6 @@ class SparkEngine:
     ) -> ReadRecords:
         """Have executors read everything; raise if any record is bad, unless it is to be skipped."""
         report.tell("reading")
-        rules = replace(rules, embedder=_travelling_embedder(rules))
         tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
             with tally.watched():
@@ -99,7 +95,7 @@ class SparkEngine:
             tally.settle(found.records)
             bad = found.bad(request, directory)
             incoming = self._incoming(request, rules, found)
-        return ReadRecords(incoming, bad, found.pending)
+        return ReadRecords(incoming, bad)
 
     def complete(
         self,
@@ -108,21 +104,18 @@ class SparkEngine:
         ref: TableRef,
         directory: Path,  # noqa: ARG002 - executors keep the rows
         tell: Tell,
-    ) -> Completed:
+    ) -> Incoming:
         """Have executors make whole rows of the records of a patch, each of a part of the ids."""
         from pyspark import StorageLevel
 
         assert isinstance(records, SparkRows)
-        rules = replace(rules, embedder=_travelling_embedder(rules))
         with spark_errors():
             payloads = records.completed(rules, ref).persist(StorageLevel.DISK_ONLY)
             self._payloads.append(payloads)
             found = _Found.of(payloads)
             for bad in found.all_bad():
                 tell(bad)
-            entity = records.entity
-            made = self._rows_of(entity, found, {})
-        return Completed(made, found.pending)
+            return self._rows_of(records.entity, found, {})
 
     def _incoming(
         self, request: LoadRequest, rules: RowRules, found: _Found
@@ -148,6 +141,7 @@ class SparkEngine:
             payloads,
             spellings,
             self.sizes,
+            found.unfilled.get(key, 0),
         )
         self._rows.append(rows)
         return rows
@@ -164,28 +158,6 @@ class SparkEngine:
                 rows.free()
             for payloads in self._payloads:
                 payloads.unpersist()
-
-
-def _travelling_embedder(rules: RowRules) -> Embedder | None:
-    """Return the embedder to send to executors; refuse one that cannot be pickled before any work."""
-    from pyspark import cloudpickle
-
-    types = (*rules.catalog.nodes.values(), *rules.catalog.edges.values())
-    if not any(entity.embeds for entity in types):
-        return None
-    embedder = resolve_embedder(rules.embedder)
-    if embedder is None:
-        return None
-    dumps: Any = cloudpickle.dumps  # has no annotations
-    try:
-        dumps(embedder)
-    except Exception as error:
-        raise BadRequest(
-            f"the embedder {type(embedder).__name__} cannot be sent to Spark's executors, because "
-            f"it cannot be pickled ({error}); make what it holds, such as connections and locks, "
-            "when it is first used, or load with engine `local`"
-        ) from error
-    return embedder
 
 
 class _Plan:
@@ -316,7 +288,7 @@ class _Found:
     payloads: DataFrame
     rows: dict[str, int]
     named: dict[str, int]
-    pending: int
+    unfilled: dict[str, int]
     kinds: dict[str, int]
 
     @classmethod
@@ -336,7 +308,8 @@ class _Found:
             kinds[total["kind"]] = kinds.get(total["kind"], 0) + total["records"]
         by_key = {total["key"]: total["records"] for total in rows}
         named = {total["key"]: total["named"] for total in rows}
-        return cls(payloads, by_key, named, sum(total["pending"] for total in rows), kinds)
+        unfilled = {total["key"]: total["pending"] for total in rows}
+        return cls(payloads, by_key, named, unfilled, kinds)
 
     @property
     def records(self) -> int:

@@ -17,6 +17,7 @@ from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
@@ -32,6 +33,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
 from omnigraph.pipeline.spark.payloads import COLUMNS, narrow_columns
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.tally import Tally
+from omnigraph.pipeline.spark.vectors import SparkVectors
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import portable_schema, signed_places, spark_schema
@@ -96,6 +98,7 @@ class SparkRows:
     payloads: DataFrame
     spellings: Spellings
     sizes: SparkSizes
+    unfilled: int = 0
     _narrow: DataFrame | None = field(default=None, repr=False)
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
@@ -103,6 +106,8 @@ class SparkRows:
     _taken: SparkFrame | None = field(default=None, repr=False)
     _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
     _changed: SparkFrame | None = field(default=None, repr=False)
+    _vectors: SparkVectors | None = field(default=None, repr=False)
+    _filled: DataFrame | None = field(default=None, repr=False)
 
     @property
     def may_repeat(self) -> bool:
@@ -246,9 +251,36 @@ class SparkRows:
                 texts[0] = f"{TAKEN} WHERE NOT {AMONG_LOSERS}"
         return runner.sql(" UNION ALL ".join(texts), frames) if texts else None
 
+    def want_vectors(
+        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing; with ``keep`` those of the table are kept."""
+        assert isinstance(runner, SparkRunner)
+        if self._vectors is None:
+            self._vectors = SparkVectors(self.entity, self.payloads)
+        elif keep:
+            # Which vectors are kept may have changed with the table.
+            self._kept.drop()
+        self._vectors.want(runner, self._losers, ref, spool, keep=keep)
+
+    def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
+        """Have executors put vectors into the rows they write, and say how many are still missing."""
+        assert isinstance(runner, SparkRunner)
+        assert self._vectors is not None
+        parts = max(self._writers(), self.cores)
+        self._filled, pending = self._vectors.fill(spool, self.sizes.sent_bytes, parts)
+        return pending
+
+    @property
+    def _complete(self) -> DataFrame:
+        """The payloads that are written: those with vectors, where some were missing."""
+        return self.payloads if self._filled is None else self._filled
+
     def free(self) -> None:
-        """Free the frames that were cached for set rules."""
+        """Free the frames that were cached for set rules and vectors."""
         self._free_taken()
+        if self._vectors is not None:
+            self._vectors.free()
         if self._narrow is not None:
             self._narrow.unpersist()
             self._narrow = None
@@ -282,7 +314,7 @@ class SparkRows:
             counter=tally.counter,
         )
         with spark_errors():
-            data = self.payloads.select("narrow", "wide").coalesce(self._writers())
+            data = self._complete.select("narrow", "wide").coalesce(self._writers())
             return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
 
     def _written_without_lost(
@@ -384,7 +416,7 @@ class SparkRows:
 
     def _with_changes(self, changes: DataFrame | None) -> DataFrame:
         """Return the payloads by task, and before those of each task what happens to its records."""
-        data = self.payloads.selectExpr(
+        data = self._complete.selectExpr(
             "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
             "CAST(NULL AS BIGINT) AS rid", "CAST(NULL AS STRING) AS taken", "narrow", "wide",
         )  # fmt: skip
