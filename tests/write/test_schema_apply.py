@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import (
     Drift,
     ExpectedVersionMismatch,
@@ -18,7 +20,9 @@ from omnigraph.errors import (
     SchemaConflict,
     UnsupportedMigration,
 )
+from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
@@ -295,6 +299,33 @@ def test_an_edited_mirror_is_not_overwritten(graph):
         graph.schema.apply(NEXT)
     assert mirror.read_text() == ADDED
     assert graph.schema.source == SCHEMA
+
+
+@pytest.mark.parametrize("broken", ["tables", "hash"])
+def test_a_schema_that_does_not_fit_its_tables_is_noticed_everywhere(graph, broken):
+    manifest = workspace_of(graph).manifest
+    tables = graph.snapshot().tables
+    changes = Changes(dropped=(tables["node:Room"].incarnation,))
+    if broken == "hash":
+        row = manifest.schema(manifest.state("main"))
+        changes = Changes(schema=replace(row, shape_hash="sha256:0"))
+    intent = Intent(new_ulid(), "schema_apply", stamp_us())
+    publish(manifest, "main", changes, tables.values(), intent)
+    with og.open(graph.uri, mode="r") as other:
+        for call in (
+            lambda: og.open(graph.uri),
+            lambda: other.schema.plan(ADDED),
+            lambda: other.query("query q() { match { $t: Team } return { $t.code } }"),
+            lambda: graph_of(other).mutate('query q() { insert Team { code: "u" } }'),
+            lambda: graph_of(other).schema.apply(ADDED),
+        ):
+            with pytest.raises(SchemaConflict, match="node:Room" if broken == "tables" else "hash"):
+                call()
+
+
+def graph_of(reader):
+    """A handle that may write, without the checks of an open."""
+    return Graph(workspace_of(reader).root, "rw")
 
 
 # ------------------------------------------------------------------ others at work
