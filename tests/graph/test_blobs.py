@@ -22,6 +22,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     ResourceLimit,
 )
+from omnigraph.storage.tables.blobs import compacting
 from omnigraph.write.compaction import compact
 from tests.commit.synthetic import Died
 from tests.opened import workspace_of
@@ -77,7 +78,7 @@ def captions(graph, **target):
 
 
 class TestEveryKind:
-    def test_values_stay_byte_for_byte(self, graph, files):
+    def test_values_stay_byte_for_byte(self, graph, files, monkeypatch):
         far = "gs://far/pictures/1.png"
         records = [
             plate(name, scan=None if data is None else {"$file": str(files / name)}, caption="a")
@@ -108,7 +109,11 @@ class TestEveryKind:
         check()
         for branch in ("main", "side"):
             report = compact(workspace_of(graph), branch)
+            assert report.skipped == {}
             assert report.removed.get("node:Plate", 0) > 1, "there was something to compact"
+        monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
+        left = compact(workspace_of(graph), "main")
+        assert (left.skipped, left.commit) == ({"node:Plate": "large_blobs"}, None)
         check()
         check(snapshot=before)
         assert value(graph, "far", "back", branch="side") == DEDICATED
