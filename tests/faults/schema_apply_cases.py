@@ -194,7 +194,7 @@ def seen_by(graph: Graph, change: Change) -> str:
     return name
 
 
-ACTIONS = ("read", "write", "open r", "open rw", "branch")
+ACTIONS = ("read", "write", "empty load", "open r", "open rw", "branch")
 
 
 def meet_an_apply(pipe: Any, uri: str, name: str, wait: str) -> None:
@@ -218,6 +218,8 @@ def _act(action: str, warm: Graph, change: Change, key: str) -> tuple[str, str]:
             case "write":
                 is_new = warm.schema.source == change.new
                 warm.load(change.records(is_new, key), mode="append")
+            case "empty load":
+                warm.load([], mode="append")
             case "branch":
                 warm.branches.create(f"b{key}")
                 warm.branches.delete(f"b{key}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import (
     Drift,
     ExpectedVersionMismatch,
@@ -18,8 +20,10 @@ from omnigraph.errors import (
     SchemaConflict,
     UnsupportedMigration,
 )
+from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.manifest.rows import read_table_states
+from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table
@@ -27,69 +31,17 @@ from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
+from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids, table_of
 from tests.write.schema_workers import attempt, attempt_all
 from tests.write.writing import ends, nodes, state
 
-SECRET = "kJ8vQ2xZ7mR4tY9wB3nL6pD1sF5hG0cA"
-SCHEMA = """
-node Person {
-  name: String @key
-  age: I32? @index
-  mail: String
-  level: enum(guest, admin)
-  note: String?
-}
-node Team { code: String @key }
-node Room { code: String @key }
-edge MemberOf: Person -> Team @card(0..1) { role: String? }
-"""
-NEXT = """
-node Team { code: String @key  motto: String? }
-node Human @rename_from("Person") {
-  nick: String?
-  years: I32? @index @rename_from("age")
-  name: String @key
-  mail: String? @index
-  level: enum(admin, guest, owner)
-}
-node Place { code: String @key }
-edge BelongsTo: Human -> Team @card(0..) @rename_from("MemberOf") { role: String? }
-edge Visits: Human -> Place
-"""
 ADDED = SCHEMA.replace("age: I32? @index", "age: I32? @index  city: String?")
-
-
-def filled(root):
-    graph = og.init(root, SCHEMA)
-    people = [
-        {"type": "Person", "data": {"name": n, "age": a, "mail": f"{n}@x", "level": "guest", "note": SECRET}}
-        for n, a in (("ada", 36), ("bob", 7), ("eve", None))
-    ]  # fmt: skip
-    graph.load(
-        [
-            *people,
-            {"type": "Team", "data": {"code": "t"}},
-            {"type": "Room", "data": {"code": "r"}},
-            {"edge": "MemberOf", "from": "ada", "to": "t", "data": {"role": "boss"}},
-        ]
-    )
-    graph.ensure_indices()
-    return graph
 
 
 @pytest.fixture
 def graph(tmp_path):
     with filled(tmp_path / "g") as graph:
         yield graph
-
-
-def table_of(graph, key):
-    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
-
-
-def row_ids(graph, key):
-    rows = table_of(graph, key).read(["id"], with_row_id=True).to_pydict()
-    return dict(zip(rows["id"], rows["_rowid"], strict=True))
 
 
 def holding(graph, text=SECRET):
@@ -347,6 +299,33 @@ def test_an_edited_mirror_is_not_overwritten(graph):
         graph.schema.apply(NEXT)
     assert mirror.read_text() == ADDED
     assert graph.schema.source == SCHEMA
+
+
+@pytest.mark.parametrize("broken", ["tables", "hash"])
+def test_a_schema_that_does_not_fit_its_tables_is_noticed_everywhere(graph, broken):
+    manifest = workspace_of(graph).manifest
+    tables = graph.snapshot().tables
+    changes = Changes(dropped=(tables["node:Room"].incarnation,))
+    if broken == "hash":
+        row = manifest.schema(manifest.state("main"))
+        changes = Changes(schema=replace(row, shape_hash="sha256:0"))
+    intent = Intent(new_ulid(), "schema_apply", stamp_us())
+    publish(manifest, "main", changes, tables.values(), intent)
+    with og.open(graph.uri, mode="r") as other:
+        for call in (
+            lambda: og.open(graph.uri),
+            lambda: other.schema.plan(ADDED),
+            lambda: other.query("query q() { match { $t: Team } return { $t.code } }"),
+            lambda: graph_of(other).mutate('query q() { insert Team { code: "u" } }'),
+            lambda: graph_of(other).schema.apply(ADDED),
+        ):
+            with pytest.raises(SchemaConflict, match="node:Room" if broken == "tables" else "hash"):
+                call()
+
+
+def graph_of(reader):
+    """A handle that may write, without the checks of an open."""
+    return Graph(workspace_of(reader).root, "rw")
 
 
 # ------------------------------------------------------------------ others at work

@@ -44,7 +44,7 @@ from omnigraph.manifest.schema_row import (
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import plan_columns
-from omnigraph.storage.columns.without_columns import files_hold, index_stages, stage_without
+from omnigraph.storage.columns.without_columns import index_stages, rewrite_without
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.write.purges import finish_purges
@@ -268,8 +268,11 @@ class _Apply:
         table = open_table(self.workspace.pinned(pin))
         planned = plan_columns(table, columns)
         yield from (StagedStep(stage) for stage in planned.stages())
-        if self.request.allow_data_loss and files_hold(table, columns.dropped):
-            yield StagedStep(stage_without)
+        rewrite = None
+        if self.request.allow_data_loss:
+            rewrite = rewrite_without(table, columns.dropped)
+        if rewrite is not None:
+            yield StagedStep(rewrite)
             for stage in index_stages(table, columns):
                 yield StagedStep(stage, best_effort=True)
 

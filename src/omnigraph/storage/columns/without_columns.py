@@ -1,4 +1,4 @@
-"""Write the fragments of a table again without the bytes of columns it no longer has.
+"""Write the fragments of a table again without the bytes of dropped columns.
 
 Dropping a column changes the schema only: its bytes stay in the data files. A hard drop rewrites
 every fragment that has them, as one transaction, and then purges the old versions. Rows keep their
@@ -7,7 +7,7 @@ ids and both row-version stamps; deleted rows are left out; blobs are copied byt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from omnigraph.storage.tables.indexes import (
     stage_create_index,
 )
 from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.loose_files import data_files, remove_loose_files
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
@@ -41,8 +42,31 @@ _MAX_ROWS: Final = (1 << 32) - 1
 _MAX_BYTES: Final = 1 << 50
 
 
-def files_hold(table: Table, columns: Iterable[str]) -> bool:
-    """Whether any data file has bytes of these columns, so that a hard drop must rewrite it."""
+def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table], Staged] | None:
+    """Write every fragment whose files have bytes of these columns again, without them.
+
+    The files are written now, because it may take long and fail; the step that is returned only
+    stages their transaction, on the table without the columns. None when no file has such bytes.
+    BTREEs do not cover the new fragments until they are built again: see ``index_stages``.
+    """
+    if not _files_hold(table, dropped):
+        return None
+    columns = [name for name in table.schema.names if name not in dropped]
+    live = set(_numbers(table.dataset.lance_schema.field(name) for name in columns))
+    new: dict[int, list[Any]] = {}
+    try:
+        for fragment in table.fragments():
+            if any(set(file.fields) - live for file in fragment.files):
+                new[fragment.id] = []
+                for written in _rewritten(table, fragment, columns):
+                    new[fragment.id].append(written)
+    except BaseException:
+        remove_loose_files(table.ref, data_files(one for group in new.values() for one in group))
+        raise
+    return lambda shortened: _stage(shortened, new)
+
+
+def _files_hold(table: Table, columns: Iterable[str]) -> bool:
     schema = table.dataset.lance_schema
     numbers = set(_numbers(schema.field(column) for column in columns))
     return any(
@@ -50,30 +74,19 @@ def files_hold(table: Table, columns: Iterable[str]) -> bool:
     )
 
 
-def stage_without(table: Table) -> Staged | None:
-    """Rewrite each fragment whose files have bytes of columns the table no longer has.
-
-    None when there is no such fragment. BTREEs do not cover the new fragments (searches stay right)
-    until they are built again: see ``index_stages``.
-    """
-    live = set(_numbers(table.dataset.lance_schema.fields()))
-    doomed = [
-        fragment
-        for fragment in table.fragments()
-        if any(set(file.fields) - live for file in fragment.files)
-    ]
+def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
+    """Stage the new fragments in place of those with these numbers."""
     operation = lance().LanceOperation
     number = last_fragment_number(table)
     groups = []
-    for fragment in doomed:
-        new = _rewritten(table, fragment)
-        for one in new:
+    for fragment in table.fragments():
+        if fragment.id not in new:
+            continue
+        for one in new[fragment.id]:
             # Numbered here, because Lance would record number 0 in the indexes.
             number += 1
             one.id = number
-        groups.append(operation.RewriteGroup([fragment], new))
-    if not groups:
-        return None
+        groups.append(operation.RewriteGroup([fragment], list(new[fragment.id])))
     rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
     transaction = lance().Transaction(table.version, rewrite)
     return Staged(table.ref, transaction, Operation.REWRITE, RowCounts())
@@ -84,7 +97,7 @@ def index_stages(
 ) -> tuple[Callable[[Table], Staged | None], ...]:
     """One step for each BTREE that stays: build it again if it does not cover the new fragments.
 
-    For best-effort steps after ``stage_without``: each has a UUID, and queries are right without.
+    For best-effort steps after ``rewrite_without``: each has a UUID, and queries are right without.
     Lance itself extends the other kinds to fragments that were rewritten.
     """
     return tuple(
@@ -113,15 +126,13 @@ def _numbers(fields: Iterable[Any]) -> Iterator[int]:
 # ------------------------------------------------------------------ one fragment
 
 
-def _rewritten(table: Table, fragment: Any) -> list[Any]:
-    """The rows of a fragment in new fragments: one for each set of columns with external blobs.
+def _rewritten(table: Table, fragment: Any, names: Sequence[str]) -> Iterator[Any]:
+    """These columns of a fragment in new fragments: one for each set of external Blob columns.
 
     Lance decides for a whole call whether addresses are kept or their bytes copied. So external
     values go into a file of their own, which then has them for all its rows.
     """
-    names = table.schema.names
-    blobs = blob_columns(table.schema)
-    new = []
+    blobs = [name for name in blob_columns(table.schema) if name in names]
     for pattern in _patterns(table, fragment, blobs):
         kept = [name for at, name in enumerate(blobs) if pattern >> at & 1]
         copied = [name for name in names if name not in kept]
@@ -131,8 +142,7 @@ def _rewritten(table: Table, fragment: Any) -> list[Any]:
         if kept:
             written.files = [*written.files, *rows.write(kept, None, ingest=False).files]
         stamps.put_on(written)
-        new.append(written)
-    return new
+        yield written
 
 
 def _patterns(table: Table, fragment: Any, blobs: Sequence[str]) -> list[int]:
