@@ -38,7 +38,7 @@ FIRST = {
     "extra": "String?",
     "left": "String?",
 }
-MAX_BYTES, MAX_MS = 1_000_000, 250
+MAX_BYTES, MAX_MS = 1_000_000, 100
 
 
 def schema(properties: dict[str, str]) -> str:
@@ -209,7 +209,7 @@ def show(result: dict[str, Any]) -> None:
         print(f"{line}   {rows}, {indexes} ({covering} cover all), {one['rebuilt']}")
     added = result["add a property"]
     bars = {
-        f"add a property in {MAX_MS} ms": statistics.median(added["ours"]) <= MAX_MS,
+        f"add a property in {MAX_MS} ms of a core": statistics.median(added["cpu"]) <= MAX_MS,
         "less than 1 MB written": max(added["written"]) < MAX_BYTES,
         "row ids kept": added["row_ids_kept"],
         "indexes kept": added["indexes_kept"],
