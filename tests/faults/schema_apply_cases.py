@@ -24,11 +24,10 @@ from tests.stored import read_back
 PLAIN = {"a": "I32?", "b": "I32?", "must": "I32", "gone": "String?"}
 SOFT = {
     "Add": {"a": "I32?", "b": "I32?", "must": "I32", "gone": "String?", "more": "I32?"},
-    "Rename": {"x": 'I32? @rename_from("a")', "b": "I32?", "must": "I32", "gone": "String?"},
-    "Renames": {
+    "Rename": {
         "x": 'I32? @rename_from("a")',
         "y": 'I32? @rename_from("b")',
-        "must": 'I32 @rename_from("must")',
+        "must": "I32",
         "gone": "String?",
     },
     "Relax": {"a": "I32?", "b": "I32?", "must": "I32?", "gone": "String?"},

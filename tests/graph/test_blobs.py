@@ -22,6 +22,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     ResourceLimit,
 )
+from omnigraph.storage.tables.blobs import compacting
 from omnigraph.write.compaction import compact
 from tests.commit.synthetic import Died
 from tests.opened import workspace_of
@@ -77,7 +78,7 @@ def captions(graph, **target):
 
 
 class TestEveryKind:
-    def test_values_stay_byte_for_byte(self, graph, files):
+    def test_values_stay_byte_for_byte(self, graph, files, monkeypatch):
         far = "gs://far/pictures/1.png"
         records = [
             plate(name, scan=None if data is None else {"$file": str(files / name)}, caption="a")
@@ -108,7 +109,11 @@ class TestEveryKind:
         check()
         for branch in ("main", "side"):
             report = compact(workspace_of(graph), branch)
+            assert report.skipped == {}
             assert report.removed.get("node:Plate", 0) > 1, "there was something to compact"
+        monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
+        left = compact(workspace_of(graph), "main")
+        assert (left.skipped, left.commit) == ({"node:Plate": "large_blobs"}, None)
         check()
         check(snapshot=before)
         assert value(graph, "far", "back", branch="side") == DEDICATED
@@ -187,6 +192,20 @@ class TestReading:
         }
         at = stored.stat("node", "Plate", "p", "scan", snapshot=head).to_json()["target"]
         assert at == {"snapshot": head, "resolved_snapshot": head}
+
+    def test_the_past_is_read_by_the_name_of_today(self, stored, graph):
+        before = graph.commits.list()[0].graph_commit_id
+        graph.schema.apply(
+            SCHEMA.replace("scan: Blob?", 'picture: Blob? @rename_from("scan")  more: Blob?')
+        )
+        graph.blobs.write("node", "Plate", "p", "picture", b"new")
+        assert value(graph, "p", "picture") == b"new"
+        assert value(graph, "p", "picture", snapshot=before) == b"0123456789"
+        assert value(graph, "e", "picture") == b""
+        with pytest.raises(EntityNotFound):
+            graph.blobs.stat("node", "Plate", "p", "more", snapshot=before)
+        with pytest.raises(BadRequest, match="scan"):
+            graph.blobs.stat("node", "Plate", "p", "scan", snapshot=before)
 
     def test_what_is_not_there_is_not_found(self, stored):
         for call in (stored.stat, stored.read, stored.open):

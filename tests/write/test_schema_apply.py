@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import (
     Drift,
     ExpectedVersionMismatch,
@@ -18,7 +21,9 @@ from omnigraph.errors import (
     SchemaConflict,
     UnsupportedMigration,
 )
+from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
@@ -28,7 +33,7 @@ from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids, table_of
-from tests.write.schema_workers import attempt, attempt_all
+from tests.write.schema_workers import attempt, attempt_all, insert_many
 from tests.write.writing import ends, nodes, state
 
 ADDED = SCHEMA.replace("age: I32? @index", "age: I32? @index  city: String?")
@@ -297,6 +302,33 @@ def test_an_edited_mirror_is_not_overwritten(graph):
     assert graph.schema.source == SCHEMA
 
 
+@pytest.mark.parametrize("broken", ["tables", "hash"])
+def test_a_schema_that_does_not_fit_its_tables_is_noticed_everywhere(graph, broken):
+    manifest = workspace_of(graph).manifest
+    tables = graph.snapshot().tables
+    changes = Changes(dropped=(tables["node:Room"].incarnation,))
+    if broken == "hash":
+        row = manifest.schema(manifest.state("main"))
+        changes = Changes(schema=replace(row, shape_hash="sha256:0"))
+    intent = Intent(new_ulid(), "schema_apply", stamp_us())
+    publish(manifest, "main", changes, tables.values(), intent)
+    with og.open(graph.uri, mode="r") as other:
+        for call in (
+            lambda: og.open(graph.uri),
+            lambda: other.schema.plan(ADDED),
+            lambda: other.query("query q() { match { $t: Team } return { $t.code } }"),
+            lambda: graph_of(other).mutate('query q() { insert Team { code: "u" } }'),
+            lambda: graph_of(other).schema.apply(ADDED),
+        ):
+            with pytest.raises(SchemaConflict, match="node:Room" if broken == "tables" else "hash"):
+                call()
+
+
+def graph_of(reader):
+    """A handle that may write, without the checks of an open."""
+    return Graph(workspace_of(reader).root, "rw")
+
+
 # ------------------------------------------------------------------ others at work
 
 
@@ -398,6 +430,28 @@ def test_a_write_whose_rows_a_hard_drop_purged_is_run_again(graph):
         other.schema.apply(SCHEMA.replace("note: String?", ""), allow_data_loss=True)
         assert end().affected_nodes == 1
         assert nodes(other, "Person")["eve"]["age"] == 1
+
+
+def test_a_writer_in_another_process_loses_nothing_to_schemas_that_change_under_it(graph):
+    told = []
+    write = threading.Thread(
+        target=lambda: told.extend(run_processes(insert_many, [(graph.uri, 16)]))
+    )
+    write.start()
+    applied = 0
+    without = SCHEMA.replace("note: String?", "")
+    while applied < 4 or (write.is_alive() and applied < 10):
+        # Add a property, destroy it, and so on. The writer may come first: then try again.
+        wanted = without if applied % 2 else SCHEMA.replace("note:", "extra: I32?  note:")
+        with contextlib.suppress(ExpectedVersionMismatch):
+            applied += graph.schema.apply(wanted, allow_data_loss=True).applied
+    write.join()
+    ((made, refused),) = told
+    assert set(refused) <= {"schema_apply_in_progress"}
+    assert set(nodes(graph, "Person")) == {"ada", "bob", "eve", *made}
+    assert drifted(graph) == []
+    assert workspace_of(graph).store.list("__recovery") == []
+    assert graph.status()["purges_owed"] == []
 
 
 # ------------------------------------------------------------------ crashes

@@ -35,6 +35,7 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.inline_residual import (
     commit_compaction,
+    compaction_limits,
     fold_indexes,
     plan_compaction,
     run_compaction_task,
@@ -60,6 +61,8 @@ class CompactionReport:
     removed: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By table key: ``large_blobs`` where fragments were left alone for the size of their blobs."""
     commit: GraphCommit | None = None
     note: str | None = None
     """Why another engine was used than the caller would expect."""
@@ -149,7 +152,10 @@ def compact(
             if pin.table_branch != lance_branch(branch):
                 continue  # inherited unchanged from the parent branch, which compacts it
             table = open_table(workspace.pinned(pin))
-            tasks = plan_compaction(table)
+            limits = compaction_limits(table)
+            if limits.too_large:
+                report.skipped[pin.table_key] = "large_blobs"
+            tasks = plan_compaction(table, limits)
             if not tasks:
                 continue
             job = TableCompaction(pin.table_key, report, rewrite_for(pin))

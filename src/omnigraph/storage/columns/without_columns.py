@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # has at most 16 MiB.
 BATCH_ROWS: Final = 4_096
 BLOB_BATCH_ROWS: Final = 256
+# What Lance may read ahead of the rows it has handed out; 2 GiB by default.
+IO_BUFFER_BYTES: Final = 32 << 20
 # One file per call: the stamps of the rows are put on it as a whole. Lance keeps 32 bits of the number
 # of rows, so that a larger limit may be none at all or zero, which makes a file of every batch.
 _MAX_ROWS: Final = (1 << 32) - 1
@@ -218,6 +220,7 @@ class _Rows:
             fragment_ids=[self.fragment.id],
             batch_size=BLOB_BATCH_ROWS if self.blobs else BATCH_ROWS,
             batch_readahead=2,
+            io_buffer_size=IO_BUFFER_BYTES,
         )
         for batch in reader:
             rows = batch
