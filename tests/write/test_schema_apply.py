@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from dataclasses import replace
@@ -32,7 +33,7 @@ from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids, table_of
-from tests.write.schema_workers import attempt, attempt_all
+from tests.write.schema_workers import attempt, attempt_all, insert_many
 from tests.write.writing import ends, nodes, state
 
 ADDED = SCHEMA.replace("age: I32? @index", "age: I32? @index  city: String?")
@@ -429,6 +430,28 @@ def test_a_write_whose_rows_a_hard_drop_purged_is_run_again(graph):
         other.schema.apply(SCHEMA.replace("note: String?", ""), allow_data_loss=True)
         assert end().affected_nodes == 1
         assert nodes(other, "Person")["eve"]["age"] == 1
+
+
+def test_a_writer_in_another_process_loses_nothing_to_schemas_that_change_under_it(graph):
+    told = []
+    write = threading.Thread(
+        target=lambda: told.extend(run_processes(insert_many, [(graph.uri, 16)]))
+    )
+    write.start()
+    applied = 0
+    without = SCHEMA.replace("note: String?", "")
+    while applied < 4 or (write.is_alive() and applied < 10):
+        # Add a property, destroy it, and so on. The writer may come first: then try again.
+        wanted = without if applied % 2 else SCHEMA.replace("note:", "extra: I32?  note:")
+        with contextlib.suppress(ExpectedVersionMismatch):
+            applied += graph.schema.apply(wanted, allow_data_loss=True).applied
+    write.join()
+    ((made, refused),) = told
+    assert set(refused) <= {"schema_apply_in_progress"}
+    assert set(nodes(graph, "Person")) == {"ada", "bob", "eve", *made}
+    assert drifted(graph) == []
+    assert workspace_of(graph).store.list("__recovery") == []
+    assert graph.status()["purges_owed"] == []
 
 
 # ------------------------------------------------------------------ crashes

@@ -32,6 +32,7 @@ from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
+from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
@@ -174,9 +175,13 @@ class _Apply:
         self._refuse_branches()
         found.require_supported()
         expected = self._table_changes(before, accepted, found)
+        # Planning took a while. Only what happens from here on counts as a change while waiting.
+        newest = self.workspace.manifest.state(MAIN)
+        if newest.head.ir_hash != before.head.ir_hash:
+            raise schema_changed()
         POINTS["schema_apply", "before_locks"].hit()
         places = [table.location for _, table in expected.created]
-        with hold_branch(self.workspace, before, self._purpose(expected), places) as branch:
+        with hold_branch(self.workspace, newest, self._purpose(expected), places) as branch:
             commit, warnings = self._apply(branch)
         if self.request.allow_data_loss:
             BEFORE_PURGE.hit()
