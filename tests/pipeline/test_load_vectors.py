@@ -265,6 +265,16 @@ def test_a_patch_makes_the_vectors_of_texts_that_it_changes(open_with):
     assert vector(graph, "e") == [1, 0, 0, 0]
 
 
+def test_a_patch_that_leaves_a_required_vector_without_a_text_is_refused(open_with):
+    graph = open_with(Recording())
+    graph.load([note("a", "Must", body="a")])
+    for bad in (note("a", "Must", body=None), note("new", "Must")):
+        with pytest.raises(InputError, match=r"line 1: Must\.vec .* or the text of body") as caught:
+            graph.load([bad, note("b", "Must", body="b")], mode="patch")
+        assert caught.value.details["bad_records"]["total"] == 1
+    assert vector(graph, "a", "Must") == made("a")
+
+
 def test_a_record_that_is_skipped_is_not_embedded(open_with):
     embedder = Recording()
     graph = open_with(embedder)
