@@ -218,9 +218,11 @@ class SparkRows:
             found = data.mapInArrow(run, "rec bigint, shown string").toArrow().to_pylist()
         return {row["rec"]: row["shown"] for row in found}
 
-    def completed(self, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:
-        """Return the whole rows that the records of a patch make, as payload rows."""
-        runner = SparkRunner(self.runner.session)
+    def completed(self, runner: SparkRunner, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:
+        """Return the whole rows that the records of a patch make, as payload rows.
+
+        The runner must be there until they are computed.
+        """
         parts = max(1, -(-self.rows // self.sizes.rows_per_task))
         divided = partial(divide_payloads, parts=parts, spellings=self.spellings)
         run = partial(
