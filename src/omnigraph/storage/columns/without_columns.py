@@ -37,11 +37,16 @@ _MAX_BYTES: Final = 1 << 50
 
 
 def files_hold(table: Table, columns: Iterable[str]) -> bool:
-    """Whether any data file has bytes of these columns, so that a hard drop must rewrite it."""
+    """Whether a hard drop of these columns must rewrite a data file.
+
+    It must where a file has bytes of one of them, or of a column that was dropped before: the hard
+    drop purges every version that could still read those.
+    """
     schema = table.dataset.lance_schema
-    numbers = set(_numbers(schema.field(column) for column in columns))
+    dropped = set(columns)
+    live = set(_numbers(field for field in schema.fields() if field.name() not in dropped))
     return any(
-        numbers & set(file.fields) for fragment in table.fragments() for file in fragment.files
+        set(file.fields) - live for fragment in table.fragments() for file in fragment.files
     )
 
 
