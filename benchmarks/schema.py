@@ -32,13 +32,13 @@ TWO_HOPS = """query q() { match { $a knows $b  $b knows $c  $c.age > 40 }
               return { count($c) as n } }"""
 FIRST = {
     "key": "String @key",
-    "name": "String @index",
+    "name": "String",
     "age": "I32 @index",
     "note": "String?",
     "extra": "String?",
     "left": "String?",
 }
-MAX_BYTES, MAX_MS = 1_000_000, 250
+MAX_BYTES, MAX_MS = 1_000_000, 100
 
 
 def schema(properties: dict[str, str]) -> str:
@@ -48,7 +48,7 @@ def schema(properties: dict[str, str]) -> str:
 
 
 def filled(place: Path, rows: int) -> omnigraph.Graph:
-    """Persons with an index on three columns, each of whom knows one other on average."""
+    """Persons with indexes on id and age, each of whom knows one other on average."""
     draw = np.random.default_rng(3)
     graph = omnigraph.init(place, schema(FIRST))
     keys = np.char.add("p", np.arange(rows).astype(str))
@@ -103,9 +103,14 @@ def files(place: Path) -> dict[str, int]:
 
 def timed(action: Callable[[], object]) -> float:
     """The milliseconds one run takes."""
-    start = time.perf_counter()
+    return both_times(action)[0]
+
+
+def both_times(action: Callable[[], object]) -> tuple[float, float]:
+    """The milliseconds one run takes, and those it has a core for: a busy machine changes the former."""
+    start, cpu = time.perf_counter(), time.process_time()
     action()
-    return (time.perf_counter() - start) * 1000
+    return (time.perf_counter() - start) * 1000, (time.process_time() - cpu) * 1000
 
 
 class Bench:
@@ -151,9 +156,11 @@ class Bench:
         return found
 
     def rewrite(self) -> None:
-        """The least that removes a column's bytes: the other columns written once more."""
+        """What removes a column's bytes: the other columns written once more, and their indexes."""
         self.raw.drop_columns(["left"])
-        lance.write_dataset(self.raw.scanner(), self.raw.uri, mode="overwrite")
+        written = lance.write_dataset(self.raw.scanner(), self.raw.uri, mode="overwrite")
+        for column in ("id", "age"):
+            written.create_scalar_index(column, "BTREE")
 
     def change(
         self,
@@ -169,13 +176,16 @@ class Bench:
         properties = {**self.properties, **changed}
         self.properties = {key: type_ for key, type_ in properties.items() if type_ is not None}
         source = schema(self.properties)
-        ours = timed(lambda: self.graph.schema.apply(source, allow_data_loss=allow_data_loss))
+        apply = partial(self.graph.schema.apply, source, allow_data_loss=allow_data_loss)
+        ours, cpu = both_times(apply)
         written = sum(size for path, size in files(self.place).items() if path not in there)
         raw_ms = timed(raw)
         first = timed(self.two_hops)
         assert self.two_hops() == expected
-        noted = self.result.setdefault(name, {"ours": [], "raw": [], "written": []})
+        empty: dict[str, Any] = {"ours": [], "cpu": [], "raw": [], "written": []}
+        noted = self.result.setdefault(name, empty)
         noted["ours"].append(ours)
+        noted["cpu"].append(cpu)
         noted["raw"].append(raw_ms)
         noted["written"].append(written)
         noted |= {"two_hops_before": warm, "two_hops_after": first}
@@ -185,13 +195,12 @@ class Bench:
 def show(result: dict[str, Any]) -> None:
     """One line for each kind of change, and what had to stay."""
     print(f"the first two-hop query: {result.pop('first two-hop query, ms'):.0f} ms")
-    head = f"{'change, ms':24}{'apply':>10}{'Lance':>10}{'ratio':>8}{'kB written':>12}"
+    head = f"{'change, ms':20}{'apply':>10}{'CPU':>10}{'Lance':>10}{'ratio':>8}{'kB written':>12}"
     print(f"\n{head}{'two hops before':>17}{'first after':>13}   rows, indexes, rebuilt")
     for name, one in result.items():
-        ours, raw = statistics.median(one["ours"]), statistics.median(one["raw"])
-        line = (
-            f"{name:24}{ours:10.1f}{raw:10.1f}{ours / raw:8.2f}{max(one['written']) / 1000:12.0f}"
-        )
+        ours, cpu, raw = (statistics.median(one[what]) for what in ("ours", "cpu", "raw"))
+        line = f"{name:20}{ours:10.1f}{cpu:10.1f}{raw:10.1f}{ours / raw:8.2f}"
+        line += f"{max(one['written']) / 1000:12.0f}"
         line += f"{one['two_hops_before']:17.1f}{one['two_hops_after']:13.1f}"
         rows, indexes = (
             "kept" if one[f"{what}_kept"] else "LOST" for what in ("row_ids", "indexes")
@@ -200,7 +209,7 @@ def show(result: dict[str, Any]) -> None:
         print(f"{line}   {rows}, {indexes} ({covering} cover all), {one['rebuilt']}")
     added = result["add a property"]
     bars = {
-        f"add a property in {MAX_MS} ms": statistics.median(added["ours"]) <= MAX_MS,
+        f"add a property in {MAX_MS} ms of a core": statistics.median(added["cpu"]) <= MAX_MS,
         "less than 1 MB written": max(added["written"]) < MAX_BYTES,
         "row ids kept": added["row_ids_kept"],
         "indexes kept": added["indexes_kept"],

@@ -34,7 +34,7 @@ def test_a_terminal_sees_the_progress_and_a_pipe_the_result(people, place):
     argv = (*LOAD, "--data", people)
     code, out, shown = at_terminal(argv, place)
     assert code == 0, shown
-    assert re.search(r"stage 3 of 4, writing: 1 records read, 1 staged, \d+ s", shown), shown
+    assert re.search(r"stage 4 of 5, writing: 1 records read, 1 staged, \d+ s", shown), shown
     assert out.startswith("loaded 1 rows into branch main")
     assert "\x1b" not in out
     # The line is wiped when the load is over.

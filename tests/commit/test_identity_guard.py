@@ -23,7 +23,7 @@ MAY_COMPARE = {
         "manifest/publisher.py",
         "publish",
     ): "the version that this very publish made on the same branch",
-    ("manifest/publisher.py", "_moved_error"): "only what the message of a refusal says",
+    ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
 }
 # Places that open a branch by its name alone.
 MAY_NAME = {

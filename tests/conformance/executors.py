@@ -26,9 +26,6 @@ from tests.oracle.interpreter import run, to_json_rows
 from tests.stored import fill, read_back
 
 NOT_BUILT = {
-    "blob_write": "needs the blob interface, not built yet",
-    "embed_follows": "needs vectors that follow their text through later writes, not built yet",
-    "files": "needs blobs from files, not built yet",
     "on_bad": "needs loads that leave bad records out, not built yet",
     "patch": "needs patch loads, not built yet",
     "surfaces": "command line cases run in tests/cli; the server is not built yet",

@@ -11,7 +11,6 @@ from omnigraph import errors as og_errors
 from omnigraph.errors import OmniGraphError, ProviderError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.schema import compile_schema
-from tests.conformance import data_cases
 from tests.conformance.case_files import BUNDLED, DIRECTORY_VARIABLE, Case, all_cases
 from tests.conformance.executors import NotBuiltError, agree
 from tests.conformance.expectations import matches, same_value
@@ -289,7 +288,7 @@ class TestSchemaCases:
             with pytest.raises(AssertionError):
                 schema("apply", wrong, schema=self.PORT, data=data)
 
-    def test_what_follows_a_load_is_run_and_judged(self, monkeypatch):
+    def test_what_follows_a_load_is_run_and_judged(self):
         data = '{"type":"Port","data":{"code":"a","depth":2}}'
         deeper = 'query q($d: F64) { update Port set { depth: $d } where code = "a" }'
         step = {"mutate": deeper, "params": {"d": 3.5}, "ok": True}
@@ -301,18 +300,28 @@ class TestSchemaCases:
                 schema("apply", wrong, schema=self.PORT, data=data)
         with pytest.raises(Failed, match="colour"):
             schema("apply", {"then": [{**step, "colour": 1}]}, schema=self.PORT, data=data)
-        monkeypatch.setitem(data_cases.NEEDS, "c", "patch")
-        with pytest.raises(NotBuiltError):
-            schema("apply", {"then": [bad]}, schema=self.PORT, data=data)
-        with pytest.raises(Failed, match="take it off"):
-            schema("apply", good, schema=self.PORT, data=data)
+
+    def test_blobs_are_written_from_files_and_texts(self):
+        plates = "node Plate { tag: String @key  scan: Blob? }"
+        data = '{"type":"Plate","data":{"tag":"p","scan":{"$file":"${files.hull}"}}}'
+        where = {"kind": "node", "type": "Plate", "id": "p", "property": "scan"}
+        step = {"blob_write": {**where, "text": "bow"}, "ok": True}
+
+        def run(**expect):
+            schema("apply", expect, schema=plates, data=data, files={"hull": "keel"})
+
+        run(values={"node:Plate": {"p": {"scan": "base64:a2VlbA=="}}})
+        run(then=[step], values={"node:Plate": {"p": {"scan": "base64:Ym93"}}})
+        clear = {"blob_write": {**where, "text": None}, "ok": True}
+        run(then=[clear], values={"node:Plate": {"p": {"scan": None}}})
+        with pytest.raises(AssertionError):
+            run(then=[step], values={"node:Plate": {"p": {"scan": "base64:a2VlbA=="}}})
 
     @pytest.mark.parametrize(
         ("step", "part"),
         [
             ({"load": "", "mode": "patch", "ok": True}, "patch"),
             ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
-            ({"blob_write": {}, "ok": True}, "blob_write"),
         ],
     )
     def test_what_is_not_built_is_named(self, step, part):

@@ -30,6 +30,7 @@ STEP_KEYS = {
     "branch_list": JUDGED,
     "commits": {"branch", "filter", "limit", "id", *JUDGED},
     "snapshot": {*TARGET, *JUDGED},
+    "apply": {"schema", "allow_data_loss", "actor", *JUDGED},
 }
 EXPECT_KEYS = {
     *("error", "rows", "count", "commit", "affected_nodes", "branch_created", "base_branch"),
@@ -151,6 +152,10 @@ class _Steps:
         options = _only(given, "branch", "actor", "if_commit", "retries")
         done = self.graph.mutate(self.queries, given["query"], given.get("params"), **options)
         return {**done.to_json(), "commit": _id(done.commit)}
+
+    def _apply(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        done = self.graph.schema.apply(given["schema"], **_only(given, "allow_data_loss", "actor"))
+        return {**done.to_json(), "commit": done.commit and _id(done.commit)}
 
     def _query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         target = _only(given, *TARGET)

@@ -6,8 +6,17 @@ import shutil
 
 import pytest
 
-from tests.faults.schema_apply_cases import ACTIONS, CHANGES, apply_paused, build, meet_an_apply
+from omnigraph.graph import open as open_graph
+from tests.faults.schema_apply_cases import (
+    ACTIONS,
+    CHANGES,
+    apply_paused,
+    build,
+    check_whole,
+    meet_an_apply,
+)
 from tests.storage.processes import stopped_at, talk_to
+from tests.stored import read_back
 
 # What schema.apply may cause in others; `recovery_required` is not among them.
 ALLOWED = {
@@ -20,7 +29,7 @@ ALLOWED = {
 STOPS = [
     pytest.param("soft", "schema_apply.before_phase_a", 0, False, id="A"),
     pytest.param("hard", "schema_apply.before_phase_b", 0, False, id="B-first"),
-    pytest.param("soft", "schema_apply.before_table_commit", 6, False, id="B"),
+    pytest.param("soft", "schema_apply.before_table_commit", 5, False, id="B"),
     pytest.param("hard", "schema_apply.after_phase_b_before_phase_c", 0, False, id="C"),
     pytest.param("soft", "publish.after_write", 0, True, id="C-published"),
     pytest.param("hard", "schema_apply.after_phase_c_before_phase_d", 0, True, id="D"),
@@ -61,3 +70,27 @@ def test_others_meet_the_old_or_the_new_schema(
         elif not free:
             assert outcome in ALLOWED, action
     assert after == dict.fromkeys(ACTIONS, ("done", "new"))
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "outcome"),
+    [("write", "expected_version_mismatch"), ("branch", "schema_conflict")],
+)
+def test_what_happens_before_the_locks_are_taken_counts(prepared, tmp_path, meanwhile, outcome):
+    change = CHANGES["soft"]
+    uri = str(shutil.copytree(prepared["soft"], tmp_path / "graph"))
+    with open_graph(uri) as graph:
+        place = (uri, "soft", "schema_apply.before_locks", 0)
+        with stopped_at(tmp_path / "pause", apply_paused, place) as apply:
+            if meanwhile == "write":
+                graph.load(change.records(is_new=False, key="q"), mode="append")
+            else:
+                graph.branches.create("b")
+            assert apply.go_on() == outcome
+        check_whole(graph, change, is_new=False, extra="q")
+        if meanwhile == "branch":
+            graph.branches.delete("b")
+        graph.schema.apply(change.new)
+        check_whole(graph, change, is_new=True, extra="q")
+        found = read_back(graph).nodes["All"]
+        assert set(found) == ({"p", "q"} if meanwhile == "write" else {"p"})

@@ -11,7 +11,8 @@ from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest import publisher
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
-from omnigraph.manifest.rows import TableState, read_table_states
+from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.table_rows import read_table_states
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, advance, intent, new_graph
 from tests.opened import workspace_of
 

@@ -115,6 +115,14 @@ def test_images_of_the_tasks_become_the_table_and_row_ids_stay(graph, far_larger
     assert (found(graph, "early"), found(graph, "late")) == (26, 6)
 
 
+@pytest.fixture(params=["few", "many"])
+def rows_again(request, monkeypatch):
+    """How rows are merged that the commit must read again: by Lance, or as images of its own."""
+    if request.param == "many":
+        monkeypatch.setattr("omnigraph.pipeline.datasource.commit.MERGE_INSERT_ROWS", 0)
+
+
+@pytest.mark.usefixtures("rows_again")
 def test_an_id_of_two_tasks_counts_once_and_leaves_no_file(graph):
     seed(graph, 5)
     before = places(graph)
@@ -126,6 +134,7 @@ def test_an_id_of_two_tasks_counts_once_and_leaves_no_file(graph):
     assert sorted(path.rpartition("/")[2] for path in data_files(graph)) == sorted(referenced)
 
 
+@pytest.mark.usefixtures("rows_again")
 def test_a_table_that_moved_meanwhile_is_merged_with_as_it_is_now(graph):
     seed(graph, 5)
     batch = people({"p1": 10, "both": 1})

@@ -69,21 +69,32 @@ def stored(graph, branch="main"):
 # ------------------------------------------------------------------ what is written
 
 
-def test_vectors_are_made_by_the_provider_that_was_there_at_the_plan(tmp_path, monkeypatch):
-    batch = pa.record_batch({"text": ["red", "green", "blue"]})
-    schema = "node Doc { text: String @key  vec: Vector(4) @embed(text) }"
+@pytest.mark.parametrize("options", [{"merge": "true"}, {}], ids=["merge", "append"])
+def test_vectors_are_made_at_the_commit_with_each_text_sent_once(tmp_path, monkeypatch, options):
+    """Tasks call nobody, so they can be repeated."""
+    schema = "node Doc { k: String @key  text: String  vec: Vector(4) @embed(text) }"
+    given = pa.array([None, [1, 0, 0, 0]], pa.list_(pa.float32()))
+    parts = [
+        pa.record_batch({"k": ["a", "b"], "text": ["red", "blue"], "vec": given}),
+        pa.record_batch({"k": ["c", "d"], "text": ["red", "green"], "vec": given}),
+    ]
     with EmbeddingServer() as server, og.init(tmp_path / "docs", schema) as graph:
-        with monkeypatch.context() as driver:
-            for name, value in server.environment().items():
-                driver.setenv(name, value)
-            made = plan(graph, [batch], type="Doc")
-        commit_rows(workspace_of(graph), made, run_tasks(made, [batch]))
-        found = graph.query(
-            "query q() { match { $d: Doc } return { $d.text as text, $d.vec as vec } }"
-        )
-        assert {row["text"]: pytest.approx(row["vec"], abs=1e-6) for row in found} == {
-            text: mock_embedding(text, 4) for text in ("red", "green", "blue")
-        }
+        made = plan(graph, parts, type="Doc", **options)
+        run_tasks(made, parts)
+        written = run_tasks(made, parts)
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        result = commit_rows(workspace_of(graph), made, written)
+        assert result.embeddings_pending == 0
+        assert [call.texts for call in server.calls] == [["red"]]
+        found = graph.query("query q() { match { $d: Doc } return { $d.k as k, $d.vec as vec } }")
+        red, own = mock_embedding("red", 4), [1, 0, 0, 0]
+        assert {row["k"]: pytest.approx(row["vec"], abs=1e-6) for row in found} == {
+            "a": red, "b": own, "c": red, "d": own,
+        }  # fmt: skip
+        if options:
+            again = commit_rows(workspace_of(graph), made, run_tasks(made, parts))
+            assert (again.total_rows, len(server.calls)) == (4, 1)
 
 
 def test_append_is_one_commit_of_the_rows_of_all_tasks(graph):

@@ -29,7 +29,7 @@ def test_a_scan_finds_what_look_ups_find(tmp_path):
     wanted = pa.array(["p3", "p25", "p59", "nobody"])
     found = []
     for far_larger in (0, 10**9):
-        places = images._places(table, wanted, images.ImageSizes(far_larger=far_larger))
+        places = images.find_places(table, wanted, images.ImageSizes(far_larger=far_larger))
         found.append(sorted(places.to_pylist(), key=lambda row: row["id"]))
     assert found[0] == found[1]
     assert [row["id"] for row in found[0]] == ["p25", "p3", "p59"]

@@ -48,8 +48,8 @@ def test_stages_are_numbered_and_staged_rows_counted(graph, seen, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "10")
     graph.load([*people(30), *people(10)], progress=seen.append)
     stages = list(dict.fromkeys((progress.stage, progress.phase) for progress in seen))
-    assert stages == [(1, "reading"), (2, "validating"), (3, "writing"), (4, "indexing")]
-    assert {progress.stages for progress in seen} == {4}
+    assert stages == [(1, "reading"), (2, "validating"), (4, "writing"), (5, "indexing")]
+    assert {progress.stages for progress in seen} == {5}
     assert {progress.staged for progress in seen if progress.stage < 3} == {0}
     # Of ten people there are two records, and the last one counts.
     assert (seen[-1].records, seen[-1].staged) == (40, 30)

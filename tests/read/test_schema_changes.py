@@ -306,6 +306,23 @@ def test_a_version_with_other_files_or_indexes_is_the_same_too(graph, builds):
     assert builds() == {}
 
 
+def test_a_hard_drop_leaves_everything_too_though_the_versions_are_gone(graph, builds):
+    asked = ASKED["two hops by group"][0]
+    before = plain(graph.query(text(asked)))
+    builds()
+    fewer = FIRST.replace("nick: String?", "").replace("  note: String?", "")
+    graph.schema.apply(fewer, allow_data_loss=True)
+    graph.mutate(text('insert Tool { slug: "axe" }'))
+    assert plain(graph.query(text(asked))) == before
+    assert builds() == {}
+    graph.schema.apply(fewer.replace("bio: String? @index", ""), allow_data_loss=True)
+    graph.mutate(text('update Person set { name: "name 9" } where key = "p03"'))
+    named = 'match { $p: Person  $p.name = "name 9" } return { $p.key }'
+    assert plain(graph.query(text(named))) == [["p03"]]
+    # The row that was updated since, beside a column that was dropped.
+    assert {"read", "_read"} <= builds().keys()
+
+
 def test_a_row_changed_beside_a_schema_change_is_seen(graph, builds):
     asked = "match { $p: Person } return { $p.key, $p.name, $p.age } order { $p.key }"
     before = plain(graph.query(text(asked)))

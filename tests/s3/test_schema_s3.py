@@ -8,7 +8,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
-from tests.write.test_schema_apply import NEXT, SCHEMA, filled, row_ids
+from tests.write.evolving import NEXT, SCHEMA, filled, row_ids
 from tests.write.writing import ends, nodes
 
 

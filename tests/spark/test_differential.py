@@ -50,9 +50,7 @@ class Pair:
         # Ids that a load makes up are the same for the same operation.
         monkeypatch.setattr(
             "omnigraph.pipeline.load.RowRules",
-            lambda catalog, _, __, embedder: RowRules(
-                catalog, f"load-{self.loads}", STARTED, embedder
-            ),
+            lambda catalog, _, __, *rest: RowRules(catalog, f"load-{self.loads}", STARTED, *rest),
         )
 
     def load(self, gather, about="", **options):

@@ -96,7 +96,7 @@ def test_both_engines_give_the_same_ids(tmp_path, spark, monkeypatch, sizes):
     monkeypatch.setattr(
         loading,
         "RowRules",
-        lambda catalog, _, __, embedder: RowRules(catalog, f"load-{len(loads)}", 10**12, embedder),
+        lambda catalog, _, __, *rest: RowRules(catalog, f"load-{len(loads)}", 10**12, *rest),
     )
     rnd = random.Random(14)
     outcomes = []

@@ -29,25 +29,32 @@ edge Cites: Doc -> Doc
 """
 ROWS = 40
 
-# The embedder is the caller's code on executors: it can fail, hold on and leave marks there.
+# A frame of the caller's is made by code of the caller's on executors: it can fail, hold on and leave
+# marks there. The embedder stays in the driver and counts its calls.
 DRIVER = """
 import json, os, pathlib, sys, time
 import omnigraph as og
+from omnigraph.runner.session import spark_session
+from tests.pipeline.load_helpers import load_gathered
 
 uri, marks, mode, trouble = sys.argv[1:]
 marks = pathlib.Path(marks)
+calls = []
 
 class Embedder:
     model = "test"
     def embed(self, texts, dimension):
-        mark = marks / f"task-{os.getpid()}"
-        dead = len(list(marks.glob("task-*")))
-        mark.touch()
-        if trouble == "die" and dead < 2:
-            os._exit(3)
-        while trouble == "hold" and not (marks / "go").exists():
-            time.sleep(0.05)
+        calls.append(list(texts))
         return [[float(len(text)), 1.0] for text in texts]
+
+def hurt(batches):
+    dead = len(list(marks.glob("task-*")))
+    (marks / f"task-{os.getpid()}").touch()
+    if trouble == "die" and dead < 2:
+        os._exit(3)
+    while trouble == "hold" and not (marks / "go").exists():
+        time.sleep(0.05)
+    yield from batches
 
 def wait(progress):
     if trouble == "hold " + progress.phase:
@@ -62,26 +69,35 @@ conf = {
     "spark.speculation.multiplier": "1",
     "spark.speculation.quantile": "0.1",
 }
+session = spark_session(None, conf)
+docs = session.read.json(str(marks / "docs.jsonl"), "slug string, body string").repartition(4)
+
+def gather(inputs):
+    inputs.nodes("Doc", docs.mapInArrow(hurt, docs.schema))
+    inputs.json(str(marks / "edges.jsonl"))
+
 with og.open(uri, embedder=Embedder()) as graph:
-    result = graph.load(
-        sorted(str(path) for path in marks.glob("*.jsonl")), mode=mode, engine="spark",
-        spark_conf=conf, progress=wait,
-    )
-print(json.dumps({"engine": result.engine, "rows": result.total_rows}))
+    result = load_gathered(graph, gather, mode=mode, engine="spark", spark=session, progress=wait)
+texts = [text for call in calls for text in call]
+print(json.dumps({
+    "engine": result.engine, "rows": result.total_rows,
+    "calls": len(calls), "texts": len(texts), "distinct": len(set(texts)),
+}))
 """
+# 40 texts, one of them empty, fit one call.
+PRINTED = {"engine": "spark", "rows": 80, "calls": 1, "texts": 40, "distinct": 40}
 
 
 @pytest.fixture
 def place(tmp_path):
-    """A graph with one row of each kind, and files of records that replace one of them."""
+    """A graph with one row of each kind, and files of rows that replace one of them."""
     with init(tmp_path / "g", SCHEMA) as graph:
         old = [{"type": "Doc", "data": {"slug": name, "vec": [0, 0]}} for name in ("d0", "old")]
         graph.load([*old, {"edge": "Cites", "from": "old", "to": "d0"}], engine="local")
-    for part in range(4):
-        numbers = range(part, ROWS, 4)
-        docs = [f'{{"type":"Doc","data":{{"slug":"d{n}","body":"{"x" * n}"}}}}' for n in numbers]
-        edges = [f'{{"edge":"Cites","from":"d{n}","to":"d0"}}' for n in numbers]
-        (tmp_path / f"{part}.jsonl").write_text("\n".join([*docs, *edges]) + "\n")
+    docs = "".join(f'{{"slug":"d{n}","body":"{"x" * n}"}}\n' for n in range(ROWS))
+    (tmp_path / "docs.jsonl").write_text(docs)
+    edges = "".join(f'{{"edge":"Cites","from":"d{n}","to":"d0"}}\n' for n in range(ROWS))
+    (tmp_path / "edges.jsonl").write_text(edges)
     return tmp_path
 
 
@@ -107,12 +123,12 @@ def until(driver, cluster, condition):
 
 def test_a_cluster_merges_and_repeats_tasks_that_died_or_are_slow(cluster, place):
     printed = cluster.run_driver(DRIVER, place / "g", place, "merge", "die")
-    assert printed.strip() == '{"engine": "spark", "rows": 80}'
+    assert json.loads(printed) == PRINTED
     assert len(list(place.glob("task-*"))) > 2, "others took over from those that died"
     check(place)
 
 
-@pytest.mark.parametrize("trouble", ["hold", "hold writing"])
+@pytest.mark.parametrize("trouble", ["hold", "hold embedding", "hold writing"])
 def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(cluster, place, trouble):
     driver = cluster.start_driver(DRIVER, place / "g", place, "merge", trouble)
     marks = "task-*" if trouble == "hold" else "phase"
@@ -125,7 +141,7 @@ def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(cluster,
         driver.kill()
         driver.wait()
     assert driver.returncode == 0, complaints
-    assert printed.strip() == '{"engine": "spark", "rows": 80}'
+    assert json.loads(printed) == PRINTED
     check(place)
 
 
@@ -204,66 +220,44 @@ def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(
 
 
 def test_what_fails_on_executors_for_good_is_one_error_and_changes_nothing(tmp_path, spark):
-    class Broken:
-        model = "test"
-
-        def embed(self, texts, dimension):
-            raise SystemExit("gone")
+    def broken(_batches):
+        raise SystemExit("gone")
 
     init(tmp_path / "g", SCHEMA).close()
-    with open_graph(tmp_path / "g", embedder=Broken()) as graph:
+    frame = spark.createDataFrame([("a", "b")], "slug string, body string")
+    with open_graph(tmp_path / "g") as graph:
         head = graph.snapshot().graph_commit_id
         with pytest.raises(StorageError, match="the Spark engine failed: ") as caught:
-            graph.load(
-                [{"type": "Doc", "data": {"slug": "a", "body": "b"}}], engine="spark", spark=spark
-            )
+            graph.load_nodes("Doc", frame.mapInArrow(broken, frame.schema), spark=spark)
         assert "\n" not in str(caught.value)
         assert graph.snapshot().graph_commit_id == head
 
 
-class TestEmbeddersThatDoNotTravel:
-    def embedder(self):
-        class Locked:
-            model = "test"
+def test_an_embedder_stays_in_this_process(tmp_path, spark):
+    class Locked:
+        model = "test"
 
-            def __init__(self):
-                self.lock = threading.Lock()
+        def __init__(self):
+            self.lock = threading.Lock()  # cannot be pickled
 
-            def embed(self, texts, dimension):
+        def embed(self, texts, dimension):
+            with self.lock:
                 return [[1.0, 1.0] for _ in texts]
 
-        return Locked()
-
-    def test_one_that_cannot_be_pickled_is_refused_before_any_work(self, tmp_path, spark):
-        init(tmp_path / "g", SCHEMA).close()
+    init(tmp_path / "g", SCHEMA).close()
+    with open_graph(tmp_path / "g", embedder=Locked()) as graph:
         record = {"type": "Doc", "data": {"slug": "a", "body": "b"}}
-        with open_graph(tmp_path / "g", embedder=self.embedder()) as graph:
-            head = graph.snapshot().graph_commit_id
-            with pytest.raises(BadRequest, match=r"embedder Locked .* engine `local`") as caught:
-                graph.load([record], spark=spark)
-            assert "lock" in str(caught.value)
-            assert graph.snapshot().graph_commit_id == head
-            assert graph.load([record], engine="local").total_rows == 1
+        assert graph.load([record], spark=spark).engine == "spark"
+        assert list(read_back(graph).nodes["Doc"]["a"]["vec"]) == [1.0, 1.0]
 
-    def test_it_stays_here_where_no_type_needs_it(self, tmp_path, spark):
-        init(tmp_path / "g", "node N { k: String @key }").close()
-        with open_graph(tmp_path / "g", embedder=self.embedder()) as graph:
-            result = graph.load([{"type": "N", "data": {"k": "a"}}], spark=spark)
-            assert (result.engine, result.total_rows) == ("spark", 1)
 
-    def test_one_whose_module_the_workers_lack_is_named(self, tmp_path, spark, monkeypatch):
+class TestFunctionsThatDoNotTravel:
+    def test_one_whose_module_the_workers_lack_is_named(self, spark, monkeypatch):
         module = types.ModuleType("only_here")
-        exec(
-            "class Far:\n    model = 'test'\n    def embed(self, texts, dimension):\n        return []\n",
-            module.__dict__,
-        )
+        exec("def far(batches):\n    yield from batches\n", module.__dict__)
         monkeypatch.setitem(sys.modules, "only_here", module)
-        init(tmp_path / "g", SCHEMA).close()
-        with (
-            open_graph(tmp_path / "g", embedder=module.Far()) as graph,
-            pytest.raises(BadRequest, match="no module only_here; install"),
-        ):
-            graph.load([{"type": "Doc", "data": {"slug": "a"}}], spark=spark)
+        with pytest.raises(BadRequest, match="no module only_here; install"), spark_errors():
+            spark.range(1).mapInArrow(module.far, "id long").count()
 
     def test_anything_else_that_cannot_be_pickled_is_told_by_us(self, spark):
         lock = threading.Lock()

@@ -12,6 +12,7 @@ import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.spark.tally import Tally, count
 from tests.cli.terminal import at_terminal
+from tests.pipeline.load_helpers import load_gathered
 
 SCHEMA = """
 node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }
@@ -28,27 +29,25 @@ def docs(start, end, **data):
 
 @pytest.fixture
 def place(tmp_path):
-    """A graph, and two files: what is in the second needs vectors."""
+    """A graph, and two files: what is in the second has texts without vectors."""
     og.init(tmp_path / "g", SCHEMA).close()
     (tmp_path / "a.jsonl").write_text(docs(0, 300))
     (tmp_path / "b.jsonl").write_text(docs(300, 500, body="text"))
     return tmp_path
 
 
-def waiting_embedder(mark):
-    """An embedder that gives nothing until the mark is there; by value, so that it travels."""
+def waiting_frame(spark, file, mark):
+    """The rows of a file, which executors give only once the mark is there."""
 
-    class Waiting:
-        model = "test"
+    def wait(batches):
+        deadline = time.monotonic() + 120
+        while not mark.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield from batches
 
-        def embed(self, texts, dimension):
-            deadline = time.monotonic() + 120
-            while not mark.exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-            return [[float(len(text)), 1.0] for text in texts]
-
-    return Waiting()
+    rows = spark.read.json(str(file), "data struct<slug: string, body: string>").select("data.*")
+    return rows.mapInArrow(wait, rows.schema)
 
 
 @pytest.mark.parametrize("mode", ["merge", "append", "overwrite"])
@@ -60,17 +59,22 @@ def test_records_are_counted_while_tasks_still_read(spark, place, mode):
         if now.records == 300:
             mark.touch()  # Only now the other task can end.
 
-    with og.open(place / "g", embedder=waiting_embedder(mark)) as graph:
-        files = [str(place / "a.jsonl"), str(place / "b.jsonl")]
-        result = graph.load(files, mode=mode, spark=spark, progress=progress)
+    def gather(inputs):
+        inputs.json(str(place / "a.jsonl"))
+        inputs.nodes("Doc", waiting_frame(spark, place / "b.jsonl", mark))
+
+    with og.open(place / "g") as graph:
+        result = load_gathered(graph, gather, mode=mode, spark=spark, progress=progress)
     assert (result.engine, result.total_rows) == ("spark", 500)
+    assert result.embeddings_pending == 200
     assert [now.records for now in seen if now.phase == "reading"] == [0, 300, 500]
     assert list(dict.fromkeys((now.stage, now.phase) for now in seen)) == [
         (1, "reading"),
         (2, "validating"),
-        (3, "writing"),
+        (3, "embedding"),
+        (4, "writing"),
     ]
-    assert {now.stages for now in seen} == {4}
+    assert {now.stages for now in seen} == {5}
     assert seen[-1].staged == seen[-1].records == 500
 
 
@@ -138,31 +142,32 @@ def test_a_terminal_sees_stages_and_counts(place):
     code, out, shown = at_terminal(argv, place, env)
     assert code == 0, shown
     assert out.startswith("loaded 300 rows into branch main (append, spark)")
-    assert "stage 1 of 4, reading: 0 records read" in shown
-    assert re.search(r"stage 3 of 4, writing: 300 records read, 300 staged, \d+ s", shown), shown
+    assert "stage 1 of 5, reading: 0 records read" in shown
+    assert re.search(r"stage 4 of 5, writing: 300 records read, 300 staged, \d+ s", shown), shown
 
 
 ON_THE_CLUSTER = """
-import json, pathlib, sys, time
+import json, pathlib, sys
 import omnigraph as og
+from omnigraph.runner.session import spark_session
+from tests.pipeline.load_helpers import load_gathered
+from tests.spark.test_progress import waiting_frame
 
 place = pathlib.Path(sys.argv[1])
 mark, seen = place / "seen", []
-
-class Waiting:
-    model = "test"
-    def embed(self, texts, dimension):
-        while not mark.exists():
-            time.sleep(0.02)
-        return [[1.0, 1.0] for text in texts]
+session = spark_session()
 
 def progress(now):
     seen.append([now.phase, now.records, now.staged])
     if now.records == 300:
         mark.touch()
 
-with og.open(str(place / "g"), embedder=Waiting()) as graph:
-    graph.load([str(place / "a.jsonl"), str(place / "b.jsonl")], engine="spark", progress=progress)
+def gather(inputs):
+    inputs.json(str(place / "a.jsonl"))
+    inputs.nodes("Doc", waiting_frame(session, place / "b.jsonl", mark))
+
+with og.open(str(place / "g")) as graph:
+    load_gathered(graph, gather, spark=session, progress=progress)
 print(json.dumps(seen))
 """
 

@@ -1,7 +1,8 @@
-"""The provider of the driver's environment makes the vectors of a load on executors."""
+"""The provider of the driver's environment makes the vectors of a load on Spark."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 
@@ -11,16 +12,17 @@ import omnigraph as og
 from omnigraph.embeddings.mock import mock_embedding
 from tests.embeddings.server import OK, EmbeddingServer, Status
 
-KEY = "sk-travels-inside-tasks-0123456789"
+KEY = "sk-stays-in-the-driver-0123456789"
 SCHEMA = "node Doc { text: String @key  vec: Vector(4) @embed(text) }"
 ALL = "query all() { match { $d: Doc } return { $d.text as text, $d.vec as vec } }"
 
 
-def test_settings_and_key_travel_inside_tasks_and_not_in_files(tmp_path, spark, monkeypatch):
+def test_a_flaky_provider_gets_each_text_once_and_the_key_is_in_no_file(
+    tmp_path, spark, monkeypatch
+):
     texts = [f"text {n}" for n in range(200)]
-    records = [{"type": "Doc", "data": {"text": text}} for text in texts]
+    records = [{"type": "Doc", "data": {"text": text}} for text in texts for _ in range(3)]
     with EmbeddingServer(lambda n: Status(503) if n % 5 == 0 else OK) as server:
-        # The executors are processes that started before, without these variables.
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -30,7 +32,8 @@ def test_settings_and_key_travel_inside_tasks_and_not_in_files(tmp_path, spark, 
             rows = graph.query(ALL).rows
     assert (result.engine, result.embeddings_pending) == ("spark", 0)
     assert {call.headers["authorization"] for call in server.calls} == {f"Bearer {KEY}"}
-    assert max(call.count for call in server.calls) == 16
+    failures = len(range(0, len(server.calls), 5))
+    assert len(server.calls) == math.ceil(200 / 16) + failures
     made = {row["text"]: row["vec"] for row in rows}
     assert made.keys() == set(texts)
     expected = [mock_embedding(text, 4) for text in texts]

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.tables.blobs import compacting
 from omnigraph.storage.tables.blobs.carry import read_rows
 from omnigraph.storage.tables.blobs.columns import (
     as_blobs,
@@ -17,6 +18,7 @@ from omnigraph.storage.tables.blobs.columns import (
     plain_schema,
     stored_form,
 )
+from omnigraph.storage.tables.blobs.compacting import BlobLimits, blob_limits
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob, open_blob, read_at
 from omnigraph.storage.tables.inline_residual import compact
 from omnigraph.storage.tables.staging import (
@@ -302,6 +304,24 @@ def test_rows_are_written_again_with_their_blobs(table, outside):
         assert blobs(twice) == far
     left = commit_staged(stage_delete_keys(twice, pa.array(["inline", "packed"])))
     assert blobs(left) == {k: v for k, v in far.items() if k not in {"inline", "packed"}}
+
+
+def test_a_compaction_holds_few_large_blobs_and_leaves_the_largest_alone(
+    table, monkeypatch, outside
+):
+    monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
+    for values in ({"a": PACKED, "far": outside}, {"large": DEDICATED}, {"b": PACKED}, {"c": b"c"}):
+        table = commit_staged(stage_append(table, rows(values)))
+    assert blob_limits(table) == BlobLimits((len(DEDICATED) - 1) // len(PACKED), (1,))
+    assert blob_limits(table, [1, 0, 2]) == BlobLimits(len(DEDICATED) - 1)
+    before = {fragment.id: fragment.files for fragment in table.fragments()}
+    done = compact(table).table
+    after = [fragment.files for fragment in done.fragments()]
+    assert before[1] in after, "the fragment with the largest blob is the one it was"
+    assert len(after) < len(before)
+    assert blobs(done) == {
+        "a": PACKED, "far": b"kept elsewhere", "large": DEDICATED, "b": PACKED, "c": b"c",
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ reading

@@ -1,5 +1,7 @@
 """Staged column changes: at most two transactions per table, nothing rewritten, nothing mixed up."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -229,6 +231,16 @@ def test_what_a_crash_left_of_a_plan_is_removed_first(table):
     reclaim_scratch(after.ref)
     reclaim_scratch(after.ref)
     assert list_branches(table.ref) == {}
+
+
+def test_a_scratch_branch_that_was_only_half_made_is_removed_too(table):
+    # Lance makes the directory first and then the ref; a crash may fall between.
+    create_branch(table, SCRATCH)
+    ref = Path(table.ref.uri, "_refs", "branches", f"{SCRATCH}.json")
+    ref.unlink()
+    after, _ = apply(table, ColumnChanges(added=(prop("n", pa.utf8(), 7),)))
+    assert "n" in after.schema.names
+    assert not Path(table.ref.uri, "tree", SCRATCH).exists()
 
 
 def test_a_refused_change_leaves_no_scratch_branch_and_no_version(table):

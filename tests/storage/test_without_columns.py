@@ -6,15 +6,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.columns import without_columns
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.columns.without_columns import (
     BATCH_ROWS,
-    files_hold,
     index_stages,
-    stage_without,
+    rewrite_without,
 )
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
@@ -90,11 +91,10 @@ def changes_since(table, version):
 
 def hard_drop(table, *names):
     changes = ColumnChanges(dropped=names, renamed={"n": "number"})
-    assert files_hold(table, names)
     indexes = index_stages(table, changes)
-    for stage in plan_columns(table, changes).stages():
+    rewrite = rewrite_without(table, names)
+    for stage in (*plan_columns(table, changes).stages(), rewrite):
         table = commit_staged(stage(table))
-    table = commit_staged(stage_without(table))
     for stage in indexes:
         staged = stage(table)
         if staged is not None:
@@ -129,7 +129,6 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
     assert changes_since(after, base) == changes_since(before, base)
     assert changes_since(after, before.version) == ([], [], [])
     assert number not in written_ids(after)
-    assert stage_without(after) is None
     states = list_indexes(after)
     assert {(one.column, one.kind) for one in states} == {
         ("id", IndexKind.BTREE),
@@ -137,7 +136,9 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
         ("words", IndexKind.FTS),
         ("v", IndexKind.VECTOR),
     }
-    assert [one.column for one in states if one.tail] == []
+    # Those that did not cover the newest rows before do not do so now.
+    assert {one.column for one in states if one.tail} == {"words", "v"}
+    assert {one.unindexed_rows for one in states if one.tail} == {5}
     for key, row in expected.items():
         for column, value in (("id", key), ("number", row["number"])):
             where = filter_expression(after.schema, [Condition(column, "=", value)])
@@ -150,6 +151,12 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
         )
     )
     assert changes_since(upserted, after.version) == ([], ["c"], [])
+
+    (dropped,) = (one for one in before.dataset.describe_indices() if one.field_names == ["secret"])
+    places = [Path(ref.uri, "_indices", segment.uuid) for segment in dropped.segments]
+    assert all(place.exists() for place in places)
+    purge_versions(ref, after.version)
+    assert not any(place.exists() for place in places)
 
 
 def test_a_fragment_of_many_batches_stays_one_fragment(tmp_path):
@@ -164,13 +171,48 @@ def test_a_fragment_of_many_batches_stays_one_fragment(tmp_path):
 
 def test_nothing_is_rewritten_where_no_file_has_the_column(tmp_path):
     table = create_table(TableRef(str(tmp_path / "t")), schema())
-    assert not files_hold(table, ["secret"])
+    assert rewrite_without(table, ["secret"]) is None
     table = commit_staged(stage_append(table, rows("ab").drop_columns(["secret"])))
-    assert not files_hold(table, ["secret"])
-    assert files_hold(table, ["secret", "list"])
-    for stage in plan_columns(table, ColumnChanges(dropped=("secret",))).stages():
-        table = commit_staged(stage(table))
-    assert stage_without(table) is None
+    assert rewrite_without(table, ["secret"]) is None
+    assert rewrite_without(table, ["secret", "list"]) is not None
+
+
+def test_only_fragments_with_the_column_are_written_again(tmp_path):
+    table = create_table(TableRef(str(tmp_path / "t")), schema())
+    table = commit_staged(stage_append(table, rows("ab").drop_columns(["secret"])))
+    table = commit_staged(stage_append(table, rows("cd", 2)))
+    kept, changed = table.fragments()
+    before = stamped(table)
+    after = hard_drop(table, "secret")
+    numbers = [fragment.id for fragment in after.fragments()]
+    assert numbers[0] == kept.id
+    assert changed.id not in numbers
+    seen = after.read(["id", "words", "list", "v", "number", *STAMPS], with_row_id=True)
+    assert {row["id"]: {**row, "n": row["number"]} for row in seen.to_pylist()} == {
+        key: {**row, "number": row["n"]} for key, row in before.items()
+    }
+
+
+def test_a_rewrite_that_fails_removes_the_fragments_it_finished(tmp_path, monkeypatch):
+    table = create_table(TableRef(str(tmp_path / "t")), schema())
+    for start, ids in enumerate(("ab", "cd")):
+        table = commit_staged(stage_append(table, rows(ids, start)))
+    files = sorted(Path(table.ref.uri, "data").iterdir())
+    real, calls = without_columns.RowStamps.put_on, []
+
+    def fail_the_second_time(stamps, fragment):
+        calls.append(fragment)
+        if len(calls) > 1:
+            raise StorageError("the disk is full")
+        real(stamps, fragment)
+
+    monkeypatch.setattr(without_columns.RowStamps, "put_on", fail_the_second_time)
+    with pytest.raises(StorageError, match="the disk is full"):
+        rewrite_without(table, ["secret"])
+    left = set(Path(table.ref.uri, "data").iterdir()) - set(files)
+    # The one being written when it failed is left for cleanup.
+    assert len(left) == 1
+    assert open_table(table.ref.at(None)).version == table.version
 
 
 @pytest.mark.parametrize("space", ["plain", "with space % and ü"])
@@ -220,9 +262,10 @@ def test_blobs_of_every_kind_are_copied_byte_for_byte(tmp_path, space):
 
 
 def hard_drop_plain(table, name):
-    for stage in plan_columns(table, ColumnChanges(dropped=(name,))).stages():
+    rewrite = rewrite_without(table, [name])
+    for stage in (*plan_columns(table, ColumnChanges(dropped=(name,))).stages(), rewrite):
         table = commit_staged(stage(table))
-    return commit_staged(stage_without(table))
+    return table
 
 
 def secrets_in(ref):

@@ -49,3 +49,22 @@ def attempt(uri: str, mode: Any, action: str) -> Any:
 def attempt_all(uri: str, calls: list[tuple[Any, str]]) -> list[Any]:
     """The outcomes of several attempts, one after the other."""
     return [attempt(uri, mode, action) for mode, action in calls]
+
+
+def insert_many(uri: str, count: int) -> tuple[list[str], list[str]]:
+    """Insert rows, by mutation and by load in turn: the names that were accepted, and codes of errors."""
+    made, refused = [], []
+    with og.open(uri) as graph:
+        for number in range(count):
+            row = {"name": f"n{number}", "mail": "m", "level": "guest"}
+            try:
+                if number % 2:
+                    graph.load([{"type": "Person", "data": row}], mode="append")
+                else:
+                    body = ", ".join(f'{name}: "{value}"' for name, value in row.items())
+                    graph.mutate(f"query q() {{ insert Person {{ {body} }} }}")
+            except OmniGraphError as error:
+                refused.append(error.code)
+            else:
+                made.append(row["name"])
+    return made, refused

@@ -7,7 +7,8 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.indexes import Coverage, coverage
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.indexes import Coverage, coverage, list_indexes
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 
@@ -141,3 +142,27 @@ def test_an_interrupted_build_is_recovered(graph, moment):
         pin = reopened.snapshot().tables["node:Person"]
         assert pin.row_count == 2
         assert open_table(workspace_of(reopened).pinned(pin)).is_head()
+
+
+def test_a_renamed_property_and_a_new_one_under_its_old_name_both_get_theirs(graph):
+    add(graph, "a", [0.0, 1.0])
+    graph.ensure_indices()
+    renamed = SCHEMA.replace("age: I32? @index", 'years: I32? @rename_from("age") @index')
+    graph.schema.apply(renamed)
+    graph.schema.apply(renamed.replace("years:", "age: I32? @index\n  years:"))
+    graph.mutate('query q() { insert Person { name: "b", age: 3, years: 4 } }')
+    report = graph.ensure_indices()
+    assert ("node:Person", "age") in report.built
+    assert indexed(graph, "node:Person") == PERSON | {("years", IndexKind.BTREE)}
+    person = graph.schema.catalog.nodes["Person"].properties
+    pin = graph.snapshot().tables["node:Person"]
+    table = open_table(workspace_of(graph).pinned(pin))
+    names = {state.column: state.name for state in list_indexes(table) if state.kind == "btree"}
+    assert names["id"] == "id_btree"
+    for name, found in (("age", ["b"]), ("years", ["a"])):
+        assert names[name] == f"p{person[name].property_id}_btree"
+        where = filter_expression(table.schema, [Condition(name, "=", 3)])
+        plan = table.dataset.scanner(filter=where.lance_filter).explain_plan()
+        assert names[name] in plan
+        asked = f"query q() {{ match {{ $p: Person {{ {name}: 3 }} }} return {{ $p.name as n }} }}"
+        assert [row["n"] for row in graph.query(asked).rows] == found

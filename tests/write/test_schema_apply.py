@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import (
     Drift,
     ExpectedVersionMismatch,
@@ -18,8 +21,10 @@ from omnigraph.errors import (
     SchemaConflict,
     UnsupportedMigration,
 )
+from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.manifest.rows import read_table_states
+from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table
@@ -27,69 +32,17 @@ from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from tests.commit.synthetic import drifted, dying_at
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
-from tests.write.schema_workers import attempt, attempt_all
+from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids, table_of
+from tests.write.schema_workers import attempt, attempt_all, insert_many
 from tests.write.writing import ends, nodes, state
 
-SECRET = "kJ8vQ2xZ7mR4tY9wB3nL6pD1sF5hG0cA"
-SCHEMA = """
-node Person {
-  name: String @key
-  age: I32? @index
-  mail: String
-  level: enum(guest, admin)
-  note: String?
-}
-node Team { code: String @key }
-node Room { code: String @key }
-edge MemberOf: Person -> Team @card(0..1) { role: String? }
-"""
-NEXT = """
-node Team { code: String @key  motto: String? }
-node Human @rename_from("Person") {
-  nick: String?
-  years: I32? @index @rename_from("age")
-  name: String @key
-  mail: String? @index
-  level: enum(admin, guest, owner)
-}
-node Place { code: String @key }
-edge BelongsTo: Human -> Team @card(0..) @rename_from("MemberOf") { role: String? }
-edge Visits: Human -> Place
-"""
 ADDED = SCHEMA.replace("age: I32? @index", "age: I32? @index  city: String?")
-
-
-def filled(root):
-    graph = og.init(root, SCHEMA)
-    people = [
-        {"type": "Person", "data": {"name": n, "age": a, "mail": f"{n}@x", "level": "guest", "note": SECRET}}
-        for n, a in (("ada", 36), ("bob", 7), ("eve", None))
-    ]  # fmt: skip
-    graph.load(
-        [
-            *people,
-            {"type": "Team", "data": {"code": "t"}},
-            {"type": "Room", "data": {"code": "r"}},
-            {"edge": "MemberOf", "from": "ada", "to": "t", "data": {"role": "boss"}},
-        ]
-    )
-    graph.ensure_indices()
-    return graph
 
 
 @pytest.fixture
 def graph(tmp_path):
     with filled(tmp_path / "g") as graph:
         yield graph
-
-
-def table_of(graph, key):
-    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
-
-
-def row_ids(graph, key):
-    rows = table_of(graph, key).read(["id"], with_row_id=True).to_pydict()
-    return dict(zip(rows["id"], rows["_rowid"], strict=True))
 
 
 def holding(graph, text=SECRET):
@@ -131,6 +84,11 @@ def test_many_steps_are_one_commit_that_keeps_rows_indexes_and_identities(graph)
     assert done.commit == after.commit
     assert (done.commit.operation, done.commit.actor_id) == ("schema_apply", "ann")
     assert done.commit.parent_commit_id == before.graph_commit_id
+    assert done.commit.facts["schema"] == {
+        "from_hash": before.ir_hash,
+        "to_hash": after.ir_hash,
+        "steps": [step.to_json() for step in done.steps],
+    }
     assert set(after.tables) == {
         "node:Human", "node:Team", "node:Place", "edge:BelongsTo", "edge:Visits"
     }  # fmt: skip
@@ -355,6 +313,33 @@ def test_an_edited_mirror_is_not_overwritten(graph):
     assert graph.schema.source == SCHEMA
 
 
+@pytest.mark.parametrize("broken", ["tables", "hash"])
+def test_a_schema_that_does_not_fit_its_tables_is_noticed_everywhere(graph, broken):
+    manifest = workspace_of(graph).manifest
+    tables = graph.snapshot().tables
+    changes = Changes(dropped=(tables["node:Room"].incarnation,))
+    if broken == "hash":
+        row = manifest.schema(manifest.state("main"))
+        changes = Changes(schema=replace(row, shape_hash="sha256:0"))
+    intent = Intent(new_ulid(), "schema_apply", stamp_us())
+    publish(manifest, "main", changes, tables.values(), intent)
+    with og.open(graph.uri, mode="r") as other:
+        for call in (
+            lambda: og.open(graph.uri),
+            lambda: other.schema.plan(ADDED),
+            lambda: other.query("query q() { match { $t: Team } return { $t.code } }"),
+            lambda: graph_of(other).mutate('query q() { insert Team { code: "u" } }'),
+            lambda: graph_of(other).schema.apply(ADDED),
+        ):
+            with pytest.raises(SchemaConflict, match="node:Room" if broken == "tables" else "hash"):
+                call()
+
+
+def graph_of(reader):
+    """A handle that may write, without the checks of an open."""
+    return Graph(workspace_of(reader).root, "rw")
+
+
 # ------------------------------------------------------------------ others at work
 
 
@@ -456,6 +441,28 @@ def test_a_write_whose_rows_a_hard_drop_purged_is_run_again(graph):
         other.schema.apply(SCHEMA.replace("note: String?", ""), allow_data_loss=True)
         assert end().affected_nodes == 1
         assert nodes(other, "Person")["eve"]["age"] == 1
+
+
+def test_a_writer_in_another_process_loses_nothing_to_schemas_that_change_under_it(graph):
+    told = []
+    write = threading.Thread(
+        target=lambda: told.extend(run_processes(insert_many, [(graph.uri, 16)]))
+    )
+    write.start()
+    applied = 0
+    without = SCHEMA.replace("note: String?", "")
+    while applied < 4 or (write.is_alive() and applied < 10):
+        # Add a property, destroy it, and so on. The writer may come first: then try again.
+        wanted = without if applied % 2 else SCHEMA.replace("note:", "extra: I32?  note:")
+        with contextlib.suppress(ExpectedVersionMismatch):
+            applied += graph.schema.apply(wanted, allow_data_loss=True).applied
+    write.join()
+    ((made, refused),) = told
+    assert set(refused) <= {"schema_apply_in_progress"}
+    assert set(nodes(graph, "Person")) == {"ada", "bob", "eve", *made}
+    assert drifted(graph) == []
+    assert workspace_of(graph).store.list("__recovery") == []
+    assert graph.status()["purges_owed"] == []
 
 
 # ------------------------------------------------------------------ crashes

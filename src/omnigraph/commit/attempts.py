@@ -35,9 +35,10 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.lost_races import branch_remade, schema_changed
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import branch_remade, schema_changed
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.schema_row import ContractBroken
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
@@ -140,6 +141,8 @@ class Attempts:
                     raise rollback_needed(deferred) from None
                 deferred = str(first)
                 held = self._heal_and_relock(attempt)
+            except ContractBroken:
+                raise
             except LOST as lost:
                 left = self._attempts_left(attempt, lost, left)
                 if isinstance(lost, LockLost):

@@ -52,14 +52,10 @@ from omnigraph.errors import (
     OmniGraphError,
     RecoveryRequired,
 )
+from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import (
-    Changes,
-    branch_remade,
-    check_expected,
-    schema_changed,
-)
+from omnigraph.manifest.publisher import Changes
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks

@@ -42,8 +42,9 @@ from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Changes, Intent, check_expected
+from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.staging import needs_fork
-from omnigraph.errors import ExpectedVersionMismatch, SchemaConflict
+from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.lost_races import MANIFEST_KEY, branch_remade, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import MANIFEST_KEY, branch_remade
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
@@ -66,9 +66,7 @@ def _check_unmoved(workspace: Workspace, before: BranchState) -> BranchState:
     if state.identifier != before.identifier:
         raise branch_remade(before.name)
     if state.head.ir_hash != before.head.ir_hash:
-        raise SchemaConflict(
-            "the schema was changed by somebody else meanwhile; look at it and run this again"
-        )
+        raise schema_changed()
     then = before.head.commit.graph_commit_id
     if not is_same_content(workspace.manifest, state, then):
         raise ExpectedVersionMismatch(

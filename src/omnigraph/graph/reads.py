@@ -42,9 +42,10 @@ def query(
 
 
 def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
-    """Run a read of a branch head again if the branch was deleted and made again meanwhile.
+    """Run a read of a branch head again if what it read was removed meanwhile.
 
-    If the branch is gone, the next try says so. A commit or version is fixed, so it is tried once.
+    A branch may be deleted and made again; a schema change may remove data. If the branch or a type is
+    gone, the next try says so. A commit or version is fixed, so it is tried once.
     """
     for _ in range(REMADE_ATTEMPTS if target.names_a_head else 0):
         with suppress(HistoryReclaimed):

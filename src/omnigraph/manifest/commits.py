@@ -18,7 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest
-from omnigraph.manifest.rows import GraphCommit, Head
+from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
@@ -111,6 +111,39 @@ def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str
         if commit.operation not in MAINTENANCE or commit.parent_commit_id is None:
             return False
         commit = manifest.commit(state, commit.parent_commit_id)
+    return False
+
+
+KEEPS_ROWS = MAINTENANCE | {"schema_apply"}
+"""Operations that change no row of a table: at most its columns, files and indexes."""
+MAX_STEPS = 16
+"""So many commits are looked at, at most, to find out that a table has the rows of an earlier version."""
+
+
+def has_rows_of(
+    manifest: Manifest, snapshot: Snapshot, table: TableState, earlier_version: int
+) -> bool:
+    """Return whether a table of a snapshot has the rows that an earlier version of it had.
+
+    The commits in between say so, also after their versions of the table were removed. False if it
+    cannot be known, or if the commit that pinned the earlier version lies far back.
+    """
+    state, commit = manifest.state(snapshot.branch), snapshot.commit
+    for _ in range(MAX_STEPS):
+        if table.table_version == earlier_version:
+            return True
+        parent = None
+        if commit.parent_commit_id is not None:
+            parent = manifest.commit(state, commit.parent_commit_id)
+        if parent is None or (parent.branch or MAIN) != snapshot.branch:
+            return False
+        tables = _head_at(manifest, snapshot.branch, parent.manifest_version).tables.values()
+        before = next((one for one in tables if one.incarnation == table.incarnation), None)
+        if before is None or before.table_branch_id != table.table_branch_id:
+            return False
+        if before.identity != table.identity and commit.operation not in KEEPS_ROWS:
+            return False
+        commit, table = parent, before
     return False
 
 

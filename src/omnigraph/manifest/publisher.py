@@ -26,17 +26,16 @@ from omnigraph import failpoints
 from omnigraph.errors import (
     BranchNotFound,
     Contention,
-    ExpectedVersionMismatch,
     OmniGraphError,
-    SchemaConflict,
     StorageError,
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
-from omnigraph.manifest.purges import Purge
-from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
+from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
+from omnigraph.manifest.table_rows import former_keys, without_purge
 from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
@@ -44,7 +43,6 @@ from omnigraph.storage.tables.table_errors import RowCollision
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 PUBLISHER_RETRY_BUDGET = 5
-MANIFEST_KEY = "__manifest"
 
 # Every publish adds one small fragment, and many fragments slow down every later publish. Fragments
 # that reached the target size are never rewritten again, so the cost of compacting stays bounded.
@@ -200,59 +198,6 @@ def record_root(manifest: Manifest) -> None:
     raise _contention(MAIN)
 
 
-def check_expected(
-    head: Head, expected: Iterable[TableState], head_commit_id: str | None = None
-) -> None:
-    """Refuse when a table moved or was replaced; the first one in key order is reported.
-
-    With ``head_commit_id`` the head must also be that commit.
-    """
-    for wanted in sorted(expected, key=lambda state: state.table_key):
-        pinned = head.tables.get(wanted.table_key)
-        if pinned is None or pinned.identity != wanted.identity:
-            raise _moved_error(wanted, pinned)
-    if head_commit_id not in {None, head.commit.graph_commit_id}:
-        raise ExpectedVersionMismatch(
-            f"the branch moved from commit {head_commit_id} to {head.commit.graph_commit_id} "
-            "meanwhile; read again and retry",
-            table_key=MANIFEST_KEY,
-            expected=0,
-            actual=head.commit.manifest_version,
-        )
-
-
-def _moved_error(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMismatch:
-    """Return the error for a moved table. ``actual`` is 0 if another table has its name now."""
-    actual = 0
-    if pinned is not None and pinned.incarnation == wanted.incarnation:
-        actual = pinned.table_version
-    if actual == wanted.table_version:
-        actual = 0  # the same number, but on another table branch
-    became = f"moved from version {wanted.table_version} to {actual}" if actual else "was replaced"
-    return ExpectedVersionMismatch(
-        f"{wanted.table_key} {became} meanwhile; read again and retry",
-        table_key=wanted.table_key,
-        expected=wanted.table_version,
-        actual=actual,
-    )
-
-
-def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersionMismatch:
-    """Return the lost race of an operation whose branch was deleted and made again."""
-    first = min(pins, key=lambda state: state.table_key, default=None)
-    return ExpectedVersionMismatch(
-        f"branch `{branch}` was deleted and made again meanwhile; read again and retry",
-        table_key=MANIFEST_KEY if first is None else first.table_key,
-        expected=0 if first is None else first.table_version,
-        actual=0,
-    )
-
-
-def schema_changed() -> SchemaConflict:
-    """Return the lost race of an operation that was prepared under an earlier schema."""
-    return SchemaConflict("the schema changed while the write was prepared; run it again")
-
-
 def _new_commit(state: BranchState, intent: Intent) -> GraphCommit:
     """Return the commit that a publish on top of this state makes."""
     return GraphCommit(
@@ -333,7 +278,7 @@ def _former_keys(
     if not incarnations:
         return {}
     known = {row.object_id: row for row in manifest.table_rows(state, [rows.TABLE])}
-    return {number: rows.former_keys(known[f"table:{number}"]) for number in incarnations}
+    return {number: former_keys(known[f"table:{number}"]) for number in incarnations}
 
 
 def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
@@ -344,16 +289,17 @@ def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
         # A later hard drop of the same table owes more than what was done.
         left = tuple(purge for purge in state.head.purges if purge not in settled.values())
         names = {
-            f"{'tombstone' if purge.below is None else 'table'}:{number}"
+            f"{kind}:{number}"
             for number, purge in settled.items()
             if purge in state.head.purges
+            for kind in ("table", "tombstone")
         }
         if not names:
             return
         kinds = [rows.TABLE, rows.TABLE_TOMBSTONE]
         known = [row for row in manifest.table_rows(state, kinds) if row.object_id in names]
         head = replace(state.head, purges=left)
-        changed = [*(rows.without_purge(row) for row in known), rows.head_row(head)]
+        changed = [*(without_purge(row) for row in known), rows.head_row(head)]
         try:
             table = merge_insert_exclusive(state.table, rows.to_table(changed, state.table.schema))
         except RowCollision:

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import StorageError
-from omnigraph.manifest.purges import Purge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +102,27 @@ class GraphCommit:
         if "recovery" in self.facts:
             record["recovery"] = self.facts["recovery"]
         return record
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What a hard drop still has to remove from disk: versions of a table below one of them.
+
+    ``below`` is None if the whole table must go, because its type was dropped.
+    """
+
+    table_key: str
+    incarnation: int
+    location: str
+    below: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form, as `status` shows it."""
+        return {
+            "table_key": self.table_key,
+            "table_path": self.location,
+            "below_version": self.below,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +217,7 @@ def table_row(state: TableState, former: Iterable[str] = (), purge: int | None =
         TABLE,
         location=state.location,
         table_key=state.table_key,
-        metadata=_dump(
+        metadata=dump(
             {
                 "incarnation": state.incarnation,
                 **({"former": list(former)} if former else {}),
@@ -218,9 +238,7 @@ def version_row(state: TableState) -> Row:
         table_version=state.table_version,
         table_branch=state.table_branch,
         row_count=state.row_count,
-        metadata=_dump(
-            {"incarnation": state.incarnation, "table_branch_id": state.table_branch_id}
-        ),
+        metadata=dump({"incarnation": state.incarnation, "table_branch_id": state.table_branch_id}),
     )
 
 
@@ -240,21 +258,8 @@ def tombstone_row(state: TableState, *, purge: bool = False) -> Row:
         table_key=state.table_key,
         table_version=state.table_version,
         table_branch=state.table_branch,
-        metadata=_dump(document),
+        metadata=dump(document),
     )
-
-
-def without_purge(row: Row) -> Row:
-    """Return a `table` or `table_tombstone` row whose purge is done."""
-    document = json.loads(row.metadata or "{}")
-    document.pop("purge", None)
-    return replace(row, metadata=_dump(document))
-
-
-def former_keys(row: Row) -> list[str]:
-    """Return the keys a registered table had before its current one."""
-    former: list[str] = json.loads(row.metadata or "{}").get("former", [])
-    return former
 
 
 def commit_row(commit: GraphCommit) -> Row:
@@ -264,7 +269,7 @@ def commit_row(commit: GraphCommit) -> Row:
         f"commit:{commit.graph_commit_id}",
         GRAPH_COMMIT,
         base_objects=tuple(f"commit:{parent}" for parent in parents if parent is not None),
-        metadata=_dump(_commit_document(commit)),
+        metadata=dump(_commit_document(commit)),
     )
 
 
@@ -283,7 +288,7 @@ def head_row(head: Head) -> Row:
     if head.purges:
         document["purges"] = [astuple(purge) for purge in head.purges]
     commit_id = f"commit:{head.commit.graph_commit_id}"
-    return Row(HEAD_ID, GRAPH_HEAD, base_objects=(commit_id,), metadata=_dump(document))
+    return Row(HEAD_ID, GRAPH_HEAD, base_objects=(commit_id,), metadata=dump(document))
 
 
 def schema_row(schema: SchemaRow) -> Row:
@@ -294,7 +299,7 @@ def schema_row(schema: SchemaRow) -> Row:
         "shape_hash": schema.shape_hash,
         "ir_hash": schema.ir_hash,
     }
-    return Row(SCHEMA_ID, SCHEMA, metadata=_dump(document))
+    return Row(SCHEMA_ID, SCHEMA, metadata=dump(document))
 
 
 def _commit_document(commit: GraphCommit) -> dict[str, Any]:
@@ -303,7 +308,8 @@ def _commit_document(commit: GraphCommit) -> dict[str, Any]:
     return document
 
 
-def _dump(document: Mapping[str, Any]) -> str:
+def dump(document: Mapping[str, Any]) -> str:
+    """Return a document as the text of a metadata column."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -345,43 +351,3 @@ def _decode(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
         raise StorageError(
             f"a {kind} row of the manifest cannot be read ({error!r}); restore the graph from a copy"
         ) from error
-
-
-def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
-    """Derive the snapshot from the `table`, `table_version` and `table_tombstone` rows.
-
-    For each registered table this is the newest version that no tombstone hides. Every head row
-    must agree with it; recovery checks and tests compare the two.
-    """
-    keys: dict[int, tuple[str, str]] = {}
-    newest: dict[int, Row] = {}
-    hidden: dict[int, int] = {}
-    for row in rows:
-        if row.object_type not in OF_TABLES:
-            continue
-        incarnation = int(json.loads(row.metadata or "{}")["incarnation"])
-        if row.object_type == TABLE:
-            keys[incarnation] = (row.table_key or "", row.location or "")
-        elif row.object_type == TABLE_TOMBSTONE:
-            hidden[incarnation] = row.table_version or 0
-        elif incarnation not in newest or _version(newest[incarnation]) < _version(row):
-            newest[incarnation] = row
-    states = {}
-    for incarnation, (table_key, location) in keys.items():
-        pinned = newest.get(incarnation)
-        if pinned is None or _version(pinned) <= hidden.get(incarnation, -1):
-            continue
-        states[table_key] = TableState(
-            table_key,
-            incarnation,
-            location,
-            _version(pinned),
-            pinned.table_branch,
-            pinned.row_count or 0,
-            json.loads(pinned.metadata or "{}").get("table_branch_id"),
-        )
-    return dict(sorted(states.items()))
-
-
-def _version(row: Row) -> int:
-    return row.table_version or 0

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 STATE_FORMAT = 1
 
 
+class ContractBroken(SchemaConflict):
+    """Schema row and tables do not fit together; trying again does not help."""
+
+
 def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
     """Return the row and the identities of the schema a graph is created with."""
     from omnigraph.lang.schema.identity import create
@@ -47,7 +51,7 @@ def read_accepted(row: SchemaRow, head: Head) -> tuple[Ir, Catalog]:
     """Return the identities and types of the schema row of a branch, after checking its hashes."""
     ir = read_ir(row.ir)
     if not row.ir_hash == head.ir_hash == ir.ir_hash or row.shape_hash != ir.shape.shape_hash:
-        raise SchemaConflict(
+        raise ContractBroken(
             "the accepted schema does not fit the hashes it was recorded with; restore the graph "
             "from a copy"
         )
@@ -68,7 +72,7 @@ def check_contract(catalog: Catalog, head: Head) -> None:
     differing = sorted(
         key for key in {*live, *wanted} if shared or live.get(key) != wanted.get(key)
     )
-    raise SchemaConflict(
+    raise ContractBroken(
         f"the tables of the graph are not those of its accepted schema: {', '.join(differing)}; "
         "restore the graph from a copy",
         tables=differing,

@@ -17,9 +17,11 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.ensure_indices import Builds
 
 
@@ -44,6 +46,24 @@ class Incoming(Protocol):
     @property
     def any_made(self) -> bool:
         """Whether an id had to be made for some row, because its record has none."""
+        ...
+
+    @property
+    def unfilled(self) -> int:
+        """How many vectors are left to be made from their texts."""
+        ...
+
+    def want_vectors(
+        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing.
+
+        With ``keep``, a vector that the table ``ref`` has for the same id and text is not missing.
+        """
+        ...
+
+    def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
+        """Put the vectors into the rows, and return how many are still missing."""
         ...
 
     def stopper(self) -> Callable[[], object] | None:
@@ -81,7 +101,6 @@ class ReadRecords:
     """All records of a load, read and judged: none of them is bad."""
 
     incoming: dict[str, Incoming]
-    embeddings_pending: int = 0
 
 
 class Engine(Protocol):

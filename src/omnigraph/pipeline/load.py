@@ -25,6 +25,7 @@ from omnigraph.errors import (
     BranchExists,
     BranchNotFound,
     OmniGraphError,
+    ProviderError,
     SchemaConflict,
 )
 from omnigraph.lang.schema.catalog import Catalog, NodeType
@@ -36,6 +37,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.edge_ids import assign_edge_ids
 from omnigraph.pipeline.engine import Engine, Incoming
+from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.formats.typed_batch import place_of
 from omnigraph.pipeline.load_options import MODES, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
@@ -48,10 +50,12 @@ from omnigraph.pipeline.rows.bad_records import (
     write_rejects,
 )
 from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import (
     ORDER,
@@ -88,14 +92,18 @@ def load(
         raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
     heal(workspace)
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
-    while True:
-        schema = pin_schema()
-        try:
-            return _load_under(workspace, schema, request, engine)
-        except SchemaConflict:
-            if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
-                raise
-        left = None if left is None else left - 1
+    with (
+        scratch() as spooled,
+        contextlib.closing(VectorSpool(request.embedder, spooled / "vectors")) as vectors,
+    ):
+        while True:
+            schema = pin_schema()
+            try:
+                return _load_under(workspace, schema, request, engine, vectors)
+            except SchemaConflict:
+                if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
+                    raise
+            left = None if left is None else left - 1
 
 
 def _load_under(
@@ -103,6 +111,7 @@ def _load_under(
     schema: tuple[str, Catalog],
     request: LoadRequest,
     engine: Engine | None,
+    vectors: VectorSpool,
 ) -> LoadResult:
     """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
     ir_hash, catalog = schema
@@ -112,7 +121,7 @@ def _load_under(
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, ir_hash, request, engine, directory)
+        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
         work.read()
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
@@ -127,7 +136,16 @@ def _load_under(
                 one_schema=True,
             )
             result = attempts.run(work.write)
+    note = _and_note(note, vectors.failure) if result.embeddings_pending else note
     return replace(result, base_branch=options.from_branch, branch_created=created, note=note)
+
+
+def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
+    """Add why vectors were left null, if a provider that is there failed."""
+    if failure is None or failure.details.get("missing"):
+        return note
+    said = f"vectors were left null: {failure.message}; fill them with `embed`"
+    return said if note is None else f"{note}; {said}"
 
 
 def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
@@ -181,6 +199,7 @@ class _Load:
         request: LoadRequest,
         engine: Engine,
         directory: Path,
+        vectors: VectorSpool,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
@@ -191,7 +210,7 @@ class _Load:
         self.directory = directory
         self.started = stamp_us()
         self.incoming: dict[str, Incoming] = {}
-        self.embeddings_pending = 0
+        self.vectors = vectors
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -203,16 +222,10 @@ class _Load:
 
     def read(self) -> None:
         """Run stages 1 and 2; any bad record ends the load."""
-        row_rules = RowRules(
-            self.catalog,
-            new_ulid(),
-            self.started // 1000,
-            self.request.embedder,
-            self.request.blobs,
-        )
+        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.blobs)
         with self._timed("read"):
             found = self.engine.read(self.request, row_rules, self.directory, self.report)
-        self.incoming, self.embeddings_pending = found.incoming, found.embeddings_pending
+        self.incoming = found.incoming
 
     def write(self, attempt: Attempt) -> LoadResult:
         """Run stages 3 to 5 on the newest snapshot of the branch."""
@@ -224,6 +237,7 @@ class _Load:
         try:
             with self._timed("validate"):
                 losers, relied_on = self._validate(runner, state)
+            pending = self._fill_vectors(runner, state)
         finally:
             runner.close()
         report = IndexReport()
@@ -241,7 +255,7 @@ class _Load:
             actor_id=self.options.actor,
             commit=made,
             indexes_built=report.built,
-            embeddings_pending=self.embeddings_pending,
+            embeddings_pending=pending,
             timings=dict(self.timings),
         )
 
@@ -275,6 +289,20 @@ class _Load:
         if broken:
             self._refuse(broken)
         return losers, committed.relied_on
+
+    def _fill_vectors(self, runner: Runner, state: BranchState) -> int:
+        """Have missing vectors made, and return how many stay null."""
+        if not any(incoming.unfilled for incoming in self.incoming.values()):
+            return 0
+        self.report.tell("embedding")
+
+        def stored(rows: Incoming) -> tuple[TableRef, bool]:
+            pin = state.head.tables[rows.entity.table_key]
+            replaces = self.options.mode == "merge" and rows.may_repeat and pin.row_count > 0
+            return self.workspace.pinned(pin), replaces
+
+        with self._timed("embed"):
+            return fill_vectors(self.incoming.values(), runner, stored, self.vectors)
 
     def _refuse_repeats(self, runner: Runner, incoming: Incoming, pending: Frame) -> None:
         found = runner.ask(rules.repeated_ids(), {"pend": pending}).to_pylist()

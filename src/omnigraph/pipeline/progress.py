@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Phase = Literal["reading", "validating", "writing", "indexing"]
+Phase = Literal["reading", "validating", "embedding", "writing", "indexing"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def stages(self) -> int:
-        """The number of phases; the last one is only reached where indexes are built."""
+        """The number of phases; vectors and indexes are made only where some are missing."""
         return len(PHASES)
 
     @property

@@ -29,11 +29,13 @@ from omnigraph.commit.changes import (
 )
 from omnigraph.commit.heal import heal
 from omnigraph.errors import OmniGraphError
-from omnigraph.manifest.publisher import Intent, branch_remade
+from omnigraph.manifest.lost_races import branch_remade
+from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.inline_residual import (
     commit_compaction,
+    compaction_limits,
     fold_indexes,
     plan_compaction,
     run_compaction_task,
@@ -59,6 +61,8 @@ class CompactionReport:
     removed: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By table key: ``large_blobs`` where fragments were left alone for the size of their blobs."""
     commit: GraphCommit | None = None
     note: str | None = None
     """Why another engine was used than the caller would expect."""
@@ -148,7 +152,10 @@ def compact(
             if pin.table_branch != lance_branch(branch):
                 continue  # inherited unchanged from the parent branch, which compacts it
             table = open_table(workspace.pinned(pin))
-            tasks = plan_compaction(table)
+            limits = compaction_limits(table)
+            if limits.too_large:
+                report.skipped[pin.table_key] = "large_blobs"
+            tasks = plan_compaction(table, limits)
             if not tasks:
                 continue
             job = TableCompaction(pin.table_key, report, rewrite_for(pin))

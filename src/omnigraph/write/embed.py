@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
-from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import may_be_the_texts, require_embedder
@@ -25,7 +25,6 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
-from omnigraph.storage.tables.staging import Staged, stage_merge_insert
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.write.pending import PendingTable
 from omnigraph.write.vectors import TextVectors
@@ -278,7 +277,7 @@ class _Job:
         if not changed:
             return 0, None
         intent = Intent(new_ulid(), "embed", stamp_us(), self.request.actor_id)
-        changes = tuple(TableChange(one.pin, (_step(one.rows),)) for one in changed)
+        changes = tuple(TableChange(one.pin, (one.write_step(),)) for one in changed)
         write = Write("embed", attempt.state.pin, intent, changes, ir_hash=head.ir_hash)
         return filled, attempt.commit(write)
 
@@ -298,10 +297,3 @@ def _put_vectors(pending: PendingTable, part: _Part) -> int:
         at = rows.schema.get_field_index(name)
         pending.replace(rows.set_column(at, rows.schema.field(at), vectors))
     return int(rows.num_rows)
-
-
-def _step(rows: pa.Table) -> StagedStep:
-    def stage(target: Table) -> Staged:
-        return stage_merge_insert(target, rows)
-
-    return StagedStep(stage)

@@ -13,7 +13,7 @@ from omnigraph import failpoints
 from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.publisher import settle_purges
-from omnigraph.manifest.purges import Purge
+from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.locks.locks import HeldLocks

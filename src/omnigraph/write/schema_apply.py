@@ -32,6 +32,7 @@ from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
+from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
@@ -44,7 +45,7 @@ from omnigraph.manifest.schema_row import (
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import plan_columns
-from omnigraph.storage.columns.without_columns import files_hold, index_stages, stage_without
+from omnigraph.storage.columns.without_columns import index_stages, rewrite_without
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.write.purges import finish_purges
@@ -174,9 +175,13 @@ class _Apply:
         self._refuse_branches()
         found.require_supported()
         expected = self._table_changes(before, accepted, found)
+        # Planning took a while. Only what happens from here on counts as a change while waiting.
+        newest = self.workspace.manifest.state(MAIN)
+        if newest.head.ir_hash != before.head.ir_hash:
+            raise schema_changed()
         POINTS["schema_apply", "before_locks"].hit()
         places = [table.location for _, table in expected.created]
-        with hold_branch(self.workspace, before, self._purpose(expected), places) as branch:
+        with hold_branch(self.workspace, newest, self._purpose(expected), places) as branch:
             commit, warnings = self._apply(branch)
         if self.request.allow_data_loss:
             BEFORE_PURGE.hit()
@@ -221,21 +226,28 @@ class _Apply:
         refuse_occupied(self.workspace, (table for _, table in changes.created))
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
-        write = self._write(state, row, changes)
+        facts = {
+            "from_hash": state.head.ir_hash,
+            "to_hash": row.ir_hash,
+            "steps": [step.to_json() for step in found.steps],
+        }
+        write = self._write(state, row, changes, {"schema": facts})
         commit = commit_under_locks(self.workspace, write, {}, branch.held)
         BEFORE_MIRRORS.hit()
         return commit, self._mirror(row)
 
-    def _write(self, state: BranchState, row: SchemaRow, changes: TableChanges) -> Write:
+    def _write(
+        self, state: BranchState, row: SchemaRow, changes: TableChanges, facts: dict[str, Any]
+    ) -> Write:
         """Return the write; every table of the branch is among those it rests on."""
-        hard = self.request.allow_data_loss
+        hard, actor = self.request.allow_data_loss, self.request.actor_id
         dropped = {table.incarnation for table in changes.dropped}
         moved = {table.incarnation for table, _ in changes.columns}
         shortened = {table.incarnation for table, columns in changes.columns if columns.dropped}
         return Write(
             writer="schema_apply",
             pin=state.pin,
-            intent=Intent(new_ulid(), "schema_apply", self.started, self.request.actor_id),
+            intent=Intent(new_ulid(), "schema_apply", self.started, actor, facts=facts),
             tables=tuple(
                 TableChange(pin, tuple(self._steps(pin, columns)))
                 for pin, columns in changes.columns
@@ -261,8 +273,11 @@ class _Apply:
         table = open_table(self.workspace.pinned(pin))
         planned = plan_columns(table, columns)
         yield from (StagedStep(stage) for stage in planned.stages())
-        if self.request.allow_data_loss and files_hold(table, columns.dropped):
-            yield StagedStep(stage_without)
+        rewrite = None
+        if self.request.allow_data_loss:
+            rewrite = rewrite_without(table, columns.dropped)
+        if rewrite is not None:
+            yield StagedStep(rewrite)
             for stage in index_stages(table, columns):
                 yield StagedStep(stage, best_effort=True)
 

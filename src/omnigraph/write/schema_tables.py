@@ -16,6 +16,7 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.create import table_schema
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.table_rows import former_keys
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.columns.column_changes import ColumnChanges
@@ -115,4 +116,4 @@ def _new_table(entity: Entity, used: set[str]) -> TableState:
 def _names_used(workspace: Workspace, state: BranchState) -> set[str]:
     """Return every table key this graph has or ever had, those of dropped tables included."""
     registered = workspace.manifest.table_rows(state, [rows.TABLE])
-    return {key for row in registered for key in (row.table_key, *rows.former_keys(row)) if key}
+    return {key for row in registered for key in (row.table_key, *former_keys(row)) if key}

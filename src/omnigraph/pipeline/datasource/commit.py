@@ -26,6 +26,8 @@ from omnigraph.pipeline.rows.images import Images, match_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import drop_losers, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
+from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.runner.local_runner import LocalRunner
@@ -42,6 +44,7 @@ from omnigraph.storage.tables.staging import (
     stage_replace_rows,
 )
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.write.ensure_indices import Builds, build_here
 
@@ -93,8 +96,7 @@ class _WrittenEngine:
         rows = _WrittenRows(self.plan, self.written, directory)
         if not rows.rows and self.plan.mode != "overwrite":
             return ReadRecords({})
-        pending = sum(one.embeddings_pending for one in self.written)
-        return ReadRecords({self.plan.table_key: rows}, pending)
+        return ReadRecords({self.plan.table_key: rows})
 
     def builds(self, _rows: int) -> Builds:
         return build_here
@@ -114,6 +116,8 @@ class _WrittenRows:
         self.rows = sum(one.rows for one in written)
         self.may_repeat = plan.named
         self.any_made = any(one.any_made for one in written)
+        self.unfilled = sum(one.unfilled for one in written)
+        self._filled: FilledRows | None = None
         self._taken: TakenIds | None = None
         self._in_images: TakenIds | None = None
         self._takings = 0
@@ -159,6 +163,18 @@ class _WrittenRows:
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
+
+    def want_vectors(
+        self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        if self._filled is None:
+            self._filled = FilledRows(self.entity, self.directory / "filled.arrow")
+        kept = ref if keep else None
+        self._filled.want(self._read_files(None), self._losers, kept, spool)
+
+    def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
+        assert self._filled is not None
+        return self._filled.fill(self._read_files(None), self._losers, spool)
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:  # noqa: ARG002
         fragments = [fragment for one in self.written for fragment in one.fragments]
@@ -219,6 +235,11 @@ class _WrittenRows:
             yield batch if as_read or self._taken is None else self._taken.apply_to(batch)
 
     def _files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        if columns is None and self._filled is not None:
+            return self._filled.batches()
+        return self._read_files(columns)
+
+    def _read_files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for one in self.written:
             if columns is None and one.loose is not None and one.fragments:
                 yield from image_rows(self.plan.ref, self.entity, one.fragments, one.loose)

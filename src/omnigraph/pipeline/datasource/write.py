@@ -16,12 +16,11 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.embeddings.provider import resolve_embedder
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import branch_not_found
-from omnigraph.manifest.publisher import branch_remade
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.merge import TaskImages
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type
@@ -94,7 +93,8 @@ class Written:
     loose: str | None = None
     bad: tuple[Bad, ...] = ()
     bad_total: int = 0
-    embeddings_pending: int = 0
+    unfilled: int = 0
+    """How many vectors are left to be made from their texts."""
     any_made: bool = False
     """Whether an id was made for some row."""
     replaced: Any = field(default=None, compare=False)
@@ -126,12 +126,10 @@ def plan_write(
         if isinstance(entity, NodeType)
         else mode == "merge" and entity.identity is not None
     )
-    # Chosen here, because executors have an environment of their own.
-    embedder = resolve_embedder(None) if entity.embeds else None
     return WritePlan(
         options,
         mode,
-        RowRules(catalog, new_ulid(), stamp_us() // 1000, embedder),
+        RowRules(catalog, new_ulid(), stamp_us() // 1000),
         entity.table_key,
         workspace.pinned(pin),
         ir_hash,
@@ -142,7 +140,8 @@ def plan_write(
 
 
 def _form(entity: Entity, mode: LoadMode, named: bool, *, forked: bool) -> Form:
-    if not forked:
+    # The commit makes missing vectors, each text once, which tasks that run again could not.
+    if not forked or entity.embeds:
         return "rows"
     if mode != "merge" or not named:
         return "fragments"
@@ -215,7 +214,7 @@ def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: i
         rows.rows,
         tuple(fragments),
         loose.name,
-        embeddings_pending=rows.pending,
+        unfilled=rows.unfilled,
         any_made=rows.named < rows.rows,
         replaced=images.replaced,
     )
@@ -261,7 +260,7 @@ class _Judging:
         self.bad = BadRecords()
         self.rows = 0
         self.named = 0
-        self.pending = 0
+        self.unfilled = 0
         self.failure: BaseException | None = None
 
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -283,7 +282,7 @@ class _Judging:
         ):
             judged = self.plan.rules.judge(parsed)
             self.bad.add(judged.bad)
-            self.pending += judged.embeddings_pending
+            self.unfilled += sum(judged.unfilled.values())
             self.named += sum(judged.named.values())
             for _, batch in judged.rows:
                 if not self.bad.total and batch.num_rows:

@@ -58,16 +58,14 @@ class _Reading:
         self.directory = directory
         self.incoming: dict[str, SpooledRows] = {}
         self.aliases: Aliases = {}
-        self.embeddings_pending = 0
 
     def run(self, report: ProgressReport) -> ReadRecords:
         rejects, sources = self.request.rejects, self.request.inputs.sources
         bad = BadRecords(None if rejects is None else self.directory / "bad.jsonl")
         report.tell("reading")
         for parsed, judged in in_order(self._work(), usable_cores()):
-            outcome = self.rules.judge(parsed) if judged is None else judged
-            bad.add(outcome.bad)
-            self._keep(outcome)
+            bad.add(judged.bad)
+            self._keep(judged)
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)
         bad.end(sources, rejects)
@@ -80,22 +78,17 @@ class _Reading:
             if spellings:
                 rows_of.replace_text(spellings)
         incoming: dict[str, Incoming] = dict(self.incoming)
-        return ReadRecords(incoming, self.embeddings_pending)
+        return ReadRecords(incoming)
 
-    def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged | None]]]:
+    def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged]]]:
         for block in self.request.inputs.blocks(self.rules.catalog):
             yield partial(self._judge, block)
 
-    def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged | None]:
-        """Read a block and judge it, unless it needs vectors: embedders are not called from threads."""
+    def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged]:
         parsed = block()
-        entities = (self.rules.catalog.entity(typed.table_key) for typed in parsed.batches)
-        if any(entity.embeds for entity in entities):
-            return parsed, None
         return parsed, self.rules.judge(parsed)
 
     def _keep(self, judged: Judged) -> None:
-        self.embeddings_pending += judged.embeddings_pending
         for name, aliases in judged.aliases.items():
             self.aliases.setdefault(name, {}).update(aliases)
         for key, batch in judged.rows:
@@ -105,5 +98,6 @@ class _Reading:
                     self.rules.catalog.entity(key), path, self.few_rows
                 )
             self.incoming[key].add(batch)
+            self.incoming[key].unfilled += judged.unfilled[key]
             self.incoming[key].any_named |= judged.named[key] > 0
             self.incoming[key].any_made |= judged.named[key] < batch.num_rows

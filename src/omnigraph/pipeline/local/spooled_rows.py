@@ -16,6 +16,8 @@ from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings, drop_losers, respell, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
+from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,
@@ -27,6 +29,7 @@ from omnigraph.storage.tables.staging import (
     write_fragments,
 )
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ORDER
 
 
@@ -37,6 +40,7 @@ class SpooledRows:
         self._few_rows = few_rows
         self.entity = entity
         self.rows = 0
+        self.unfilled = 0
         self.any_named = False
         self.any_made = False
         self._path = path
@@ -45,6 +49,7 @@ class SpooledRows:
         self._writer: Any = None
         self._losers: pa.Array | None = None
         self._kept = KeptFragments()
+        self._filled: FilledRows | None = None
         self._stopped = threading.Event()
 
     @property
@@ -111,6 +116,22 @@ class SpooledRows:
         self._losers = runner.collect(losers).column(ORDER).combine_chunks()
         return len(self._losers)
 
+    def want_vectors(
+        self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing; with ``keep`` those of the table are kept."""
+        if self._filled is None:
+            self._filled = FilledRows(self.entity, self._path.with_suffix(".filled"))
+        elif keep:
+            # Which vectors are kept may have changed with the table.
+            self._kept.drop()
+        self._filled.want(_read(self._path), self._losers, ref if keep else None, spool)
+
+    def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
+        """Write the rows with their vectors, and return how many are still missing."""
+        assert self._filled is not None
+        return self._filled.fill(_read(self._path), self._losers, spool)
+
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Write the rows for the table, reusing the files of an earlier attempt where they fit."""
         if mode == "merge" and self.may_repeat:
@@ -144,7 +165,8 @@ class SpooledRows:
         return stage_replace_rows(table, places, fragments)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in _read(self._path):
+        rows = _read(self._path) if self._filled is None else self._filled.batches()
+        for batch in rows:
             if self._stopped.is_set():
                 raise StorageError("the load was stopped; nothing was changed, load again")
             yield batch if self._taken is None else self._taken.apply_to(batch)

@@ -72,7 +72,7 @@ class Images:
             self._table = open_table(self.ref)
         rows = self.assign_ids(self._table, pa.concat_batches(self._waiting))
         self._waiting = []
-        stored = _places(self._table, rows.column("id"), self.sizes)
+        stored = find_places(self._table, rows.column("id"), self.sizes)
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
@@ -110,7 +110,7 @@ def match_again(
     for fragment in fragments:
         ids = _ids_of(table.ref, fragment)
         kept = row_ids_of(fragment)
-        stored = _places(table, ids, sizes)
+        stored = find_places(table, ids, sizes)
         place = pc.index_in(ids, stored.column("id").combine_chunks())
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         if not row_ids.slice(0, len(kept)).equals(kept) or row_ids.null_count != len(ids) - len(
@@ -162,7 +162,7 @@ def same_lineage(one: TableRef, other: TableRef) -> bool:
     return _lineage(one) == _lineage(other)
 
 
-def _places(table: Table, ids: pa.Array, sizes: ImageSizes) -> pa.Table:
+def find_places(table: Table, ids: pa.Array, sizes: ImageSizes) -> pa.Table:
     """The ids that the table has, with the row ids and addresses of their rows."""
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
     if len(ids) * sizes.far_larger <= table.count_rows():

@@ -1,4 +1,4 @@
-"""Stage 2 of a load: typed rows get ids and vectors, and are checked against the row rules.
+"""Stage 2 of a load: typed rows get ids, and are checked against the row rules.
 
 Judging is a pure function of one block: any engine may call it in any process, and the same block has
 the same outcome each time.
@@ -11,19 +11,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from omnigraph.embeddings.embedder import Embedder
-from omnigraph.embeddings.provider import (
-    embed_texts,
-    require_embedder,
-    resolve_embedder,
-)
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.lang.schema.catalog import Catalog, EdgeType
 from omnigraph.pipeline.formats.typed_batch import ID, Parsed, TypedBatch, place_of, record_order
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
 from omnigraph.pipeline.rows.blob_rules import check_blobs
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
+from omnigraph.pipeline.rows.vectors import count_wanted, judgeable
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.rows import row_violations
@@ -52,7 +46,8 @@ class Judged:
     aliases: Aliases = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
     """By table: how many rows have an id that another row may have too."""
-    embeddings_pending: int = 0
+    unfilled: dict[str, int] = field(default_factory=dict)
+    """By table: how many vectors are left to be made from their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,6 @@ class RowRules:
     catalog: Catalog
     operation_id: str
     started_at_ms: int
-    embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
 
     def judge(self, parsed: Parsed) -> Judged:
@@ -91,39 +85,8 @@ class RowRules:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
         batch, blobs = check_blobs(entity, batch, self.blobs)
         yield from blobs
-        batch = self._embed(entity, batch, judged)
-        for violation in row_violations(entity, pa.Table.from_batches([batch]), None):
+        judged.unfilled[typed.table_key] = count_wanted(entity, batch)
+        for violation in row_violations(entity, judgeable(entity, batch), None):
             source, offset = place_of(violation.record or 0)
             yield Bad(source, offset, violation.message, violation.kind)
         judged.rows.append(JudgedRows(typed.table_key, batch))
-
-    def _embed(self, entity: Entity, batch: pa.RecordBatch, judged: Judged) -> pa.RecordBatch:
-        """Fill the vectors that were left out and whose source text is given."""
-        made_columns: dict[str, pa.Array] = {}
-        for name, embed in entity.embeds.items():
-            kind = entity.properties[name].type
-            texts = batch.column(embed.source)
-            absent = pc.and_(pc.is_null(batch.column(name)), pc.is_valid(texts))
-            count = pc.sum(absent).as_py() or 0
-            if not count:
-                continue
-            embedder = resolve_embedder(self.embedder)
-            if embedder is None and kind.nullable:
-                judged.embeddings_pending += count
-                continue
-            place = f"{entity.name}.{name}"
-            if embedder is None:
-                embedder = require_embedder(None, place)
-            wanted = pc.filter(texts, absent).to_pylist()
-            made = iter(embed_texts(embedder, wanted, kind.dim or 0, place, embed.model).tolist())
-            kept = batch.column(name).to_pylist()
-            filled = [next(made) if miss else old
-                      for miss, old in zip(absent.to_pylist(), kept, strict=True)]  # fmt: skip
-            made_columns[name] = pa.array(filled, kind.arrow_type())
-        if not made_columns:
-            return batch
-        columns = [
-            made_columns.get(name, column)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

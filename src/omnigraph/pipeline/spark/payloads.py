@@ -77,15 +77,13 @@ def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[
     if judged.aliases:
         spelled = json.dumps(judged.aliases).encode()
         yield Payload(task, seq, ALIASES, None, 0, wide=spelled)
-    pending = judged.embeddings_pending
     for key, batch in judged.rows:
         needed = narrow_columns(rules.catalog.entity(key))
         among = set(needed)
         rest = [name for name in batch.schema.names if name not in among]
         narrow, wide = ipc_bytes(batch.select(needed)), ipc_bytes(batch.select(rest))
-        named = judged.named[key]
-        yield Payload(task, seq, ROWS, key, batch.num_rows, named, pending, narrow, wide)
-        pending = 0
+        named, unfilled = judged.named[key], judged.unfilled[key]
+        yield Payload(task, seq, ROWS, key, batch.num_rows, named, unfilled, narrow, wide)
 
 
 def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:

@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from omnigraph.embeddings.embedder import Embedder
-from omnigraph.embeddings.provider import resolve_embedder
-from omnigraph.errors import BadRequest
 from omnigraph.pipeline.engine import Incoming, ReadRecords
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.load_input import is_spark_frame
@@ -88,7 +85,6 @@ class SparkEngine:
     ) -> ReadRecords:
         """Have executors read everything; raise if any record is bad."""
         report.tell("reading")
-        rules = replace(rules, embedder=_travelling_embedder(rules))
         tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
             with tally.watched():
@@ -97,7 +93,7 @@ class SparkEngine:
             tally.settle(found.records)
             found.refuse(request, directory)
             incoming = self._incoming(request, rules, found)
-        return ReadRecords(incoming, found.pending)
+        return ReadRecords(incoming)
 
     def _incoming(
         self, request: LoadRequest, rules: RowRules, found: _Found
@@ -119,6 +115,7 @@ class SparkEngine:
                     payloads,
                     spellings,
                     self.sizes,
+                    found.unfilled.get(key, 0),
                 )
             )
         return {rows.entity.table_key: rows for rows in self._rows}
@@ -135,28 +132,6 @@ class SparkEngine:
                 rows.free()
             if self._payloads is not None:
                 self._payloads.unpersist()
-
-
-def _travelling_embedder(rules: RowRules) -> Embedder | None:
-    """Return the embedder to send to executors; refuse one that cannot be pickled before any work."""
-    from pyspark import cloudpickle
-
-    types = (*rules.catalog.nodes.values(), *rules.catalog.edges.values())
-    if not any(entity.embeds for entity in types):
-        return None
-    embedder = resolve_embedder(rules.embedder)
-    if embedder is None:
-        return None
-    dumps: Any = cloudpickle.dumps  # has no annotations
-    try:
-        dumps(embedder)
-    except Exception as error:
-        raise BadRequest(
-            f"the embedder {type(embedder).__name__} cannot be sent to Spark's executors, because "
-            f"it cannot be pickled ({error}); make what it holds, such as connections and locks, "
-            "when it is first used, or load with engine `local`"
-        ) from error
-    return embedder
 
 
 class _Plan:
@@ -288,7 +263,7 @@ class _Found:
     payloads: DataFrame
     rows: dict[str, int]
     named: dict[str, int]
-    pending: int
+    unfilled: dict[str, int]
     kinds: dict[str, int]
 
     @classmethod
@@ -308,7 +283,8 @@ class _Found:
             kinds[total["kind"]] = kinds.get(total["kind"], 0) + total["records"]
         by_key = {total["key"]: total["records"] for total in rows}
         named = {total["key"]: total["named"] for total in rows}
-        return cls(payloads, by_key, named, sum(total["pending"] for total in rows), kinds)
+        unfilled = {total["key"]: total["pending"] for total in rows}
+        return cls(payloads, by_key, named, unfilled, kinds)
 
     @property
     def records(self) -> int:

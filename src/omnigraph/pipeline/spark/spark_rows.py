@@ -16,6 +16,7 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import Spellings
+from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
@@ -28,6 +29,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
 from omnigraph.pipeline.spark.payloads import narrow_columns
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.tally import Tally
+from omnigraph.pipeline.spark.vectors import SparkVectors
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import portable_schema, signed_places, spark_schema
@@ -44,6 +46,7 @@ from omnigraph.storage.tables.staging import (
     stage_update,
 )
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 
@@ -82,12 +85,15 @@ class SparkRows:
     payloads: DataFrame
     spellings: Spellings
     sizes: SparkSizes
+    unfilled: int = 0
     _narrow: DataFrame | None = field(default=None, repr=False)
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
     _taken: SparkFrame | None = field(default=None, repr=False)
     _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
     _changed: SparkFrame | None = field(default=None, repr=False)
+    _vectors: SparkVectors | None = field(default=None, repr=False)
+    _filled: DataFrame | None = field(default=None, repr=False)
 
     @property
     def may_repeat(self) -> bool:
@@ -180,9 +186,36 @@ class SparkRows:
         self._losers = losers if count else None
         return count
 
+    def want_vectors(
+        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
+    ) -> None:
+        """Ask for the vectors that are missing; with ``keep`` those of the table are kept."""
+        assert isinstance(runner, SparkRunner)
+        if self._vectors is None:
+            self._vectors = SparkVectors(self.entity, self.payloads)
+        elif keep:
+            # Which vectors are kept may have changed with the table.
+            self._kept.drop()
+        self._vectors.want(runner, self._losers, ref, spool, keep=keep)
+
+    def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
+        """Have executors put vectors into the rows they write, and say how many are still missing."""
+        assert isinstance(runner, SparkRunner)
+        assert self._vectors is not None
+        parts = max(self._writers(), self.cores)
+        self._filled, pending = self._vectors.fill(spool, self.sizes.sent_bytes, parts)
+        return pending
+
+    @property
+    def _complete(self) -> DataFrame:
+        """The payloads that are written: those with vectors, where some were missing."""
+        return self.payloads if self._filled is None else self._filled
+
     def free(self) -> None:
-        """Free the frames that were cached for set rules."""
+        """Free the frames that were cached for set rules and vectors."""
         self._free_taken()
+        if self._vectors is not None:
+            self._vectors.free()
         if self._narrow is not None:
             self._narrow.unpersist()
             self._narrow = None
@@ -214,7 +247,7 @@ class SparkRows:
             counter=tally.counter,
         )
         with spark_errors():
-            data = self.payloads.select("narrow", "wide").coalesce(self._writers())
+            data = self._complete.select("narrow", "wide").coalesce(self._writers())
             return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
 
     def _writers(self) -> int:
@@ -290,7 +323,7 @@ class SparkRows:
             "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", "taken",
             f"{none} AS narrow", f"{none} AS wide",
         )  # fmt: skip
-        data = self.payloads.selectExpr(
+        data = self._complete.selectExpr(
             "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
             "CAST(NULL AS BIGINT) AS rid", "CAST(NULL AS STRING) AS taken", "narrow", "wide",
         )  # fmt: skip

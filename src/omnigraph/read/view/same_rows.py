@@ -18,6 +18,7 @@ from omnigraph.errors import StorageError
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import Identity, PinnedTable, columns_by_key
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.transactions import Operation, transaction_at
 
 # These change which columns there are, and no row.
@@ -40,12 +41,14 @@ def rows_identity(
     cache: ByteCache,
     pinned: PinnedTable,
     numbered: Callable[[], Mapping[Identity, int]],
+    by_commits: Callable[[int], bool],
     max_versions: int,
 ) -> Identity:
     """The identity under which the rows of a pinned table are cached.
 
     ``numbered`` gives the states of tables whose rows are cached, with their numbers of rows; states
-    more than ``max_versions`` older are not looked at.
+    more than ``max_versions`` older are not looked at. ``by_commits`` says of an earlier version whether
+    commits that change rows came after it, for when the versions in between are gone.
     """
     exact = pinned.exact
     kept: Identity | None = cache.peek(_key(exact))
@@ -59,7 +62,10 @@ def rows_identity(
         and rows == pinned.row_count
     ]
     base = max(older, key=lambda state: state.version, default=exact)
-    if base.version == exact.version or not _same_rows(pinned.table, base.version):
+    if base.version == exact.version:
+        return exact
+    same = _same_rows(pinned.table, base.version)
+    if not (by_commits(base.version) if same is None else same):
         return exact
     return cache.get(_key(exact), lambda: base, lambda _: _ENTRY_BYTES)
 
@@ -68,8 +74,8 @@ def _key(exact: Identity) -> tuple[str, Identity]:
     return "same rows", exact
 
 
-def _same_rows(table: Table, version: int) -> bool:
-    """Whether a table has the rows of an earlier version; False also where that cannot be known."""
+def _same_rows(table: Table, version: int) -> bool | None:
+    """Whether a table has the rows of an earlier version; None when the versions since were removed."""
     of_columns = False
     try:
         # The newest first: mostly it is that one which wrote rows.
@@ -79,8 +85,9 @@ def _same_rows(table: Table, version: int) -> bool:
                 return False
             of_columns = of_columns or operation in OF_COLUMNS
         return not of_columns or same_columns(open_table(table.ref.at(version)), table)
+    except VersionMissing:
+        return None
     except StorageError:
-        # The versions in between may be removed by now.
         return False
 
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from omnigraph import settings
-from omnigraph.errors import NotFound, StorageError
+from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.manifest.commits import has_rows_of
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -185,9 +186,18 @@ class View:
             self._cache,
             pinned,
             lambda: numbered_states(self._cache),
+            lambda version: self._has_rows_of(state, version),
             self.thresholds.view.derived_versions,
         )
         return pinned
+
+    def _has_rows_of(self, state: TableState, version: int) -> bool:
+        """Whether only commits that change no row came after that version of a table."""
+        try:
+            return has_rows_of(self._workspace.manifest, self.snapshot, state, version)
+        except (StorageError, NotFound, HistoryReclaimed):
+            # The branch, or the past of the manifest, is gone.
+            return False
 
     def _is_dropped(self, state: TableState) -> bool:
         """Whether the branch has no table of that incarnation any more."""

@@ -1,4 +1,4 @@
-"""Write the fragments of a table again without the bytes of columns it no longer has.
+"""Write the fragments of a table again without the bytes of dropped columns.
 
 Dropping a column changes the schema only: its bytes stay in the data files. A hard drop rewrites
 every fragment that has them, as one transaction, and then purges the old versions. Rows keep their
@@ -7,7 +7,7 @@ ids and both row-version stamps; deleted rows are left out; blobs are copied byt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +16,14 @@ from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
 from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
 from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
-from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.indexes import (
+    Coverage,
+    coverage,
+    list_indexes,
+    stage_create_index,
+)
 from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.loose_files import data_files, remove_loose_files
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
@@ -30,50 +36,52 @@ if TYPE_CHECKING:
 # has at most 16 MiB.
 BATCH_ROWS: Final = 4_096
 BLOB_BATCH_ROWS: Final = 256
+# What Lance may read ahead of the rows it has handed out; 2 GiB by default.
+IO_BUFFER_BYTES: Final = 32 << 20
 # One file per call: the stamps of the rows are put on it as a whole. Lance keeps 32 bits of the number
 # of rows, so that a larger limit may be none at all or zero, which makes a file of every batch.
 _MAX_ROWS: Final = (1 << 32) - 1
 _MAX_BYTES: Final = 1 << 50
 
 
-def files_hold(table: Table, columns: Iterable[str]) -> bool:
-    """Whether a hard drop of these columns must rewrite a data file.
+def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table], Staged] | None:
+    """Write every fragment whose files have bytes of these columns again, without them.
 
-    It must where a file has bytes of one of them, or of a column that was dropped before: the hard
-    drop purges every version that could still read those.
+    Bytes of columns that were dropped before go too: the purge of a hard drop removes every version
+    that could still read them.
+
+    The files are written now, because it may take long and fail; the step that is returned only
+    stages their transaction, on the table without the columns. None when no file has such bytes.
+    BTREEs do not cover the new fragments until they are built again: see ``index_stages``.
     """
-    schema = table.dataset.lance_schema
-    dropped = set(columns)
-    live = set(_numbers(field for field in schema.fields() if field.name() not in dropped))
-    return any(
-        set(file.fields) - live for fragment in table.fragments() for file in fragment.files
-    )
+    columns = [name for name in table.schema.names if name not in dropped]
+    live = set(_numbers(table.dataset.lance_schema.field(name) for name in columns))
+    new: dict[int, list[Any]] = {}
+    try:
+        for fragment in table.fragments():
+            if any(set(file.fields) - live for file in fragment.files):
+                new[fragment.id] = []
+                for written in _rewritten(table, fragment, columns):
+                    new[fragment.id].append(written)
+    except BaseException:
+        remove_loose_files(table.ref, data_files(one for group in new.values() for one in group))
+        raise
+    return (lambda shortened: _stage(shortened, new)) if new else None
 
 
-def stage_without(table: Table) -> Staged | None:
-    """Rewrite each fragment whose files have bytes of columns the table no longer has.
-
-    None when there is no such fragment. BTREEs do not cover the new fragments (searches stay right)
-    until they are built again: see ``index_stages``.
-    """
-    live = set(_numbers(table.dataset.lance_schema.fields()))
-    doomed = [
-        fragment
-        for fragment in table.fragments()
-        if any(set(file.fields) - live for file in fragment.files)
-    ]
+def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
+    """Stage the new fragments in place of those with these numbers."""
     operation = lance().LanceOperation
     number = last_fragment_number(table)
     groups = []
-    for fragment in doomed:
-        new = _rewritten(table, fragment)
-        for one in new:
+    for fragment in table.fragments():
+        if fragment.id not in new:
+            continue
+        for one in new[fragment.id]:
             # Numbered here, because Lance would record number 0 in the indexes.
             number += 1
             one.id = number
-        groups.append(operation.RewriteGroup([fragment], new))
-    if not groups:
-        return None
+        groups.append(operation.RewriteGroup([fragment], list(new[fragment.id])))
     rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
     transaction = lance().Transaction(table.version, rewrite)
     return Staged(table.ref, transaction, Operation.REWRITE, RowCounts())
@@ -82,24 +90,23 @@ def stage_without(table: Table) -> Staged | None:
 def index_stages(
     table: Table, changes: ColumnChanges
 ) -> tuple[Callable[[Table], Staged | None], ...]:
-    """One step for each index of the table that stays: build it again if the rewrite uncovered it.
+    """One step for each BTREE that stays: build it again if it does not cover the new fragments.
 
-    For best-effort steps after ``stage_without``: each has a UUID, and queries are right without.
+    For best-effort steps after ``rewrite_without``: each has a UUID, and queries are right without.
+    Lance itself extends the other kinds to fragments that were rewritten.
     """
     return tuple(
-        _index_stage(changes.renamed.get(state.column, state.column), state.kind)
+        _btree_stage(changes.renamed.get(state.column, state.column))
         for state in list_indexes(table)
-        if state.kind is not None and state.column not in changes.dropped
+        if state.kind is IndexKind.BTREE and state.column not in changes.dropped
     )
 
 
-def _index_stage(column: str, kind: IndexKind) -> Callable[[Table], Staged | None]:
+def _btree_stage(column: str) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
-        uncovered = any(
-            state.column == column and state.kind is kind and state.tail
-            for state in list_indexes(table)
-        )
-        return stage_create_index(table, column, kind) if uncovered else None
+        if coverage(table, column, IndexKind.BTREE) is not Coverage.DEGRADED:
+            return None
+        return stage_create_index(table, column, IndexKind.BTREE)
 
     return stage
 
@@ -114,15 +121,13 @@ def _numbers(fields: Iterable[Any]) -> Iterator[int]:
 # ------------------------------------------------------------------ one fragment
 
 
-def _rewritten(table: Table, fragment: Any) -> list[Any]:
-    """The rows of a fragment in new fragments: one for each set of columns with external blobs.
+def _rewritten(table: Table, fragment: Any, names: Sequence[str]) -> Iterator[Any]:
+    """These columns of a fragment in new fragments: one for each set of external Blob columns.
 
     Lance decides for a whole call whether addresses are kept or their bytes copied. So external
     values go into a file of their own, which then has them for all its rows.
     """
-    names = table.schema.names
-    blobs = blob_columns(table.schema)
-    new = []
+    blobs = [name for name in blob_columns(table.schema) if name in names]
     for pattern in _patterns(table, fragment, blobs):
         kept = [name for at, name in enumerate(blobs) if pattern >> at & 1]
         copied = [name for name in names if name not in kept]
@@ -132,8 +137,7 @@ def _rewritten(table: Table, fragment: Any) -> list[Any]:
         if kept:
             written.files = [*written.files, *rows.write(kept, None, ingest=False).files]
         stamps.put_on(written)
-        new.append(written)
-    return new
+        yield written
 
 
 def _patterns(table: Table, fragment: Any, blobs: Sequence[str]) -> list[int]:
@@ -209,6 +213,7 @@ class _Rows:
             fragment_ids=[self.fragment.id],
             batch_size=BLOB_BATCH_ROWS if self.blobs else BATCH_ROWS,
             batch_readahead=2,
+            io_buffer_size=IO_BUFFER_BYTES,
         )
         for batch in reader:
             rows = batch

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.blobs.compacting import BlobLimits, blob_limits
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import Table, open_table
@@ -58,18 +59,35 @@ class Compacted:
 COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024**3}
 
 
+_BATCH_ROWS = 8_192  # what Lance takes by itself
+
+
 # Every search reads every part of an index.
 MOST_VECTOR_PARTS = 4
 
 
-def plan_compaction(table: Table) -> list[Any]:
+def plan_compaction(table: Table, limits: BlobLimits | None = None) -> list[Any]:
     """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect.
 
-    On a branch only its own fragments are merged; inherited ones are compacted on the parent.
+    On a branch only its own fragments are merged; inherited ones are compacted on the parent. A
+    fragment with a blob that is too large to be rewritten in memory is left alone; ``limits`` are
+    those of ``compaction_limits``, which are looked up if they are not given.
     """
-    options = {**COMPACTION, "excluded_fragment_ids": _inherited(table)}
+    inherited = _inherited(table)
+    limits = blob_limits(table, inherited) if limits is None else limits
+    options: dict[str, Any] = {
+        **COMPACTION,
+        "excluded_fragment_ids": [*inherited, *limits.too_large],
+    }
+    if limits.batch_rows is not None:
+        options["batch_size"] = min(limits.batch_rows, _BATCH_ROWS)
     with lance_errors(f"planning the compaction of {table.ref}"):
         return list(lance_module("optimize").Compaction.plan(table.dataset, options).tasks)
+
+
+def compaction_limits(table: Table) -> BlobLimits:
+    """What the blobs of the fragments that may be merged allow."""
+    return blob_limits(table, _inherited(table))
 
 
 def _inherited(table: Table) -> list[int]:

@@ -1,0 +1,180 @@
+"""What a large blob costs in memory: in, out, and along with its row. Each step is a process of its own.
+
+`./dev bench blobs` takes a blob of 1,000 MB; `--mb N` any other. The bar is 300 MB over idle for every step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import omnigraph
+from omnigraph.graph.graph import state_of
+from omnigraph.write.compaction import compact
+
+SCHEMA = """
+node Plate { tag: String @key  scan: Blob?  caption: String? }
+node Word { key: String @key  text: String?  picture: Blob? }
+"""
+MB, PIECE, BAR = 1_000_000, 4 << 20, 300
+SCAN: tuple[Literal["node"], str, str, str] = ("node", "Plate", "large", "scan")
+
+
+UPDATE = 'query q($c: String) { update Plate set { caption: $c } where tag != "" }'
+"""Changes another property of every plate."""
+
+
+def digest(file: BinaryIO) -> str:
+    """The hash of all bytes of a file."""
+    found = hashlib.sha256()
+    while piece := file.read(PIECE):
+        found.update(piece)
+    return found.hexdigest()
+
+
+def write(graph: omnigraph.Graph, source: Path) -> None:
+    """In, by `graph.blobs.write`."""
+    with source.open("rb") as file:
+        graph.blobs.write(*SCAN, iter(lambda: file.read(PIECE), b""))
+
+
+def load(graph: omnigraph.Graph, source: Path) -> None:
+    """In, by a record that names the file."""
+    record = {"type": "Plate", "data": {"tag": "large", "scan": {"$file": str(source)}}}
+    graph.load([record, *small("loaded")], mode="merge")
+
+
+def read(graph: omnigraph.Graph, _: Path) -> str:
+    """Out, as a stream."""
+    with graph.blobs.open(*SCAN) as file:
+        return digest(file)
+
+
+def mutate(graph: omnigraph.Graph, _: Path) -> None:
+    """Along with an update of another property."""
+    graph.mutate(UPDATE, params={"c": "b"})
+
+
+def branch(graph: omnigraph.Graph, _: Path) -> None:
+    """Along with an update on a branch, whose table is forked for it."""
+    graph.branches.create("side")
+    graph.mutate(UPDATE, params={"c": "c"}, branch="side")
+
+
+def branch_read(graph: omnigraph.Graph, _: Path) -> str:
+    """Out of the branch."""
+    with graph.blobs.open(*SCAN, branch="side") as file:
+        return digest(file)
+
+
+def compaction(graph: omnigraph.Graph, _: Path) -> None:
+    """Beside small fragments that are compacted."""
+    report = compact(state_of(graph).workspace, "main")
+    assert report.removed.get("node:Plate"), "there was nothing to compact"
+
+
+STEPS: tuple[Callable[[omnigraph.Graph, Path], str | None], ...] = (
+    write,
+    read,
+    mutate,
+    load,
+    branch,
+    branch_read,
+    compaction,
+    read,
+)
+
+
+def small(name: str) -> list[dict[str, object]]:
+    """Records with small blobs."""
+    return [
+        {"type": "Plate", "data": {"tag": f"{name}{n}", "scan": b"small" * 20_000}}
+        for n in range(3)
+    ]
+
+
+def memory(field: str) -> float:
+    """`VmRSS` or `VmHWM` of this process, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024 / MB
+    raise RuntimeError(f"no {field} in /proc/self/status; this benchmark needs Linux")
+
+
+def measure(step: int, root: str, source: str) -> None:
+    """Run one step in this process, and print what it took beyond what an idle process has."""
+    with omnigraph.open(root) as graph:
+        # Libraries are loaded and caches are warm before the step begins.
+        graph.mutate('query q() { update Word set { text: "x" } where text = "none" }')
+        graph.blobs.write("node", "Word", "w", "picture", b"warm")
+        graph.blobs.read("node", "Word", "w", "picture")
+        idle = memory("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        start = time.perf_counter()
+        found = STEPS[step](graph, Path(source))
+        seconds = time.perf_counter() - start
+        print(json.dumps({"mb": memory("VmHWM") - idle, "seconds": seconds, "digest": found}))
+
+
+def main() -> None:
+    """Run every step, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mb", type=int, default=1000, help="the size of the blob")
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.step is not None:
+        number, root, source = asked.step
+        measure(int(number), root, source)
+        return
+    place = Path(tempfile.mkdtemp(prefix="blobs-"))
+    try:
+        run(place, asked.mb)
+    finally:
+        shutil.rmtree(place)
+
+
+def run(place: Path, size: int) -> None:
+    """Make the blob and the graph, then measure each step."""
+    source, root = place / "source.bin", place / "graph"
+    piece = hashlib.shake_256(b"blob").digest(MB)
+    with source.open("wb") as out:
+        for number in range(size):
+            out.write(number.to_bytes(8, "big") + piece[8:])
+    with source.open("rb") as file:
+        wanted = digest(file)
+    with omnigraph.init(root, SCHEMA) as graph:
+        graph.load([{"type": "Word", "data": {"key": "w"}}])
+        graph.load([{"type": "Plate", "data": {"tag": "large"}}, *small("a")])
+        for name in "bcd":
+            graph.load(small(name), mode="append")
+    print(f"a blob of {size} MB; memory over idle, bar {BAR} MB")
+    worst = 0.0
+    for number, step in enumerate(STEPS):
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.blobs",
+            "--step",
+            str(number),
+            str(root),
+            str(source),
+        ]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
+        figures = json.loads(done.stdout.splitlines()[-1])
+        assert figures["digest"] in {None, wanted}, f"{step.__name__}: other bytes came out"
+        worst = max(worst, figures["mb"])
+        print(f"{step.__name__:12} {figures['mb']:7.0f} MB {figures['seconds']:7.1f} s")
+    print(f"worst {worst:.0f} MB: {'within' if worst < BAR else 'PAST'} the bar")
+
+
+if __name__ == "__main__":
+    main()
