@@ -17,7 +17,7 @@ from omnigraph.storage.tables.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import to_json
 from tests.conformance.apply_cases import apply, apply_case, check_tables, edit_schema_file
-from tests.conformance.executors import environment, not_built
+from tests.conformance.executors import environment
 from tests.conformance.expectations import check_error, only_known, same_value
 from tests.opened import workspace_of
 from tests.oracle.analysis import mock_embedding
@@ -39,18 +39,14 @@ MOCK = "OMNIGRAPH_EMBEDDINGS_MOCK"
 def run_data_case(body: Mapping[str, Any]) -> None:
     """Init, load, apply, what follows, then compare what is stored."""
     steps = body["expect"].get("then") or []
-    _refuse_what_is_not_built(body, steps)
+    _refuse_unknown_keys(steps)
     _run(body, steps)
 
 
-def _refuse_what_is_not_built(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
+def _refuse_unknown_keys(steps: Sequence[Mapping[str, Any]]) -> None:
     for step in steps:
         known = [keys for action, keys in THEN_KEYS.items() if action in step]
         only_known("then", step, set().union(*known))
-        if "on_bad" in step:
-            not_built("on_bad")
-        if step.get("mode") == "patch":
-            not_built("patch")
 
 
 def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
@@ -61,8 +57,8 @@ def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
         omnigraph.init(Path(directory) / "graph", body["schema"]) as graph,
     ):
         named = _write_files(Path(directory), body.get("files") or {})
-        data, mode = body.get("data"), body.get("load_mode", "overwrite")
-        _load(graph, named(data), mode, _first(expect))
+        first = {"mode": body.get("load_mode", "overwrite")}
+        _load(graph, named(body.get("data")), first, _first(expect))
         if "new_schema" in body:
             apply_case(graph, body)
         early, late = _around_then(expect)
@@ -74,7 +70,7 @@ def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
             elif "edit_schema_file" in step:
                 edit_schema_file(graph, step)
             elif "load" in step:
-                _load(graph, named(step["load"]), step["mode"], wanted)
+                _load(graph, named(step["load"]), step, wanted)
             elif "mutate" in step:
                 _attempt(graph, partial(_mutate, graph, step), wanted)
             elif "blob_write" in step:
@@ -132,9 +128,20 @@ def _first(expect: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return wanted or None
 
 
-def _load(graph: Graph, data: str | None, mode: Any, error: Mapping[str, Any] | None) -> None:
-    if data is not None:
-        _attempt(graph, lambda: graph.load(data.encode(), mode=mode), error)
+def _load(
+    graph: Graph,
+    data: str | None,
+    step: Mapping[str, Any],
+    error: Mapping[str, Any] | None,
+) -> None:
+    if data is None:
+        return
+
+    def write() -> None:
+        result = graph.load(data.encode(), mode=step["mode"], on_bad=step.get("on_bad", "fail"))
+        assert result.skipped == step.get("skipped", 0), result.bad_records
+
+    _attempt(graph, write, error)
 
 
 def _attempt(graph: Graph, write: Callable[[], object], error: Mapping[str, Any] | None) -> None:

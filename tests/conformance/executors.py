@@ -26,8 +26,6 @@ from tests.oracle.interpreter import run, to_json_rows
 from tests.stored import fill, read_back
 
 NOT_BUILT = {
-    "on_bad": "needs loads that leave bad records out, not built yet",
-    "patch": "needs patch loads, not built yet",
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
     "handle": "needs a second handle of the graph, which the runner does not open yet",
     "write_target": "is for command line and server: Python's writes take no read target",

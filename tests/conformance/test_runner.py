@@ -317,18 +317,6 @@ class TestSchemaCases:
         with pytest.raises(AssertionError):
             run(then=[step], values={"node:Plate": {"p": {"scan": "base64:a2VlbA=="}}})
 
-    @pytest.mark.parametrize(
-        ("step", "part"),
-        [
-            ({"load": "", "mode": "patch", "ok": True}, "patch"),
-            ({"load": "", "mode": "merge", "on_bad": "skip", "skipped": 0}, "on_bad"),
-        ],
-    )
-    def test_what_is_not_built_is_named(self, step, part):
-        with pytest.raises(NotBuiltError) as caught:
-            schema("apply", {"then": [step]}, schema=self.PORT)
-        assert caught.value.part == part
-
     def test_vectors_are_compared_with_those_of_a_text(self):
         notes = "node Note { slug: String @key  body: String  vec: Vector(4)? @embed(body) }"
         data = '{"type":"Note","data":{"slug":"n","body":"tide"}}'

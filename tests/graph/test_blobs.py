@@ -193,6 +193,20 @@ class TestReading:
         at = stored.stat("node", "Plate", "p", "scan", snapshot=head).to_json()["target"]
         assert at == {"snapshot": head, "resolved_snapshot": head}
 
+    def test_the_past_is_read_by_the_name_of_today(self, stored, graph):
+        before = graph.commits.list()[0].graph_commit_id
+        graph.schema.apply(
+            SCHEMA.replace("scan: Blob?", 'picture: Blob? @rename_from("scan")  more: Blob?')
+        )
+        graph.blobs.write("node", "Plate", "p", "picture", b"new")
+        assert value(graph, "p", "picture") == b"new"
+        assert value(graph, "p", "picture", snapshot=before) == b"0123456789"
+        assert value(graph, "e", "picture") == b""
+        with pytest.raises(EntityNotFound):
+            graph.blobs.stat("node", "Plate", "p", "more", snapshot=before)
+        with pytest.raises(BadRequest, match="scan"):
+            graph.blobs.stat("node", "Plate", "p", "scan", snapshot=before)
+
     def test_what_is_not_there_is_not_found(self, stored):
         for call in (stored.stat, stored.read, stored.open):
             for tag in ("n", "nobody"):

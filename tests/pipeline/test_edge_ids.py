@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline import load as loading
+from omnigraph.pipeline import final_rows as loading
 from omnigraph.pipeline.edge_ids import assign_edge_ids
 from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.taken_ids import TakenIds

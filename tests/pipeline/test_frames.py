@@ -1,6 +1,7 @@
 """Typed columnar input: which columns fit which property, and what is said of rows that do not."""
 
 import gzip
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -68,9 +69,10 @@ class TestColumnsByName:
     def test_a_required_value_that_is_null_is_a_bad_row(self):
         rows, bad = gathered(typed_batches(PERSON, pa.table({"name": ["a", None]})))
         assert len(rows) == 1
-        assert bad == [
-            {"source": 0, "offset": 2, "reason": "Person.name (String): a value is required"}
-        ]
+        (found,) = bad
+        assert found["reason"] == "Person.name (String): a value is required"
+        assert (found["source"], found["offset"], found["property"]) == (0, 2, "name")
+        assert json.loads(found["record"]) == {"name": None}
 
     def test_a_required_embed_vector_may_be_left_out_where_its_text_is(self):
         doc = CATALOG.nodes["Doc"]

@@ -159,6 +159,6 @@ class TestKeyed:
         batch = pa.RecordBatch.from_pylist(rows, schema=batch_schema(entity))
         ids, bad = derive_ids(entity, batch, "op", STARTED)
         assert ids.to_pylist() == ['["1","2"]', None]
-        assert bad.to_pylist() == [
-            {"source": 0, "offset": 9, "reason": "T.b: a key cannot be null"}
-        ]
+        (found,) = bad.to_pylist()
+        assert (found["source"], found["offset"], found["property"]) == (0, 9, "b")
+        assert found["reason"] == "T.b: a key cannot be null"

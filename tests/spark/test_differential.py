@@ -50,7 +50,9 @@ class Pair:
         # Ids that a load makes up are the same for the same operation.
         monkeypatch.setattr(
             "omnigraph.pipeline.load.RowRules",
-            lambda catalog, _, __, *rest: RowRules(catalog, f"load-{self.loads}", STARTED, *rest),
+            lambda catalog, _, __, *given, **flags: RowRules(
+                catalog, f"load-{self.loads}", STARTED, *given, **flags
+            ),
         )
 
     def load(self, gather, about="", **options):

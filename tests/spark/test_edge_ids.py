@@ -96,7 +96,9 @@ def test_both_engines_give_the_same_ids(tmp_path, spark, monkeypatch, sizes):
     monkeypatch.setattr(
         loading,
         "RowRules",
-        lambda catalog, _, __, *rest: RowRules(catalog, f"load-{len(loads)}", 10**12, *rest),
+        lambda catalog, _, __, *given, **flags: RowRules(
+            catalog, f"load-{len(loads)}", 10**12, *given, **flags
+        ),
     )
     rnd = random.Random(14)
     outcomes = []

@@ -16,6 +16,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.runner.protocol import Frame, Runner
@@ -85,7 +86,14 @@ class Incoming(Protocol):
         ...
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
-        """Leave out the records whose order is in this frame, and return how many they are."""
+        """Leave out the records whose order is in this frame, and return how many they are.
+
+        Others than before: what was written of the rows must be written again.
+        """
+        ...
+
+    def values_of(self, runner: Runner, orders: Sequence[int]) -> dict[int, str]:
+        """The values of records by column, as JSON, found by their order."""
         ...
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
@@ -98,9 +106,14 @@ class Incoming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
-    """All records of a load, read and judged: none of them is bad."""
+    """All records of a load, read and judged. The ``bad`` ones are not among ``incoming``."""
 
     incoming: dict[str, Incoming]
+    bad: BadRecords
+
+
+Tell = Callable[[list[Bad]], None]
+"""Called with bad records, in any order."""
 
 
 class Engine(Protocol):
@@ -118,7 +131,20 @@ class Engine(Protocol):
     def read(
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
-        """Read and judge all records; any bad record ends the load. ``directory`` is for files of the load."""
+        """Read and judge all records. ``directory`` is for files of the load.
+
+        Any bad record ends the load, unless the rules say to skip it.
+        """
+        ...
+
+    def complete(
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
+    ) -> Incoming:
+        """Make whole rows, one for each id, of the records of a patch and of the rows the table has.
+
+        The rows are judged by the row rules; ``tell`` gets the records that made bad ones, whose rows
+        are among the answer all the same.
+        """
         ...
 
     def builds(self, rows: int) -> Builds:

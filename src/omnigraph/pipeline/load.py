@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
@@ -28,44 +27,27 @@ from omnigraph.errors import (
     ProviderError,
     SchemaConflict,
 )
-from omnigraph.lang.schema.catalog import Catalog, NodeType
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
-from omnigraph.pipeline.edge_ids import assign_edge_ids
 from omnigraph.pipeline.engine import Engine, Incoming
 from omnigraph.pipeline.fill_vectors import fill_vectors
-from omnigraph.pipeline.formats.typed_batch import place_of
-from omnigraph.pipeline.load_options import MODES, LoadOptions
+from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
+from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
-from omnigraph.pipeline.rows.bad_records import (
-    Bad,
-    describe_bad,
-    format_entry,
-    prepare_rejects,
-    write_rejects,
-)
+from omnigraph.pipeline.rows.bad_records import prepare_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.scratch import scratch
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.protocol import Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.validate import rules
-from omnigraph.validate.change_set import (
-    ORDER,
-    ChangeSet,
-    TableDelta,
-    Violation,
-    needed_columns,
-)
-from omnigraph.validate.committed import Committed
-from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
 
@@ -90,6 +72,8 @@ def load(
     options = request.options
     if options.mode not in MODES:
         raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
+    if options.on_bad not in ON_BAD:
+        raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
     heal(workspace)
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
     with (
@@ -209,7 +193,7 @@ class _Load:
         self.engine = engine
         self.directory = directory
         self.started = stamp_us()
-        self.incoming: dict[str, Incoming] = {}
+        self.search: FindFinalRows
         self.vectors = vectors
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
@@ -221,11 +205,22 @@ class _Load:
         self.timings[stage] = round(time.perf_counter() - start, 4)
 
     def read(self) -> None:
-        """Run stages 1 and 2; any bad record ends the load."""
-        row_rules = RowRules(self.catalog, new_ulid(), self.started // 1000, self.request.blobs)
+        """Run stages 1 and 2; any bad record ends the load, unless it is to be skipped."""
+        sources = self.request.inputs.sources
+        row_rules = RowRules(
+            self.catalog,
+            new_ulid(),
+            self.started // 1000,
+            self.request.blobs,
+            patch=self.options.mode == "patch",
+            skip=self.request.skips,
+            show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
+        )
         with self._timed("read"):
             found = self.engine.read(self.request, row_rules, self.directory, self.report)
-        self.incoming = found.incoming
+        self.search = FindFinalRows(
+            self.workspace, self.request, row_rules, self.engine, found, self.directory
+        )
 
     def write(self, attempt: Attempt) -> LoadResult:
         """Run stages 3 to 5 on the newest snapshot of the branch."""
@@ -236,63 +231,33 @@ class _Load:
         runner = self.engine.runner()
         try:
             with self._timed("validate"):
-                losers, relied_on = self._validate(runner, state)
-            pending = self._fill_vectors(runner, state)
+                final = self.search.on(runner, state)
+            pending = self._fill_vectors(runner, state, final)
         finally:
             runner.close()
         report = IndexReport()
         self.report.tell("writing")
         with self._timed("write"):
-            made = self._commit(attempt, relied_on, report)
+            made = self._commit(attempt, final, report)
         return LoadResult(
             branch=self.options.branch,
             mode=self.options.mode,
             engine=self.engine.name,
             tables=[
-                {"table_key": key, "rows_loaded": incoming.rows - losers.get(key, 0)}
-                for key, incoming in sorted(self.incoming.items())
+                {"table_key": key, "rows_loaded": count}
+                for key, count in sorted(final.counts.items())
             ],
             actor_id=self.options.actor,
             commit=made,
             indexes_built=report.built,
             embeddings_pending=pending,
+            bad_records=self.search.bad.report(self.request.inputs.sources),
             timings=dict(self.timings),
         )
 
-    def _validate(self, runner: Runner, state: BranchState) -> tuple[dict[str, int], set[str]]:
-        """Check the set rules. Returns how many records a later one replaced, by table, and the tables read."""
-        committed = Committed(runner, state.head.tables, self.workspace.pinned)
-        if self.options.mode == "merge":
-            assign_edge_ids(runner, self.incoming, committed)
-        losers: dict[str, int] = {}
-        deltas: dict[str, TableDelta] = {}
-        overwrite = self.options.mode == "overwrite"
-        for key, incoming in self.incoming.items():
-            columns = ["id", *needed_columns(incoming.entity), ORDER]
-            pending = incoming.frame(runner, columns)
-            if not incoming.may_repeat or not runner.may_repeat(pending, "id"):
-                losers[key] = 0
-            elif self.options.mode == "merge":
-                lost = runner.sql(rules.losing_records(), {"pend": pending})
-                losers[key] = incoming.leave_out(runner, lost)
-                if losers[key]:
-                    pending = runner.sql(rules.winning_rows(), {"pend": pending, "losers": lost})
-            else:
-                self._refuse_repeats(runner, incoming, pending)
-            deltas[key] = TableDelta(
-                incoming.entity,
-                pending,
-                replaced=overwrite,
-                strict=self.options.mode == "append",
-            )
-        broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
-        if broken:
-            self._refuse(broken)
-        return losers, committed.relied_on
-
-    def _fill_vectors(self, runner: Runner, state: BranchState) -> int:
+    def _fill_vectors(self, runner: Runner, state: BranchState, final: FinalRows) -> int:
         """Have missing vectors made, and return how many stay null."""
-        if not any(incoming.unfilled for incoming in self.incoming.values()):
+        if not any(incoming.unfilled for incoming in final.incoming.values()):
             return 0
         self.report.tell("embedding")
 
@@ -302,52 +267,14 @@ class _Load:
             return self.workspace.pinned(pin), replaces
 
         with self._timed("embed"):
-            return fill_vectors(self.incoming.values(), runner, stored, self.vectors)
+            return fill_vectors(final.incoming.values(), runner, stored, self.vectors)
 
-    def _refuse_repeats(self, runner: Runner, incoming: Incoming, pending: Frame) -> None:
-        found = runner.ask(rules.repeated_ids(), {"pend": pending}).to_pylist()
-        if found:
-            entity = incoming.entity
-            key = entity.key if isinstance(entity, NodeType) else None
-            place = entity.name if key is None else f"{entity.name}.{', '.join(key)}"
-            broken = [
-                Violation(
-                    "unique",
-                    entity.table_key,
-                    row["id"],
-                    f"@unique {place}: the id {row['id']!r} appears more than once in the input",
-                    row["rec"],
-                )
-                for row in found
-            ]
-            self._refuse(broken)
-
-    def _refuse(self, broken: Sequence[Violation]) -> NoReturn:
-        """End the load over a broken set rule, with the places of its records in front."""
-        sources = self.request.inputs.sources
-        entries = []
-        messages = []
-        for violation in broken:
-            message = violation.message
-            if violation.kind == "key":
-                message += "; give it another id, or load with mode merge to replace the row"
-            if violation.record is not None:
-                (entry,) = describe_bad(sources, [Bad(*place_of(violation.record), message)])
-                entries.append(entry)
-                message = format_entry(entry)
-            messages.append(message)
-        if self.request.rejects is not None:
-            write_rejects(self.request.rejects, entries)
-        raise violation_error(
-            [replace(one, message=text) for one, text in zip(broken, messages, strict=True)]
-        )
-
-    def _commit(self, attempt: Attempt, relied_on: set[str], report: IndexReport) -> GraphCommit:
+    def _commit(self, attempt: Attempt, final: FinalRows, report: IndexReport) -> GraphCommit:
         state = attempt.state
         pins = state.head.tables
         changes = [
             self._change(pins[key], incoming, report)
-            for key, incoming in sorted(self.incoming.items())
+            for key, incoming in sorted(final.incoming.items())
         ]
         write = Write(
             writer="load",
@@ -355,13 +282,14 @@ class _Load:
             ir_hash=state.head.ir_hash,
             intent=Intent(new_ulid(), "load", self.started, self.options.actor),
             tables=tuple(changes),
-            relied_on=tuple(pins[key] for key in sorted(relied_on - set(self.incoming))),
-            is_large=sum(incoming.rows for incoming in self.incoming.values()) > LARGE_ROWS,
+            relied_on=tuple(pins[key] for key in sorted(final.relied_on - set(final.incoming))),
+            is_large=sum(incoming.rows for incoming in final.incoming.values()) > LARGE_ROWS,
         )
         return attempt.commit(write)
 
     def _change(self, pin: TableState, incoming: Incoming, report: IndexReport) -> TableChange:
-        mode = self.options.mode
+        # The rows that a patch made are whole: they replace others as those of a merge do.
+        mode: LoadMode = "merge" if self.options.mode == "patch" else self.options.mode
         on_rows = self.report.staged if self.report.wanted else None
 
         def stage(table: Table) -> Staged:

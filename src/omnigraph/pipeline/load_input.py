@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COPIED_BYTES = 1 << 20
 
-Part = Callable[[Catalog], Iterator[ReadTask]]
+Part = Callable[[Catalog, bool], Iterator[ReadTask]]
 Find = Callable[[Catalog], Entity]
 
 
@@ -88,10 +88,10 @@ class LoadInput:
         found = [replace(source, index=len(self.sources) + source.index) for source in sources]
         self.sources += found
 
-        def tasks(_: Catalog) -> Iterator[ReadTask]:
+        def tasks(_: Catalog, patch: bool) -> Iterator[ReadTask]:
             by_index = {source.index: source for source in found}
             for split in plan_splits(found):
-                yield LinesTask(by_index[split.source], split)
+                yield LinesTask(by_index[split.source], split, patch)
 
         self._parts.append(tasks)
         return self
@@ -120,9 +120,9 @@ class LoadInput:
             files = frame_sources(frame, first)
             self.sources += files
 
-            def file_tasks(catalog: Catalog) -> Iterator[ReadTask]:
+            def file_tasks(catalog: Catalog, patch: bool) -> Iterator[ReadTask]:
                 key = find(catalog).table_key
-                return (FileTask(source, key, from_col, to_col) for source in files)
+                return (FileTask(one, key, from_col, to_col, patch=patch) for one in files)
 
             self._parts.append(file_tasks)
             return self
@@ -130,8 +130,8 @@ class LoadInput:
         self.sources.append(source)
         self._frames.append(frame)
 
-        def frame_tasks(catalog: Catalog) -> Iterator[ReadTask]:
-            yield FrameTask(source, find(catalog).table_key, from_col, to_col, frame)
+        def frame_tasks(catalog: Catalog, patch: bool) -> Iterator[ReadTask]:
+            yield FrameTask(source, find(catalog).table_key, from_col, to_col, frame, patch)
 
         self._parts.append(frame_tasks)
         return self
@@ -166,15 +166,18 @@ class LoadInput:
         """The types of the frames that were added."""
         return [find(catalog) for find in self._named]
 
-    def tasks(self, catalog: Catalog) -> Iterator[ReadTask]:
-        """The read tasks of the whole input, in its order; refuses a type that the schema lacks."""
+    def tasks(self, catalog: Catalog, *, patch: bool = False) -> Iterator[ReadTask]:
+        """The read tasks of the whole input, in its order; refuses a type that the schema lacks.
+
+        The records of a ``patch`` may leave out what they do not change.
+        """
         self.named_types(catalog)
         for part in self._parts:
-            yield from part(catalog)
+            yield from part(catalog, patch)
 
-    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
+    def blocks(self, catalog: Catalog, *, patch: bool = False) -> Iterator[ReadBlock]:
         """All blocks in the order of the input, each as a function that reads it."""
-        for task in self.tasks(catalog):
+        for task in self.tasks(catalog, patch=patch):
             yield from task.blocks(catalog)
 
 

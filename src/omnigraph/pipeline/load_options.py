@@ -16,8 +16,10 @@ from omnigraph.pipeline.progress import ProgressCallback
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LoadMode = Literal["merge", "append", "overwrite"]
+LoadMode = Literal["merge", "patch", "append", "overwrite"]
 MODES: tuple[LoadMode, ...] = get_args(LoadMode)
+OnBad = Literal["fail", "skip"]
+ON_BAD: tuple[OnBad, ...] = get_args(OnBad)
 EngineName = Literal["auto", "local", "spark"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
@@ -26,7 +28,8 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 class LoadOptions:
     """What every load takes: how records meet what is there, where, and under which condition.
 
-    ``mode`` is merge (the default), append or overwrite. ``from_branch`` makes a missing ``branch``
+    ``mode`` is merge (the default), patch, append or overwrite. ``on_bad`` says what a bad record
+    does: fail (the default), nothing is loaded; skip, it is left out. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a
@@ -46,6 +49,7 @@ class LoadOptions:
     retries: int | None = None
     rejects: str | Path | None = None
     progress: ProgressCallback | None = None
+    on_bad: OnBad = "fail"
 
 
 class LoadKeywords(TypedDict, total=False):
@@ -66,3 +70,4 @@ class LoadKeywords(TypedDict, total=False):
     retries: int | None
     rejects: str | Path | None
     progress: ProgressCallback | None
+    on_bad: OnBad

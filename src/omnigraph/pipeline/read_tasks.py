@@ -7,12 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.formats.frame_files import (
-    RowGroups,
-    file_blocks,
-    plan_row_groups,
-    read_frame_file,
-)
+from omnigraph.pipeline.formats.frame_files import RowGroups, file_blocks, plan_row_groups
+from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
@@ -24,7 +20,10 @@ THREAD_BLOCK_BYTES = 2 << 20
 
 
 class ReadTask(Protocol):
-    """A part of the input that one task reads."""
+    """A part of the input that one task reads.
+
+    The records of a ``patch`` may leave out what they do not change.
+    """
 
     @property
     def source(self) -> Source:
@@ -46,14 +45,15 @@ class LinesTask:
 
     source: Source
     split: Split
+    patch: bool = False
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The records that begin in the split."""
-        return read_split(catalog, self.source, self.split)
+        return read_split(catalog, self.source, self.split, patch=self.patch)
 
     def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the split."""
-        return split_blocks(catalog, self.source, self.split, THREAD_BLOCK_BYTES)
+        return split_blocks(catalog, self.source, self.split, THREAD_BLOCK_BYTES, patch=self.patch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,17 @@ class FileTask:
     from_col: str
     to_col: str
     groups: RowGroups | None = None
+    patch: bool = False
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the file, or of the groups."""
-        entity = catalog.entity(self.table_key)
-        return read_frame_file(entity, self.source, self.from_col, self.to_col, self.groups)
+        return (read() for read in self.blocks(catalog))
 
     def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the file, or of the groups."""
         entity = catalog.entity(self.table_key)
-        return file_blocks(entity, self.source, self.from_col, self.to_col, self.groups)
+        layout = Layout(entity, self.from_col, self.to_col, patch=self.patch)
+        return file_blocks(layout, self.source, self.groups)
 
     def parts(self) -> list[FileTask]:
         """Several tasks for the same rows where the format allows, else this one."""
@@ -90,6 +91,12 @@ class FrameTask:
     from_col: str
     to_col: str
     frame: Any = field(repr=False)
+    patch: bool = False
+
+    def layout(self, catalog: Catalog) -> Layout:
+        """Which columns of the frame become which columns of the type."""
+        entity = catalog.entity(self.table_key)
+        return Layout(entity, self.from_col, self.to_col, patch=self.patch)
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the frame."""
@@ -97,6 +104,4 @@ class FrameTask:
 
     def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the frame."""
-        entity = catalog.entity(self.table_key)
-        index = self.source.index
-        return frame_blocks(entity, self.frame, self.from_col, self.to_col, source=index)
+        return frame_blocks(self.layout(catalog), self.frame, source=self.source.index)

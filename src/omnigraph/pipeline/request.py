@@ -29,6 +29,11 @@ class LoadRequest:
     branch_id: str | None = None
 
     @property
+    def skips(self) -> bool:
+        """Whether bad records are left out; otherwise they end the load."""
+        return self.options.on_bad == "skip"
+
+    @property
     def rejects(self) -> Path | None:
         """The file that gets every bad record."""
         return None if self.options.rejects is None else Path(self.options.rejects)
@@ -55,6 +60,8 @@ class LoadResult:
     branch_created: bool = False
     indexes_built: list[tuple[str, str]] = field(default_factory=list)
     embeddings_pending: int = 0
+    bad_records: dict[str, Any] = field(default_factory=lambda: {"total": 0, "first": []})
+    """The report of the records that were left out: how many, and the first of them."""
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
     """Why that engine ran, where the caller did not choose it."""
@@ -63,6 +70,11 @@ class LoadResult:
     def total_rows(self) -> int:
         """How many rows were loaded."""
         return sum(table["rows_loaded"] for table in self.tables)
+
+    @property
+    def skipped(self) -> int:
+        """How many records were left out because they are bad."""
+        return int(self.bad_records["total"])
 
     def to_json(self) -> dict[str, Any]:
         """The public form."""
@@ -75,7 +87,8 @@ class LoadResult:
             "tables": self.tables,
             "total_rows": self.total_rows,
             "actor_id": self.actor_id,
-            "bad_records": 0,
+            "bad_records": self.bad_records,
+            "skipped": self.skipped,
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
             "timings": self.timings,

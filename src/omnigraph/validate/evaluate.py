@@ -19,7 +19,14 @@ from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.types import PropType, Scalar, from_arrow, to_json
 from omnigraph.validate import rules
-from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, Violation, needed_columns
+from omnigraph.validate.change_set import (
+    ORDER,
+    SHOWN,
+    ChangeSet,
+    TableDelta,
+    Violation,
+    needed_columns,
+)
 from omnigraph.validate.committed import Committed
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ TEXT = PropType(Scalar.STRING)
 
 def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Violation]:
     """Return the violations of the first set rule that is broken, or an empty list."""
-    evaluation = _Evaluation(changes, committed)
+    evaluation = Evaluation(changes, committed)
     for rule in (
         evaluation.taken_ids,
         evaluation.unique,
@@ -60,8 +67,11 @@ def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
     )
 
 
-class _Evaluation:
-    """The set rules, each a method that yields its violations."""
+class Evaluation:
+    """The set rules, each a method that yields its violations.
+
+    Where a method takes a ``limit``, None means all of them.
+    """
 
     def __init__(self, changes: ChangeSet, committed: Committed) -> None:
         self.changes = changes
@@ -89,6 +99,7 @@ class _Evaluation:
         return self.runner.frame(pa.schema(fields).empty_table())
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
+        """Return the rows of a rule's query."""
         return self.runner.ask(text, frames)
 
     def is_empty(self, frame: Frame) -> bool:
@@ -116,16 +127,18 @@ class _Evaluation:
         return bool(pc.all(pc.is_in(mine.column(column), known), min_count=0).as_py())
 
     def deltas(self) -> Iterator[TableDelta]:
+        """Return the changes, by table key."""
         return (self.changes.tables[key] for key in sorted(self.changes.tables))
 
     def edge_deltas(self) -> Iterator[tuple[EdgeType, TableDelta]]:
+        """Yield the changes of edge types."""
         for delta in self.deltas():
             if isinstance(delta.entity, EdgeType):
                 yield delta.entity, delta
 
     # -- rules
 
-    def taken_ids(self) -> Iterator[Violation]:
+    def taken_ids(self, limit: int | None = SHOWN) -> Iterator[Violation]:
         """Yield rows of strict inserts whose id exists already."""
         for delta in self.deltas():
             if not delta.strict or delta.pending is None or delta.replaced:
@@ -135,7 +148,7 @@ class _Evaluation:
             if self.is_empty(com):
                 continue
             frames = {"pend": delta.pending, "com": com, "gone": self.removed_ids(delta)}
-            for row in self.ask(rules.taken_ids(), frames).to_pylist():
+            for row in self.ask(rules.taken_ids(limit), frames).to_pylist():
                 message = f"{entity.table_key} already has the id {row['id']!r}"
                 yield Violation("key", entity.table_key, row["id"], message, row["rec"])
 
@@ -153,16 +166,22 @@ class _Evaluation:
         """Compare the incoming rows with each other, then with the committed rows."""
         if not self.fewer_than(2, pending):
             found = self.ask(rules.unique_within(group), {"pend": pending})
-            yield from self._unique_violations(delta.entity, group, found)
+            yield from self.unique_violations(delta.entity, group, found)
+        yield from self.unique_against(delta, pending, group)
+
+    def unique_against(
+        self, delta: TableDelta, pending: Frame, group: tuple[str, ...], limit: int | None = SHOWN
+    ) -> Iterator[Violation]:
+        """Yield rows with the values of a committed row that stays as it is."""
         lead = group[0]
         com = self.committed.rows(self.changes, delta.entity, group, lead, pending, lead)
         if self.are_among(com, "id", pending, self.removed_ids(delta)):
             return
         frames = {"pend": pending, "com": com, "gone": self.removed_ids(delta)}
-        found = self.ask(rules.unique_against(group), frames)
-        yield from self._unique_violations(delta.entity, group, found)
+        found = self.ask(rules.unique_against(group, limit), frames)
+        yield from self.unique_violations(delta.entity, group, found)
 
-    def _unique_violations(
+    def unique_violations(
         self, entity: Entity, group: tuple[str, ...], found: pa.Table
     ) -> Iterator[Violation]:
         """Yield one violation for each row of the answer."""
@@ -186,17 +205,20 @@ class _Evaluation:
     def endpoints(self) -> Iterator[Violation]:
         """Yield incoming edges whose source or target does not exist after the change."""
         for edge, delta in self.edge_deltas():
-            if delta.pending is None:
-                continue
-            ends = list(self._look_up_ends(edge, delta.pending))
-            if self._all_ends_exist(delta.pending, ends):
-                continue
-            for side, type_name, com in ends:
-                frames = self._endpoint_frames(delta.pending, type_name, com)
-                for row in self.ask(rules.missing_endpoints(side), frames).to_pylist():
-                    yield _endpoint_violation(
-                        edge, row["id"], side, row["node"], type_name, row["rec"]
-                    )
+            if delta.pending is not None:
+                yield from self.missing_ends(edge, delta.pending)
+
+    def missing_ends(
+        self, edge: EdgeType, edges: Frame, limit: int | None = SHOWN
+    ) -> Iterator[Violation]:
+        """Yield the edges of one type whose source or target does not exist after the change."""
+        ends = list(self._look_up_ends(edge, edges))
+        if self._all_ends_exist(edges, ends):
+            return
+        for side, type_name, com in ends:
+            frames = self._endpoint_frames(edges, type_name, com)
+            for row in self.ask(rules.missing_endpoints(side, limit), frames).to_pylist():
+                yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, row["rec"])
 
     def _endpoint_frames(self, edges: Frame, type_name: str, com: Frame) -> dict[str, Frame]:
         """Return the frames that the SQL about endpoints reads."""
@@ -279,20 +301,27 @@ class _Evaluation:
             bounds = edge.cardinality
             if bounds.min == 0 and self._cannot_exceed(edge, delta, bounds.max):
                 continue
-            touched = self._touched_sources(edge, delta)
-            com = self.committed.rows(self.changes, edge, ["src"], "src", touched, "src")
-            sources = self.changes.delta(self.catalog.nodes[edge.from_type])
-            frames = {
-                "touched": touched,
-                "pend": self.pending_rows(delta),
-                "gone": self.removed_ids(delta),
-                "com": com,
-                "nodes": self.pending_rows(sources),
-                "left_nodes": self.removed_ids(sources),
-            }
-            text = rules.cardinality(bounds.min, bounds.max, replaced_sources=sources.replaced)
-            for row in self.ask(text, frames).to_pylist():
-                yield _cardinality_violation(edge, row["src"], row["n"])
+            for row in self.wrong_counts(edge, delta).to_pylist():
+                yield cardinality_violation(edge, row["src"], row["n"])
+
+    def wrong_counts(
+        self, edge: EdgeType, delta: TableDelta, limit: int | None = SHOWN
+    ) -> pa.Table:
+        """Return the touched source nodes (`src`) whose number of edges (`n`) is out of bounds."""
+        bounds = edge.cardinality
+        touched = self._touched_sources(edge, delta)
+        com = self.committed.rows(self.changes, edge, ["src"], "src", touched, "src")
+        sources = self.changes.delta(self.catalog.nodes[edge.from_type])
+        frames = {
+            "touched": touched,
+            "pend": self.pending_rows(delta),
+            "gone": self.removed_ids(delta),
+            "com": com,
+            "nodes": self.pending_rows(sources),
+            "left_nodes": self.removed_ids(sources),
+        }
+        text = rules.cardinality(bounds.min, bounds.max, sources.replaced, limit)
+        return self.ask(text, frames)
 
     def _cannot_exceed(self, edge: EdgeType, delta: TableDelta, limit: int | None) -> bool:
         """Return whether a cheap count shows that no source gets more edges than the limit.
@@ -340,8 +369,17 @@ def _endpoint_violation(
     return Violation("endpoint", edge.table_key, row_id, message, record, detail)
 
 
-def _cardinality_violation(edge: EdgeType, source: str, count: int) -> Violation:
-    """Return the violation of a source node with too few or too many edges."""
+def cardinality_violation(
+    edge: EdgeType,
+    source: str,
+    count: int,
+    row_id: str | None = None,
+    record: int | None = None,
+) -> Violation:
+    """Return the violation of a source node with too few or too many edges.
+
+    ``row_id`` and ``record`` name an edge that makes the difference.
+    """
     bounds = edge.cardinality
     below = count < bounds.min
     limit = bounds.min if below else bounds.max
@@ -356,4 +394,4 @@ def _cardinality_violation(edge: EdgeType, source: str, count: int) -> Violation
         "bound": "min" if below else "max",
         "limit": limit,
     }
-    return Violation("cardinality", edge.table_key, None, message, None, detail)
+    return Violation("cardinality", edge.table_key, row_id, message, record, detail)

@@ -22,14 +22,15 @@ from omnigraph.validate.change_set import SHOWN
 
 ALIVE = "NOT EXISTS (SELECT 1 FROM gone d WHERE d.id = c.id)"
 _LIVE_NODES = f"SELECT n.id FROM nodes n UNION ALL SELECT c.id FROM com c WHERE {ALIVE}"
+_BROUGHT = "NOT EXISTS (SELECT 1 FROM com c WHERE c.id = p.id AND c.src = p.src)"
 UNTOUCHED = f"{ALIVE} AND NOT EXISTS (SELECT 1 FROM pend q WHERE q.id = c.id)"
 
 
-def taken_ids() -> str:
+def taken_ids(limit: int | None = SHOWN) -> str:
     """Find incoming ids that exist already; for strict inserts."""
     return (
         f"SELECT p.id, p.`0rec` AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
-        f"ORDER BY rec LIMIT {SHOWN}"
+        f"ORDER BY rec{_limit(limit)}"
     )
 
 
@@ -39,6 +40,41 @@ def repeated_ids() -> str:
         "SELECT id, MAX(`0rec`) AS rec FROM pend GROUP BY id HAVING COUNT(*) > 1 "
         f"ORDER BY rec LIMIT {SHOWN}"
     )
+
+
+def later_of_id() -> str:
+    """Find incoming records whose id an earlier record has."""
+    return (
+        "SELECT p.id, p.`0rec` AS rec FROM pend p JOIN "
+        "(SELECT id, MIN(`0rec`) AS f FROM pend GROUP BY id HAVING COUNT(*) > 1) d "
+        "ON d.id = p.id WHERE p.`0rec` > d.f"
+    )
+
+
+def later_of_tuple(members: Sequence[str]) -> str:
+    """Find incoming rows with the tuple of an earlier row; the answer is that of ``unique_within``.
+
+    Here `com` are the committed rows of incoming ids. A row that has its tuple already comes first.
+    """
+    names = ", ".join(_q(name) for name in members)
+    values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
+    present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
+    same, equal = (
+        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "cd"
+    )
+    return (
+        "WITH held AS (SELECT p.*, CASE WHEN c.id IS NULL THEN p.`0rec` ELSE -1 END AS `0at` "
+        f"FROM pend p LEFT JOIN com c ON c.id = p.id AND {same} WHERE {present}), "
+        f"firsts AS (SELECT {names}, MIN(`0at`) AS `0at`, MIN_BY(id, `0at`) AS `0id` FROM held "
+        f"GROUP BY {names} HAVING COUNT(*) > 1) "
+        f"SELECT d.`0id` AS other_id, p.id AS row_id, p.`0rec` AS rec, {values} "
+        f"FROM held p JOIN firsts d ON {equal} WHERE p.`0at` > d.`0at`"
+    )
+
+
+def all_orders() -> str:
+    """Select the records of two frames together."""
+    return "SELECT a.`0rec` FROM a UNION ALL SELECT b.`0rec` FROM b"
 
 
 def losing_records() -> str:
@@ -69,14 +105,14 @@ def unique_within(members: Sequence[str]) -> str:
     )
 
 
-def unique_against(members: Sequence[str]) -> str:
+def unique_against(members: Sequence[str], limit: int | None = SHOWN) -> str:
     """Find incoming rows with the tuple of a committed row that stays as it is."""
     values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
     equal = " AND ".join(f"c.{_q(name)} = p.{_q(name)}" for name in members)
     return (
         f"SELECT p.id AS row_id, c.id AS other_id, p.`0rec` AS rec, {values} "
         f"FROM pend p JOIN com c ON {equal} WHERE c.id <> p.id AND {UNTOUCHED} "
-        f"ORDER BY rec, other_id LIMIT {SHOWN}"
+        f"ORDER BY rec, other_id{_limit(limit)}"
     )
 
 
@@ -119,14 +155,15 @@ def count_missing_endpoints(sides: Sequence[str]) -> str:
     return f"SELECT COUNT(*) AS n FROM ({ends}) t ANTI JOIN ({_LIVE_NODES}) l ON l.id = t.node"
 
 
-def missing_endpoints(side: str) -> str:
+def missing_endpoints(side: str, limit: int | None = SHOWN) -> str:
     """Find incoming edges one end of which is not a node after the change.
 
     Here `pend` are the edges, `nodes` incoming nodes, `com` committed nodes, `gone` removed ids.
     """
     return (
         f"SELECT e.id, e.{side} AS node, e.`0rec` AS rec FROM pend e "
-        f"LEFT JOIN ({_LIVE_NODES}) l ON l.id = e.{side} WHERE l.id IS NULL ORDER BY rec LIMIT {SHOWN}"
+        f"LEFT JOIN ({_LIVE_NODES}) l ON l.id = e.{side} WHERE l.id IS NULL "
+        f"ORDER BY rec{_limit(limit)}"
     )
 
 
@@ -164,7 +201,9 @@ def changed_ids() -> str:
     return "SELECT p.id FROM pend p UNION ALL SELECT d.id FROM gone d"
 
 
-def cardinality(low: int, high: int | None, *, replaced_sources: bool) -> str:
+def cardinality(
+    low: int, high: int | None, replaced_sources: bool, limit: int | None = SHOWN
+) -> str:
     """Find touched sources whose number of edges is out of bounds after the change.
 
     Here `touched` are the sources, `com` their committed edges, `left_nodes` removed source nodes,
@@ -183,8 +222,42 @@ def cardinality(low: int, high: int | None, *, replaced_sources: bool) -> str:
         f"UNION ALL SELECT c.id, c.src FROM com c WHERE {UNTOUCHED}) "
         "SELECT t.src, COUNT(l.id) AS n FROM touched t LEFT JOIN live l ON l.src = t.src "
         f"WHERE {stays} GROUP BY t.src HAVING COUNT(l.id) < {low}{above} "
-        f"ORDER BY t.src LIMIT {SHOWN}"
+        f"ORDER BY t.src{_limit(limit)}"
     )
+
+
+def too_many_edges(high: int) -> str:
+    """Find the last records that bring an edge to a source which then has more than ``high``.
+
+    Here `wrong` are the sources with their number of edges, `com` the committed rows of incoming ids.
+    An edge that the source has already is none that a record brings.
+    """
+    return (
+        "WITH brought AS (SELECT p.id, p.src, p.`0rec` AS rec, w.n, "
+        "ROW_NUMBER() OVER (PARTITION BY p.src ORDER BY p.`0rec` DESC) AS place "
+        f"FROM pend p JOIN wrong w ON w.src = p.src AND w.n > {high} WHERE {_BROUGHT}) "
+        f"SELECT b.id, b.src, b.rec FROM brought b WHERE b.place <= b.n - {high}"
+    )
+
+
+def too_few_edges(low: int) -> str:
+    """Find the record that makes a source have fewer than ``low`` edges; frames as above.
+
+    That is the last one that takes an edge from it, or else the last one that brings it an edge.
+    """
+    return (
+        "WITH moves AS (SELECT p.id, c.src, p.`0rec` AS rec, 0 AS kind "
+        "FROM pend p JOIN com c ON c.id = p.id WHERE c.src <> p.src "
+        f"UNION ALL SELECT p.id, p.src, p.`0rec` AS rec, 1 AS kind FROM pend p WHERE {_BROUGHT}), "
+        "placed AS (SELECT m.id, m.src, m.rec, "
+        "ROW_NUMBER() OVER (PARTITION BY m.src ORDER BY m.kind, m.rec DESC) AS place "
+        f"FROM moves m JOIN wrong w ON w.src = m.src AND w.n < {low}) "
+        "SELECT s.id, s.src, s.rec FROM placed s WHERE s.place = 1"
+    )
+
+
+def _limit(rows: int | None) -> str:
+    return "" if rows is None else f" LIMIT {rows}"
 
 
 def _q(name: str) -> str:

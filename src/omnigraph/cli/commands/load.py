@@ -17,7 +17,7 @@ from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.pipeline.load_options import EngineName, LoadMode
+from omnigraph.pipeline.load_options import EngineName, LoadMode, OnBad
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load_input import LoadInput
@@ -86,6 +86,10 @@ def load(
         str | None,
         typer.Option("--from", metavar="NAME", help="Make a missing branch from this one."),
     ] = None,
+    on_bad: Annotated[
+        OnBad,
+        typer.Option("--on-bad", help="What a bad record does: fail the load, or be skipped."),
+    ] = "fail",
     rejects: RejectsOption = None,
     engine: Annotated[
         EngineName, typer.Option("--engine", help="The engine that runs the load.")
@@ -119,6 +123,7 @@ def load(
             spark_conf=conf,
             actor=call.actor,
             rejects=rejects,
+            on_bad=on_bad,
             progress=progress,
         )
     if result.note is not None:
@@ -207,6 +212,8 @@ def _put(result: LoadResult) -> None:
     where = f"branch {result.branch}" + (" (new)" if result.branch_created else "")
     lines = [f"loaded {result.total_rows} rows into {where} ({result.mode}, {result.engine})"]
     lines += [f"  {table['table_key']}: {table['rows_loaded']}" for table in result.tables]
+    if result.skipped:
+        lines.append(f"  bad records left out: {result.skipped}")
     if result.indexes_built:
         lines.append(f"  indexes built: {len(result.indexes_built)}")
     if result.embeddings_pending:

@@ -14,23 +14,24 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource.write import WritePlan, Written, discard_rows
-from omnigraph.pipeline.engine import ReadRecords
+from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadMode, LoadOptions
+from omnigraph.pipeline.local.complete_here import complete_here
 from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import Images, match_again, same_lineage
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.rows.stored_rows import drop_losers, stored_rows
+from omnigraph.pipeline.rows.stored_rows import drop_losers, shown_rows, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import (
@@ -48,6 +49,9 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.write.ensure_indices import Builds, build_here
 
+ROW_BYTES = 256
+"""About what a row takes, to divide many of them into parts."""
+
 
 def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
     """Check the rows of all tasks together, and publish them as one commit."""
@@ -58,7 +62,8 @@ def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
             for number in range(count)
         ]
-        options = LoadOptions(plan.mode, plan.options.branch, actor=plan.options.actor)
+        asked = plan.options
+        options = LoadOptions(plan.mode, asked.branch, actor=asked.actor, on_bad=asked.on_bad)
         request = LoadRequest(inputs, options, branch_id=plan.branch_identifier)
         schema = plan.ir_hash, plan.rules.catalog
         result = load(workspace, lambda: schema, request, _WrittenEngine(plan, ordered))
@@ -76,6 +81,7 @@ class _WrittenEngine:
     def __init__(self, plan: WritePlan, written: Sequence[Written]) -> None:
         self.plan = plan
         self.written = written
+        self._completed = 0
 
     def runner(self) -> Runner:
         return LocalRunner()
@@ -92,11 +98,30 @@ class _WrittenEngine:
         for one in self.written:
             bad.add(one.bad)
             bad.total += one.bad_total - len(one.bad)
-        bad.end(request.inputs.sources, None)
+        if not request.skips:
+            bad.end(request.inputs.sources, None)
         rows = _WrittenRows(self.plan, self.written, directory)
         if not rows.rows and self.plan.mode != "overwrite":
-            return ReadRecords({})
-        return ReadRecords({self.plan.table_key: rows})
+            return ReadRecords({}, bad)
+        return ReadRecords({self.plan.table_key: rows}, bad)
+
+    def complete(
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
+    ) -> Incoming:
+        """Make whole rows of the rows of a patch, in the process of the commit."""
+        assert isinstance(records, _WrittenRows)
+        self._completed += 1
+        return complete_here(
+            rules,
+            records.entity,
+            records.records(),
+            ref,
+            directory / f"whole-{self._completed}.arrow",
+            tell,
+            nbytes=records.rows * ROW_BYTES,
+            named=records.may_repeat,
+            few_rows=FEW_ROWS,
+        )
 
     def builds(self, _rows: int) -> Builds:
         return build_here
@@ -175,6 +200,13 @@ class _WrittenRows:
     def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
         assert self._filled is not None
         return self._filled.fill(self._read_files(None), self._losers, spool)
+
+    def records(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are not left out."""
+        return drop_losers(self._batches(None), self._losers)
+
+    def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
+        return shown_rows(self.entity, self._batches(None), pa.array(orders, pa.int64()))
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:  # noqa: ARG002
         fragments = [fragment for one in self.written for fragment in one.fragments]

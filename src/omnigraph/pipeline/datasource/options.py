@@ -12,13 +12,14 @@ from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.formats.frame_layout import check_ends
+from omnigraph.pipeline.load_options import ON_BAD, OnBad
 
 PARTITION_ROWS = 250_000
 """The rows of a partition, at most: fragments are put together up to it, and never divided."""
 
 _COMMON = ("graph", "path", "type", "branch", "from_col", "to_col")
 READ = (*_COMMON, "snapshot", "version", "columns", "filter", "partition_rows")
-WRITE = (*_COMMON, "merge", "actor")
+WRITE = (*_COMMON, "merge", "patch", "on_bad", "actor")
 
 _TRUTH = {"true": True, "false": False}
 
@@ -46,7 +47,11 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The checked options of a write; ``merge`` replaces rows with the same id."""
+    """The checked options of a write.
+
+    ``merge`` replaces rows with the same id, ``patch`` changes only the columns that the frame has.
+    ``on_bad`` says whether bad rows fail the write or are left out.
+    """
 
     graph: str
     type: str
@@ -54,6 +59,8 @@ class WriteOptions:
     ends: Ends
     merge: bool
     actor: str | None
+    patch: bool = False
+    on_bad: OnBad = "fail"
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -78,9 +85,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Check the options of `df.write`, as far as that is possible without the graph."""
     given = _check_known(options, WRITE, "write")
-    merge = _TRUTH.get(given.get("merge", "false").strip().lower())
-    if merge is None:
-        raise BadRequest(f"merge is {given['merge']!r}; give true or false")
+    merge, patch = _truth(given, "merge"), _truth(given, "patch")
+    if merge and patch:
+        raise BadRequest("merge=true replaces rows and patch=true keeps what they have; choose one")
     return WriteOptions(
         _graph(given),
         _require(given, "type"),
@@ -88,7 +95,23 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         _ends(given),
         merge,
         check_actor(given.get("actor")),
+        patch,
+        _on_bad(given.get("on_bad", "fail")),
     )
+
+
+def _truth(given: Mapping[str, str], name: str) -> bool:
+    value = _TRUTH.get(given.get(name, "false").strip().lower())
+    if value is None:
+        raise BadRequest(f"{name} is {given[name]!r}; give true or false")
+    return value
+
+
+def _on_bad(text: str) -> OnBad:
+    for known in ON_BAD:
+        if text.strip().lower() == known:
+            return known
+    raise BadRequest(f"on_bad is {text!r}; give {' or '.join(ON_BAD)}")
 
 
 def _check_known(options: Mapping[str, str], known: Collection[str], what: str) -> dict[str, str]:

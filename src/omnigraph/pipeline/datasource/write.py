@@ -117,31 +117,42 @@ def plan_write(
     entity = find_type(catalog, options.type)
     if overwrite and options.merge:
         raise BadRequest("merge=true goes with mode append, where it replaces rows of the same id")
+    if overwrite and options.patch:
+        raise BadRequest("patch=true goes with mode append, where it changes rows of the same id")
     _check_columns(entity, options, schema)
     state = workspace.manifest.state(options.branch)
     pin = state.head.tables[entity.table_key]
-    mode: LoadMode = "merge" if options.merge else "overwrite" if overwrite else "append"
+    mode: LoadMode = "overwrite" if overwrite else "append"
+    if options.merge or options.patch:
+        mode = "patch" if options.patch else "merge"
     named = "id" in schema.names or (
         entity.key is not None
         if isinstance(entity, NodeType)
-        else mode == "merge" and entity.identity is not None
+        else mode in {"merge", "patch"} and entity.identity is not None
     )
     return WritePlan(
         options,
         mode,
-        RowRules(catalog, new_ulid(), stamp_us() // 1000),
+        RowRules(
+            catalog,
+            new_ulid(),
+            stamp_us() // 1000,
+            patch=options.patch,
+            skip=options.on_bad == "skip",
+        ),
         entity.table_key,
         workspace.pinned(pin),
         ir_hash,
         state.identifier,
         named,
-        _form(entity, mode, named, forked=pin.table_branch == lance_branch(options.branch)),
+        _form(entity, options, mode, named, pin.table_branch == lance_branch(options.branch)),
     )
 
 
-def _form(entity: Entity, mode: LoadMode, named: bool, *, forked: bool) -> Form:
-    # The commit makes missing vectors, each text once, which tasks that run again could not.
-    if not forked or entity.embeds:
+def _form(entity: Entity, options: WriteOptions, mode: LoadMode, named: bool, forked: bool) -> Form:
+    # Of fragments no row can be left out later, and the records of a patch are no whole rows. The commit
+    # makes missing vectors, each text once, which tasks that run again could not.
+    if not forked or options.patch or options.on_bad == "skip" or entity.embeds:
         return "rows"
     if mode != "merge" or not named:
         return "fragments"
@@ -153,7 +164,8 @@ def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> 
     """Refuse wrong column names and types: an empty frame already shows them."""
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
-    for _ in typed_batches(entity, reader, options.ends.source, options.ends.target):
+    ends = options.ends
+    for _ in typed_batches(entity, reader, ends.source, ends.target, patch=options.patch):
         pass
 
 
@@ -197,23 +209,26 @@ def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: i
             take = loose.add if plan.form == "rows" else images.add
             for batch in rows.good(batches):
                 take(batch)
-            if not rows.bad.total:
+            if not rows.is_refused:
                 images.write()
         loose.close()
     except BaseException:
         _remove(plan, fragments, loose.name)
         raise
-    if rows.failure is not None or rows.bad.total:
+    if rows.failure is not None or rows.is_refused:
         _remove(plan, fragments, loose.name)
     if rows.failure is not None:
         raise rows.failure
-    if rows.bad.total:
-        return Written(partition, bad=tuple(rows.bad.first), bad_total=rows.bad.total)
+    bad, total = tuple(rows.bad.first), rows.bad.total
+    if rows.is_refused:
+        return Written(partition, bad=bad, bad_total=total)
     return Written(
         partition,
         rows.rows,
         tuple(fragments),
         loose.name,
+        bad,
+        total,
         unfilled=rows.unfilled,
         any_made=rows.named < rows.rows,
         replaced=images.replaced,
@@ -263,6 +278,11 @@ class _Judging:
         self.unfilled = 0
         self.failure: BaseException | None = None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether a bad row ends the write."""
+        return self.bad.total > 0 and not self.plan.rules.skip
+
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the checked rows; after the first bad one rows are only checked."""
         try:
@@ -278,14 +298,19 @@ class _Judging:
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], given))
         ends = self.plan.options.ends
         for parsed in typed_batches(
-            self.plan.entity, reader, ends.source, ends.target, source=self.partition
+            self.plan.entity,
+            reader,
+            ends.source,
+            ends.target,
+            source=self.partition,
+            patch=self.plan.rules.patch,
         ):
             judged = self.plan.rules.judge(parsed)
             self.bad.add(judged.bad)
             self.unfilled += sum(judged.unfilled.values())
             self.named += sum(judged.named.values())
             for _, batch in judged.rows:
-                if not self.bad.total and batch.num_rows:
+                if not self.is_refused and batch.num_rows:
                     self.rows += batch.num_rows
                     yield batch
 

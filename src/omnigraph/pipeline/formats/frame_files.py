@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -78,19 +79,19 @@ def read_frame_file(
     groups: RowGroups | None = None,
 ) -> Iterator[Parsed]:
     """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file."""
-    return (read() for read in file_blocks(entity, source, from_col, to_col, groups))
+    return (read() for read in file_blocks(Layout(entity, from_col, to_col), source, groups))
 
 
 def file_blocks(
-    entity: Entity, source: Source, from_col: str, to_col: str, groups: RowGroups | None
+    layout: Layout, source: Source, groups: RowGroups | None = None
 ) -> Iterator[ReadBlock]:
     """The blocks of ``read_frame_file``, each as a function that reads it."""
     lowered = source.name.lower()
-    layout = Layout(entity, from_col, to_col, from_text=lowered.endswith(_CSV))
+    layout = replace(layout, from_text=lowered.endswith(_CSV))
     batches: Batches
     with readable(source.name, source.compression), ExitStack() as stack:
         if lowered.endswith(_CSV):
-            known = [*layout.ends, "id", *entity.properties]
+            known = [*layout.ends, "id", *layout.entity.properties]
             names, batches = open_csv(known, source, stack)
         else:
             names, batches = _open_batches(source, stack, groups)

@@ -27,6 +27,8 @@ class Layout:
     from_col: str = "from"
     to_col: str = "to"
     from_text: bool = False
+    patch: bool = False
+    """Whether any column may be missing: the rows keep what they have there."""
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -62,6 +64,8 @@ class Layout:
                 yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
             elif times[column] > 1:
                 yield f'there are two columns "{column}"'
+        if self.patch:
+            return
         needed = [*self.ends, *required_names(entity)]
         needed += [v for v, s in required_embeds(entity).items() if s not in times]
         for column in needed:

@@ -6,6 +6,7 @@ and read here as well. Records are counted in rows; the first is row 1.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     TypedBatch,
     bad_batch,
     batch_schema,
+    given_column,
     required_embeds,
     required_names,
 )
@@ -48,30 +50,27 @@ def typed_batches(
     source: int = 0,
     name: str = "the frame",
     batch_rows: int = BATCH_ROWS,
+    patch: bool = False,
 ) -> Iterator[Parsed]:
     """The rows of a frame: an Arrow table, batch or reader, or anything that can become one.
 
     That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
     ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
     """
-    blocks = frame_blocks(
-        entity, data, from_col, to_col, source=source, name=name, batch_rows=batch_rows
-    )
+    layout = Layout(entity, from_col, to_col, patch=patch)
+    blocks = frame_blocks(layout, data, source=source, name=name, batch_rows=batch_rows)
     return (read() for read in blocks)
 
 
 def frame_blocks(
-    entity: Entity,
+    layout: Layout,
     data: Any,
-    from_col: str,
-    to_col: str,
     *,
     source: int,
     name: str = "the frame",
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[ReadBlock]:
     """The blocks of ``typed_batches``, each as a function that reads it."""
-    layout = Layout(entity, from_col, to_col)
     if is_pandas(data):
         layout.check(PandasBatch(data).names, name)
         return blocks_of(layout, pandas_batches(data, batch_rows), source, name)
@@ -81,18 +80,15 @@ def frame_blocks(
 
 
 def read_batches(
-    entity: Entity,
+    layout: Layout,
     batches: Iterable[pa.RecordBatch],
-    from_col: str,
-    to_col: str,
     *,
     source: int,
     first_row: int,
     name: str = "the frame",
 ) -> Iterator[Parsed]:
     """Rows of a frame that come as Arrow batches, counted from ``first_row`` on."""
-    blocks = blocks_of(Layout(entity, from_col, to_col), batches, source, name, first_row)
-    return (read() for read in blocks)
+    return (read() for read in blocks_of(layout, batches, source, name, first_row))
 
 
 def frame_reader(data: Any, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
@@ -167,18 +163,19 @@ def _read_batch(
 ) -> Parsed:
     entity, size = layout.entity, batch.num_rows
     columns: list[pa.Array] = []
-    bad: dict[int, str] = {}
+    bad: dict[int, tuple[str, str]] = {}
 
-    def take(cast: Cast, place: str) -> pa.Array:
+    def take(cast: Cast, place: str, name: str) -> pa.Array:
         for at, reason in cast.unfit.items():
-            bad.setdefault(at, f"{place}: {reason}")
+            bad.setdefault(at, (f"{place}: {reason}", name))
         columns.append(cast.column)
         return cast.column
 
-    take(_texts(batch, "id", layout), f"the id of {entity.name}")
+    take(_texts(batch, "id", layout), f"the id of {entity.name}", "id")
     for end in layout.ends:
-        column = take(_texts(batch, end, layout), f'"{end}" of {entity.name}')
-        _note_nulls(bad, column, f'{entity.name} needs "{end}", the id of a node')
+        column = take(_texts(batch, end, layout), f'"{end}" of {entity.name}', end)
+        if not layout.patch:
+            _note_nulls(bad, column, f'{entity.name} needs "{end}", the id of a node', end)
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
         read = partial(cast_column, prop.type, from_text=layout.from_text)
@@ -187,31 +184,43 @@ def _read_batch(
             cast = _cast(batch, prop.name, prop.type, read, integers=whole)
         except Unfit as unfit:
             raise Unfit(f"{entity.name}.{prop.name}: {unfit}") from None
-        take(cast, place)
-    _note_missing(entity, columns[1 + len(layout.ends) :], bad)
+        take(cast, place, prop.name)
+    if not layout.patch:
+        _note_missing(entity, columns[1 + len(layout.ends) :], bad)
     columns.append(pa.array(np.full(size, source, np.int32)))
     columns.append(pa.array(np.arange(row, row + size, dtype=np.int64)))
-    typed = pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity))
+    if layout.patch:
+        there = [_place(batch, name) >= 0 for name in (*layout.ends, *entity.properties)]
+        columns.append(given_column(entity, [np.full(size, has) for has in there], size))
+    typed = pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity, patch=layout.patch))
     if bad:
         keep = np.ones(size, np.bool_)
         keep[list(bad)] = False
         typed = typed.filter(pa.array(keep))
-    records = (BadRecord(source, row + at, reason) for at, reason in bad.items())
+    records = (
+        BadRecord(source, row + at, reason, name, _shown_row(batch, at))
+        for at, (reason, name) in bad.items()
+    )
     return Parsed([TypedBatch(entity.table_key, typed)] if len(typed) else [], bad_batch(records))
 
 
 def _cast(
     batch: pa.RecordBatch | PandasBatch, name: str, t: PropType, read: Read, *, integers: bool
 ) -> Cast:
+    place = _place(batch, name)
+    if place < 0:
+        return read(pa.nulls(batch.num_rows))
     if isinstance(batch, PandasBatch):
-        place = batch.place(name)
-        if place >= 0:
-            return batch.cast(place, t, read, integers=integers)
-    else:
-        place = batch.schema.get_field_index(name)
-        if place >= 0:
-            return read(batch.column(place))
-    return read(pa.nulls(batch.num_rows))
+        return batch.cast(place, t, read, integers=integers)
+    return read(batch.column(place))
+
+
+def _place(batch: pa.RecordBatch | PandasBatch, name: str) -> int:
+    """Where the column is; -1 where there is none."""
+    if isinstance(batch, PandasBatch):
+        return batch.place(name)
+    place: int = batch.schema.get_field_index(name)
+    return place
 
 
 def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Cast:
@@ -229,20 +238,47 @@ def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Ca
         raise Unfit(f'the column "{name}": {unfit}') from None
 
 
-def _note_missing(entity: Entity, columns: Sequence[pa.Array], bad: dict[int, str]) -> None:
+def _shown_row(batch: pa.RecordBatch | PandasBatch, at: int) -> str:
+    """The values of a row by column, as JSON; what JSON has no form for is shown as text."""
+    if isinstance(batch, PandasBatch):
+        cells = batch.frame.iloc[at].tolist()
+        return json.dumps(dict(zip(batch.names, map(_shown_cell, cells), strict=True)), default=str)
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return json.dumps({name: _shown_value(column[at]) for name, column in columns}, default=str)
+
+
+def _shown_value(value: pa.Scalar) -> Any:
+    try:
+        return _shown_cell(value.as_py())
+    except UnicodeDecodeError:
+        return "not UTF-8 text"
+    except (ValueError, OverflowError):  # an instant that Python cannot hold
+        return str(value.cast(pa.int64(), safe=False))
+
+
+def _shown_cell(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    # JSON has no NaN.
+    return str(value) if isinstance(value, float) and value != value else value  # noqa: PLR0124
+
+
+def _note_missing(
+    entity: Entity, columns: Sequence[pa.Array], bad: dict[int, tuple[str, str]]
+) -> None:
     by_name = dict(zip(entity.properties, columns, strict=True))
     for name in required_names(entity):
-        _note_nulls(bad, by_name[name], missing(entity, entity.properties[name]))
+        _note_nulls(bad, by_name[name], missing(entity, entity.properties[name]), name)
     for name, text in required_embeds(entity).items():
         absent = pc.and_(by_name[name].is_null(), by_name[text].is_null())
-        _note(bad, absent, missing(entity, entity.properties[name]))
+        _note(bad, absent, missing(entity, entity.properties[name]), name)
 
 
-def _note_nulls(bad: dict[int, str], column: pa.Array, reason: str) -> None:
+def _note_nulls(bad: dict[int, tuple[str, str]], column: pa.Array, reason: str, name: str) -> None:
     if column.null_count:
-        _note(bad, column.is_null(), reason)
+        _note(bad, column.is_null(), reason, name)
 
 
-def _note(bad: dict[int, str], mask: pa.Array, reason: str) -> None:
+def _note(bad: dict[int, tuple[str, str]], mask: pa.Array, reason: str, name: str) -> None:
     for at in pc.indices_nonzero(mask).to_pylist():
-        bad.setdefault(at, reason)
+        bad.setdefault(at, (reason, name))

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.typed_batch import (
     column_type,
+    given_column,
     required_embeds,
     required_names,
     stored_column,
@@ -25,6 +27,7 @@ from omnigraph.types import Family, PropType, Unfit, as_integers, blob_from_text
 
 _MAX_BYTES = 1 << 30
 _HEAD_BYTES = 4096
+_RECORD_KEYS = ("type", "edge", "from", "to", "data")
 
 
 class Doubt(Exception):
@@ -41,21 +44,68 @@ def read_columns(
     The caller has seen that every line begins as such a record and ends in `}`. So no object can
     reach into the next line, which begins with `{`, and as many objects as lines are one in each.
     """
+    id_, ends, columns = _read(entity, data, rows, integer_ends)
+    if any(end.null_count for end in ends):
+        raise Doubt
+    _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
+    return [id_, *ends, *columns]
+
+
+def read_patch_columns(
+    entity: Entity, data: pa.Buffer, lines: pa.Array, integer_ends: Mapping[str, PropType]
+) -> tuple[list[pa.Array], pa.Array]:
+    """The same columns of a patch, where anything may be missing, and the column ``0given``.
+
+    ``lines`` are the lines in ``data``, none of which is ``obscure``. Arrow's reader makes a null of
+    what is left out and of what is written as null; the text of the lines tells them apart.
+    """
+    id_, ends, columns = _read(entity, data, len(lines), integer_ends)
+    given = [column.is_valid().to_numpy(zero_copy_only=False) for column in (*ends, *columns)]
+    if pc.any(pc.match_substring(lines, "null"), min_count=0).as_py():
+        for place, name in enumerate(entity.properties, start=len(ends)):
+            if not given[place].all():
+                given[place] = given[place] | _says_null(lines, name)
+    return [id_, *ends, *columns], given_column(entity, given, len(lines))
+
+
+def obscure(entity: Entity, lines: pa.Array) -> NDArray[np.bool_]:
+    """Which lines cannot tell by their text alone what they set to null.
+
+    A key may be written with escapes, and a property may have the name of a key of records.
+    """
+    nulls: NDArray[np.bool_] = pc.match_substring(lines, "null").to_numpy(zero_copy_only=False)
+    if not nulls.any() or not entity.properties.keys().isdisjoint(_RECORD_KEYS):
+        return nulls
+    escaped = pc.match_substring(lines, "\\").to_numpy(zero_copy_only=False)
+    for end in ("from", "to") if len(entity.implicit_columns) > 1 else ():
+        escaped |= _says_null(lines, end)
+    found: NDArray[np.bool_] = nulls & escaped
+    return found
+
+
+def _says_null(lines: pa.Array, key: str) -> NDArray[np.bool_]:
+    # In a text the quotes would be escaped, so this is a key and its value.
+    found = pc.match_substring_regex(lines, rf'"\Q{key}\E"\s*:\s*null')
+    mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _read(
+    entity: Entity, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType]
+) -> tuple[pa.Array, list[pa.Array], list[pa.Array]]:
+    """The ids, the ends and the properties of the lines."""
     table = _table(entity, data, _integers_in(data, integer_ends))
     if table.num_rows != rows:
         raise Doubt
     names = [name for name in table.schema.names if name in {"from", "to"}]
     ends = [_one(table.column(name)).cast(pa.utf8()) for name in names]
-    if any(end.null_count for end in ends):
-        raise Doubt
     # Children of an absent `data` are null only when the parent's nulls are applied.
     id_, *raw = _one(table.column("data")).flatten()
     columns = [
         stored_form(prop.type, array)
         for prop, array in zip(entity.properties.values(), raw, strict=True)
     ]
-    _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
-    return [id_, *ends, *columns]
+    return id_, ends, columns
 
 
 def _integers_in(data: pa.Buffer, integer_ends: Mapping[str, PropType]) -> dict[str, pa.DataType]:

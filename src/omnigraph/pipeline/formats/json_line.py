@@ -9,12 +9,18 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
-from omnigraph.pipeline.formats.typed_batch import BadRecord, batch_schema, stored_column
-from omnigraph.types import PropType, Scalar, Unfit, from_json, key_text, shown
+from omnigraph.pipeline.formats.typed_batch import (
+    BadRecord,
+    batch_schema,
+    given_column,
+    stored_column,
+)
+from omnigraph.types import PropType, Scalar, Unfit, from_json, is_unicode, key_text, shown
 
 MAX_LINE_BYTES = 1 << 30
 
@@ -28,8 +34,10 @@ class Record(NamedTuple):
 
     entity: Entity
     id: str | None
-    endpoints: tuple[str, ...]
+    endpoints: tuple[str | None, ...]
     values: list[Any]
+    given: tuple[bool, ...] = ()
+    """Of a patch: which ends and properties the record gives."""
 
 
 class Line(NamedTuple):
@@ -39,6 +47,14 @@ class Line(NamedTuple):
     data: bytes
 
 
+class _UnfitProperty(Unfit):
+    """Raised for a property that has no value, or one that does not fit."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self.property = name if is_unicode(name) else None
+
+
 def is_record(line: bytes) -> bool:
     """Whether a line is neither blank nor a comment."""
     start = line.lstrip(b" \t\r\n")[:2]
@@ -46,7 +62,7 @@ def is_record(line: bytes) -> bool:
 
 
 def read_lines(
-    catalog: Catalog, source: int, lines: Iterable[Line]
+    catalog: Catalog, source: int, lines: Iterable[Line], *, patch: bool = False
 ) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
     """Read some lines: one batch per table, and the lines that are no records."""
     tables: dict[str, tuple[Entity, list[Record], list[int]]] = {}
@@ -55,23 +71,29 @@ def read_lines(
         if not is_record(line.data):
             continue
         try:
-            record = read_record(catalog, line.data)
+            record = read_record(catalog, line.data, patch=patch)
         except Unfit as unfit:
-            bad.append(BadRecord(source, line.offset, str(unfit)))
+            blamed = unfit.property if isinstance(unfit, _UnfitProperty) else None
+            bad.append(BadRecord(source, line.offset, str(unfit), blamed))
             continue
         entity = record.entity
         _, records, offsets = tables.setdefault(entity.table_key, (entity, [], []))
         records.append(record)
         offsets.append(line.offset)
     batches = {
-        key: _batch(entity, source, records, offsets)
+        key: _batch(entity, source, records, offsets, patch=patch)
         for key, (entity, records, offsets) in tables.items()
     }
     return batches, bad
 
 
 def _batch(
-    entity: Entity, source: int, records: Sequence[Record], offsets: Sequence[int]
+    entity: Entity,
+    source: int,
+    records: Sequence[Record],
+    offsets: Sequence[int],
+    *,
+    patch: bool,
 ) -> pa.RecordBatch:
     columns = [pa.array([record.id for record in records], pa.utf8())]
     for position in range(len(entity.implicit_columns) - 1):
@@ -82,21 +104,30 @@ def _batch(
         columns.append(stored_column(prop.type, values))
     columns.append(pa.array([source] * len(records), pa.int32()))
     columns.append(pa.array(offsets, pa.int64()))
-    return pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity))
+    if patch:
+        masks = [np.array(mask, np.bool_) for mask in zip(*(r.given for r in records), strict=True)]
+        columns.append(given_column(entity, masks, len(records)))
+    return pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity, patch=patch))
 
 
-def read_record(catalog: Catalog, line: bytes) -> Record:
-    """Read the record of a line; ``Unfit`` says the first thing that is wrong with it."""
+def read_record(catalog: Catalog, line: bytes, *, patch: bool = False) -> Record:
+    """Read the record of a line; ``Unfit`` says the first thing that is wrong with it.
+
+    The record of a ``patch`` may leave out what it does not change.
+    """
     record = _decode(line)
     if not isinstance(record, dict):
         raise Unfit(f"a record is a JSON object, got {shown(record)}")
     entity = _entity(catalog, record)
     is_edge = isinstance(entity, EdgeType)
     _check_keys(record, _EDGE_KEYS if is_edge else _NODE_KEYS)
-    endpoints: tuple[str, ...] = ()
+    endpoints: tuple[str | None, ...] = ()
     if is_edge:
         whole = catalog.integer_ends(entity)
-        endpoints = tuple(_endpoint(record, entity, end, whole.get(end)) for end in ("from", "to"))
+        endpoints = tuple(
+            None if patch and end not in record else _endpoint(record, entity, end, whole.get(end))
+            for end in ("from", "to")
+        )
     data = record.get("data")
     if data is None:
         data = {}
@@ -104,11 +135,15 @@ def read_record(catalog: Catalog, line: bytes) -> Record:
         raise Unfit(f"the data of {entity.name} is a JSON object, got {shown(data)}")
     for name in data:
         if name not in entity.properties and name != "id":
-            raise Unfit(_unknown(f"{entity.name} has no property", name, entity.properties))
+            text = _unknown(f"{entity.name} has no property", name, entity.properties)
+            raise _UnfitProperty(text, name)
     id_ = data.get("id")
     if id_ is not None:
         id_ = _text(id_, f"the id of {entity.name}")
-    return Record(entity, id_, endpoints, _values(entity, data))
+    if not patch:
+        return Record(entity, id_, endpoints, _values(entity, data))
+    given = (*(end is not None for end in endpoints), *(name in data for name in entity.properties))
+    return Record(entity, id_, endpoints, _given_values(entity, data), given)
 
 
 def _decode(line: bytes) -> object:
@@ -214,14 +249,27 @@ def _values(entity: Entity, data: dict[str, Any]) -> list[Any]:
         given = data.get(name)
         if given is None and not prop.type.nullable:
             if prop.embed is None or data.get(prop.embed.source) is None:
-                raise Unfit(missing(entity, prop))
+                raise _UnfitProperty(missing(entity, prop), name)
             values.append(None)
             continue
-        try:
-            values.append(from_json(prop.type, given))
-        except Unfit as unfit:
-            raise Unfit(f"{entity.name}.{name} ({prop.type}): {unfit}") from None
+        values.append(_value(entity, prop, given))
     return values
+
+
+def _given_values(entity: Entity, data: dict[str, Any]) -> list[Any]:
+    """The values of a patch; what is left out or null is None, of required properties too."""
+    return [
+        None if data.get(name) is None else _value(entity, prop, data[name])
+        for name, prop in entity.properties.items()
+    ]
+
+
+def _value(entity: Entity, prop: Property, given: object) -> Any:
+    try:
+        return from_json(prop.type, given)
+    except Unfit as unfit:
+        text = f"{entity.name}.{prop.name} ({prop.type}): {unfit}"
+        raise _UnfitProperty(text, prop.name) from None
 
 
 def missing(entity: EntityType, prop: Property) -> str:

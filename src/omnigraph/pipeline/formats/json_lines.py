@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.pipeline.formats.json_columns import Doubt, read_columns
+from omnigraph.pipeline.formats.json_columns import (
+    Doubt,
+    obscure,
+    read_columns,
+    read_patch_columns,
+)
 from omnigraph.pipeline.formats.json_line import Line, read_lines
 from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
@@ -43,34 +48,49 @@ _NEWLINE, _RETURN, _BRACE = b"\n\r}"
 
 
 def read_split(
-    catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
+    catalog: Catalog,
+    source: Source,
+    split: Split,
+    block_bytes: int = BLOCK_BYTES,
+    *,
+    patch: bool = False,
 ) -> Iterator[Parsed]:
     """The records of a split, block by block."""
-    return (read() for read in split_blocks(catalog, source, split, block_bytes))
+    return (read() for read in split_blocks(catalog, source, split, block_bytes, patch=patch))
 
 
 def split_blocks(
-    catalog: Catalog, source: Source, split: Split, block_bytes: int = BLOCK_BYTES
+    catalog: Catalog,
+    source: Source,
+    split: Split,
+    block_bytes: int = BLOCK_BYTES,
+    *,
+    patch: bool = False,
 ) -> Iterator[ReadBlock]:
     """The blocks of a split, each as a function that reads it."""
     for block in read_blocks(source, split, block_bytes):
-        yield partial(read_block, catalog, block)
+        yield partial(read_block, catalog, block, patch=patch)
 
 
-def read_block(catalog: Catalog, block: Block, *, by_columns: bool = True) -> Parsed:
-    """The records of a block; without ``by_columns``, every line is read by itself."""
+def read_block(
+    catalog: Catalog, block: Block, *, by_columns: bool = True, patch: bool = False
+) -> Parsed:
+    """The records of a block; without ``by_columns``, every line is read by itself.
+
+    The records of a ``patch`` may leave anything out.
+    """
     lines = _Lines.of(block)
     found: dict[str, list[pa.RecordBatch]] = {}
     rest = lines.starts >= 0
     if by_columns:
         for entity, rows in _groups(catalog, lines):
             ends = catalog.integer_ends(entity)
-            batches, left = _read_group(entity, ends, block.source, lines, rows)
+            batches, left = _read_group(entity, ends, block.source, lines, rows, patch=patch)
             if batches:
                 found[entity.table_key] = batches
             rest[rows] = False
             rest[left] = True
-    singles, bad = _read_singly(catalog, block.source, lines, rest)
+    singles, bad = _read_singly(catalog, block.source, lines, rest, patch=patch)
     for key, batch in singles.items():
         found.setdefault(key, []).append(batch)
     return Parsed([TypedBatch(key, _in_order(found[key])) for key in sorted(found)], bad_batch(bad))
@@ -150,22 +170,33 @@ def _read_group(
     source: int,
     lines: _Lines,
     rows: NDArray[np.int64],
+    *,
+    patch: bool,
 ) -> tuple[list[pa.RecordBatch], NDArray[np.int64]]:
     """The batches of the lines that can be read by columns, and the rows of those that cannot.
 
     A group in doubt is cut into parts, so that one odd record slows down only its neighbours.
     """
     array = lines.array if len(rows) == len(lines.array) else lines.array.take(pa.array(rows))
+    left = [rows[:0]]
+    if patch and (dark := obscure(entity, array)).any():
+        left, rows = [rows[dark]], rows[~dark]
+        array = lines.array.take(pa.array(rows))
     bounds = np.frombuffer(array.buffers()[1], np.int64)
     data = array.buffers()[2]
     batches = []
-    left = [rows[:0]]
     parts = [(0, len(rows))]
     while parts:
         start, end = parts.pop()
         part = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
+        given: list[pa.Array] = []
         try:
-            columns = read_columns(entity, part, end - start, ends)
+            if patch:
+                texts = array.slice(start, end - start)
+                columns, mask = read_patch_columns(entity, part, texts, ends)
+                given = [mask]
+            else:
+                columns = read_columns(entity, part, end - start, ends)
         except Doubt:
             if end - start <= _SMALL_GROUP:
                 left.append(rows[start:end])
@@ -176,18 +207,20 @@ def _read_group(
         places = lines.block.offset + lines.starts[rows[start:end]]
         columns.append(pa.array(np.full(end - start, source, np.int32)))
         columns.append(pa.array(places, pa.int64()))
-        batches.append(pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity)))
+        schema = batch_schema(entity, patch=patch)
+        batches.append(pa.RecordBatch.from_arrays([*columns, *given], schema=schema))
     return batches, np.concatenate(left)
 
 
 def _read_singly(
-    catalog: Catalog, source: int, lines: _Lines, rest: NDArray[np.bool_]
+    catalog: Catalog, source: int, lines: _Lines, rest: NDArray[np.bool_], *, patch: bool
 ) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
     data, offset = lines.block.data, lines.block.offset
     rows = np.flatnonzero(rest)
     starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()
     spans = zip(starts, ends, strict=True)
-    return read_lines(catalog, source, (Line(offset + a, data[a : b - 1]) for a, b in spans))
+    singles = (Line(offset + a, data[a : b - 1]) for a, b in spans)
+    return read_lines(catalog, source, singles, patch=patch)
 
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -14,6 +14,9 @@ in has its path as ``uri``, ``position`` 0 and no ``size`` yet: ``rows.blob_rule
 Every required property has a value, with one exception: a required `@embed` vector whose source
 text is there is left null for the embedder to fill. Enum membership, ranges and checks are rules
 of validation and not looked at here.
+
+The batches of a patch have one more column, ``0given``: which ends and properties a record gives, as
+bits. There any value may be missing, because only the row that a patch makes must be whole.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity, EntityType
 from omnigraph.types import ExternalBlob, FileBlob, PropType, to_arrow
@@ -32,6 +37,7 @@ from omnigraph.types import ExternalBlob, FileBlob, PropType, to_arrow
 ID = "0id"
 SOURCE = "0source"
 OFFSET = "0offset"
+GIVEN = "0given"
 
 SOURCE_SHIFT = 48
 """A record's order is its source index above its byte offset, in one 64-bit number."""
@@ -45,11 +51,16 @@ class TypedBatch(NamedTuple):
 
 
 class BadRecord(NamedTuple):
-    """A record that cannot be read: where it is, and why."""
+    """A record that cannot be read: where it is, why, and which property is to blame, if one is.
+
+    ``record`` has the values of a row by column, as JSON. The text of a line is in its source.
+    """
 
     source: int
     offset: int
     reason: str
+    property: str | None = None
+    record: str | None = None
 
 
 class Parsed(NamedTuple):
@@ -68,12 +79,13 @@ ReadBlock = Callable[[], Parsed]
 
 def bad_schema() -> pa.Schema:
     """The columns of a batch of bad records."""
-    return pa.schema([("source", pa.int32()), ("offset", pa.int64()), ("reason", pa.utf8())])
+    texts = ((name, pa.utf8()) for name in BadRecord._fields[2:])
+    return pa.schema([("source", pa.int32()), ("offset", pa.int64()), *texts])
 
 
 def bad_batch(records: Iterable[BadRecord]) -> pa.RecordBatch:
     """Bad records as Arrow, in the order of the input."""
-    rows = [record._asdict() for record in sorted(records)]
+    rows = [record._asdict() for record in sorted(records, key=lambda one: one[:2])]
     if not rows:
         return _none_bad()
     return pa.RecordBatch.from_pylist(rows, schema=bad_schema())
@@ -97,11 +109,44 @@ def _blob_type() -> pa.DataType:
     return pa.struct([("data", pa.large_binary()), ("uri", pa.utf8()), *numbers])
 
 
-def batch_schema(entity: EntityType) -> pa.Schema:
+def batch_schema(entity: EntityType, *, patch: bool = False) -> pa.Schema:
     """The columns of a typed batch; all nullable, because rows are not validated yet."""
     fields = [(ID, pa.utf8()), *((name, pa.utf8()) for name in entity.implicit_columns[1:])]
     fields += [(name, column_type(prop.type)) for name, prop in entity.properties.items()]
-    return pa.schema([*fields, (SOURCE, pa.int32()), (OFFSET, pa.int64())])
+    fields += [(SOURCE, pa.int32()), (OFFSET, pa.int64())]
+    return pa.schema([*fields, (GIVEN, given_type(entity))] if patch else fields)
+
+
+def givable_names(entity: EntityType) -> list[str]:
+    """The columns that a record of a patch may leave out: the ends of an edge, and the properties."""
+    return [*entity.implicit_columns[1:], *entity.properties]
+
+
+def given_type(entity: EntityType) -> pa.DataType:
+    """The type of the column ``0given``: a bit for each of ``givable_names``."""
+    return pa.binary(max(1, -(-len(givable_names(entity)) // 8)))
+
+
+def given_column(entity: EntityType, given: Sequence[NDArray[np.bool_]], rows: int) -> pa.Array:
+    """The column ``0given`` of masks, one for each of ``givable_names``."""
+    kind = given_type(entity)
+    masks = np.zeros((rows, 8 * kind.byte_width), np.bool_)
+    for place, mask in enumerate(given):
+        masks[:, place] = mask
+    bits = np.packbits(masks, axis=1)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(bits)])
+
+
+def given_masks(entity: EntityType, column: pa.Array) -> dict[str, NDArray[np.bool_]]:
+    """For each of ``givable_names``, which rows give it."""
+    width = column.type.byte_width
+    data = np.frombuffer(column.buffers()[1], np.uint8)
+    start = column.offset * width
+    bits = data[start : start + len(column) * width].reshape(len(column), width)
+    return {
+        name: (bits[:, place // 8] & (128 >> place % 8)).astype(np.bool_)
+        for place, name in enumerate(givable_names(entity))
+    }
 
 
 def no_rows(entity: Entity) -> Parsed:
@@ -161,6 +206,11 @@ def record_order(batch: pa.RecordBatch) -> pa.Array:
     """One number per record: the greatest is the last record of the input."""
     shifted = pc.shift_left(batch.column(SOURCE).cast(pa.int64()), SOURCE_SHIFT)
     return pc.bit_wise_or(shifted, batch.column(OFFSET))
+
+
+def order_of(source: int, offset: int) -> int:
+    """The order of the record at a place."""
+    return source << SOURCE_SHIFT | offset
 
 
 def place_of(order: int) -> tuple[int, int]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.engine import Incoming, ReadRecords
+from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
+from omnigraph.pipeline.local.complete_here import complete_here
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
@@ -18,6 +19,7 @@ from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.ensure_indices import Builds, build_here
 
 
@@ -28,6 +30,9 @@ class LocalEngine:
     few_rows: ClassVar[int] = FEW_ROWS
     """At most this many rows of a table are looked at here, in Arrow, rather than by a query."""
 
+    def __init__(self) -> None:
+        self._completed = 0
+
     def runner(self) -> LocalRunner:
         """A runner with a DuckDB of its own for one attempt."""
         return LocalRunner(few_rows=self.few_rows)
@@ -35,8 +40,26 @@ class LocalEngine:
     def read(
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
-        """Read everything; any bad record ends the load."""
+        """Read everything; any bad record ends the load, unless it is to be skipped."""
         return _Reading(request, rules, directory, self.few_rows).run(report)
+
+    def complete(
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
+    ) -> Incoming:
+        """Make whole rows of the records of a patch, in this process."""
+        assert isinstance(records, SpooledRows)
+        self._completed += 1
+        return complete_here(
+            rules,
+            records.entity,
+            records.records(),
+            ref,
+            directory / f"whole-{self._completed}.arrow",
+            tell,
+            nbytes=records.nbytes,
+            named=records.may_repeat,
+            few_rows=self.few_rows,
+        )
 
     def builds(self, _rows: int) -> Builds:
         """Build the indexes one after another, in this process."""
@@ -68,7 +91,8 @@ class _Reading:
             self._keep(judged)
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)
-        bad.end(sources, rejects)
+        if not self.rules.skip:
+            bad.end(sources, rejects)
         for entity in self.request.types_to_empty(self.rules.catalog):
             if entity.table_key not in self.incoming:
                 self._keep(self.rules.judge(no_rows(entity)))
@@ -78,10 +102,10 @@ class _Reading:
             if spellings:
                 rows_of.replace_text(spellings)
         incoming: dict[str, Incoming] = dict(self.incoming)
-        return ReadRecords(incoming)
+        return ReadRecords(incoming, bad)
 
     def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged]]]:
-        for block in self.request.inputs.blocks(self.rules.catalog):
+        for block in self.request.inputs.blocks(self.rules.catalog, patch=self.rules.patch):
             yield partial(self._judge, block)
 
     def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged]:

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
-from omnigraph.pipeline.rows.stored_rows import Spellings, drop_losers, respell, stored_rows
+from omnigraph.pipeline.rows.stored_rows import (
+    Spellings,
+    drop_losers,
+    respell,
+    shown_rows,
+    stored_rows,
+)
 from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
@@ -48,6 +55,7 @@ class SpooledRows:
         self._takings = 0
         self._writer: Any = None
         self._losers: pa.Array | None = None
+        self._written_without: pa.Array | None = None
         self._kept = KeptFragments()
         self._filled: FilledRows | None = None
         self._stopped = threading.Event()
@@ -113,8 +121,25 @@ class SpooledRows:
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Remember the records that are not to be written, and return their number."""
-        self._losers = runner.collect(losers).column(ORDER).combine_chunks()
+        found = runner.collect(losers).column(ORDER).combine_chunks()
+        self._losers = found.take(pc.sort_indices(found))
+        if self._written_without is not None and not self._losers.equals(self._written_without):
+            self._kept.drop()
+        self._written_without = self._losers
         return len(self._losers)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the rows on disk."""
+        return self._path.stat().st_size
+
+    def records(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are not left out."""
+        return drop_losers(self._batches(), self._losers)
+
+    def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
+        """The values of records by column, as JSON, found by their order."""
+        return shown_rows(self.entity, _read(self._path), pa.array(orders, pa.int64()))
 
     def want_vectors(
         self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
@@ -136,7 +161,7 @@ class SpooledRows:
         """Write the rows for the table, reusing the files of an earlier attempt where they fit."""
         if mode == "merge" and self.may_repeat:
             return self._stage_merge(table, on_rows)
-        form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
+        form: Literal["append", "overwrite"] = "overwrite" if mode == "overwrite" else "append"
         fragments = self._kept.of(table, form)
         if fragments is None:
             stored = stored_rows(self.entity, table.schema, self._batches(), self._losers)

@@ -1,23 +1,29 @@
-"""Bad records: collected while reading, then reported with file, line and reason.
+"""Bad records: collected while a load reads and judges, then reported with file, line and reason.
 
 The first ones are kept in memory, the others only counted, or written to disk where the caller wants
-all of them: memory does not grow with their number.
+all of them: there memory grows by two numbers for each.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
+import os
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from omnigraph.errors import BadRequest, ConstraintError, InputError, OmniGraphError
+from omnigraph.pipeline.formats.typed_batch import order_of
 from omnigraph.pipeline.sources.locations import LocalFile
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.pipeline.sources.splits import number_lines
+from omnigraph.pipeline.sources.splits import number_lines, numbered_texts
 from omnigraph.storage.uris import Root
 from omnigraph.validate.change_set import SHOWN
 
@@ -30,6 +36,23 @@ class Bad:
     offset: int
     reason: str
     violation: str | None = None
+    property: str | None = None
+    """The property that is wrong, or several, separated by commas; None where no one is to blame."""
+    record: str | None = None
+    """The values of a row by column, as JSON. The record of a line is read again from its source."""
+
+    def place(self) -> tuple[int, int]:
+        """Where it stands in the input; places are in the order of the input."""
+        return self.source, self.offset
+
+
+class Mark(NamedTuple):
+    """How many bad records there were at some moment."""
+
+    total: int
+    first: tuple[Bad, ...]
+    spooled: int
+    end: int
 
 
 class BadRecords:
@@ -42,40 +65,65 @@ class BadRecords:
         self.total = 0
         self.first: list[Bad] = []
         self._spool = spool
-        self._out: TextIO | None = None
+        self._end = 0
+        self._places = array("q")
+        self._starts = array("q")
 
     def add(self, found: Iterable[Bad]) -> None:
-        """Add those of one block; blocks come in the order of the input."""
+        """Add some. No record may be added twice, in two calls."""
         ordered = first_of_each(found)
         self.total += len(ordered)
-        self.first += ordered[: SHOWN - len(self.first)]
-        if ordered and self._spool is not None:
-            if self._out is None:
-                self._out = self._spool.open("w", encoding="utf-8")
+        if len(self.first) < SHOWN or (ordered and ordered[0].place() < self.first[-1].place()):
+            self.first = heapq.nsmallest(SHOWN, [*self.first, *ordered], key=Bad.place)
+        if not ordered or self._spool is None:
+            return
+        with self._spool.open("ab") as out:
             for bad in ordered:
-                self._out.write(json.dumps([bad.source, bad.offset, bad.reason]) + "\n")
+                self._places.append(order_of(bad.source, bad.offset))
+                self._starts.append(self._end)
+                self._end += out.write(json.dumps(astuple(bad)).encode() + b"\n")
+
+    def mark(self) -> Mark:
+        """Note how many there are, for ``back_to``."""
+        return Mark(self.total, tuple(self.first), len(self._places), self._end)
+
+    def back_to(self, mark: Mark) -> None:
+        """Forget those that were added since the mark was made."""
+        self.total, self.first = mark.total, list(mark.first)
+        del self._places[mark.spooled :], self._starts[mark.spooled :]
+        if self._spool is not None and self._end > mark.end:
+            os.truncate(self._spool, mark.end)
+        self._end = mark.end
 
     def end(self, sources: Sequence[Source], rejects: Path | None) -> None:
-        """Once all is read: if there are bad records, write them to ``rejects`` and raise their error."""
+        """Once all is judged: if there are bad records, write them to ``rejects`` and raise their error."""
         if self.total:
             if rejects is not None:
                 self.write(sources, rejects)
             raise self.error(sources)
 
     def write(self, sources: Sequence[Source], path: Path) -> None:
-        """Write all of them as JSON lines."""
-        if self._out is not None:
-            self._out.close()
-            self._out = None
-        spooled = self.first if self._spool is None else _read_spooled(self._spool)
-        write_rejects(path, describe_bad(sources, spooled))
+        """Write all of them as JSON lines, in the order of the input."""
+        found = self.first if self._spool is None or not self._end else self._spooled(self._spool)
+        write_rejects(path, describe_bad(sources, found, whole=True))
+
+    def _spooled(self, spool: Path) -> Iterator[Bad]:
+        starts = np.frombuffer(self._starts, np.int64)
+        with spool.open("rb") as file:
+            for start in starts[np.argsort(np.frombuffer(self._places, np.int64))].tolist():
+                file.seek(start)
+                yield Bad(*json.loads(file.readline()))
+
+    def report(self, sources: Sequence[Source]) -> dict[str, Any]:
+        """How many there are, and the first of them."""
+        return {"total": self.total, "first": list(describe_bad(sources, self.first))}
 
     def error(self, sources: Sequence[Source]) -> OmniGraphError:
         """The error of a load that has bad records: the first one leads, `SHOWN` are listed."""
-        first = list(describe_bad(sources, self.first))
+        report = self.report(sources)
         more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
-        message = f"{format_entry(first[0])}{more}"
-        details = {"bad_records": {"total": self.total, "first": first}}
+        message = f"{format_entry(report['first'][0])}{more}"
+        details = {"bad_records": report}
         violation = self.first[0].violation
         if violation is not None:
             return ConstraintError(message, violation=violation, **details)
@@ -86,33 +134,52 @@ def first_of_each(found: Iterable[Bad]) -> list[Bad]:
     """The first finding of each record, in the order of the input."""
     by_place: dict[tuple[int, int], Bad] = {}
     for bad in found:
-        by_place.setdefault((bad.source, bad.offset), bad)
+        by_place.setdefault(bad.place(), bad)
     return [by_place[place] for place in sorted(by_place)]
 
 
-def describe_bad(sources: Sequence[Source], found: Iterable[Bad]) -> Iterator[dict[str, Any]]:
-    """Entries `{source, line, reason}` (or `row`) of bad records that come in the order of the input."""
+def describe_bad(
+    sources: Sequence[Source], found: Iterable[Bad], *, whole: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Entries `{source, line, reason, property}` (or `row`) of bad records in the order of the input.
+
+    ``whole`` entries have the `record` too: that of a line, or the values of a row by column.
+    """
     for index, group in groupby(found, key=lambda bad: bad.source):
         source = sources[index]
-        numbered: Iterator[tuple[int, Bad]]
+        numbered: Iterator[tuple[int, Bad, Any]]
         if source.unit == "row":
-            numbered = ((source.row(bad.offset), bad) for bad in group)
+            numbered = ((source.row(bad.offset), bad, _row(bad)) for bad in group)
         else:
-            numbered = number_lines(source, ((bad.offset, bad) for bad in group))
-        for number, bad in numbered:
-            yield {"source": source.name, source.unit: number, "reason": bad.reason}
+            places = ((bad.offset, bad) for bad in group)
+            if whole:
+                texts = numbered_texts(source, places)
+                numbered = ((number, bad, _record(text)) for number, bad, text in texts)
+            else:
+                numbered = ((number, bad, None) for number, bad in number_lines(source, places))
+        for number, bad, record in numbered:
+            entry = {"source": source.name, source.unit: number, "reason": bad.reason}
+            entry["property"] = bad.property
+            yield {**entry, "record": record} if whole else entry
+
+
+def _row(bad: Bad) -> Any:
+    return None if bad.record is None else json.loads(bad.record)
+
+
+def _record(line: bytes) -> Any:
+    """The record of a line, or its text where it is none."""
+    text = line.decode(errors="replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def format_entry(entry: dict[str, Any]) -> str:
     """An entry as the beginning of a message: the file, the line, what is wrong."""
     unit = "line" if "line" in entry else "row"
     return f"{entry['source']}, {unit} {entry[unit]}: {entry['reason']}"
-
-
-def _read_spooled(path: Path) -> Iterator[Bad]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield Bad(*json.loads(line))
 
 
 def prepare_rejects(path: Path, sources: Sequence[Source], root: Root) -> None:

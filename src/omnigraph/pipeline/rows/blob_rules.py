@@ -36,7 +36,7 @@ def check_blobs(
             except Unfit as unfit:
                 place = place_of(batch.column(ORDER)[row].as_py())
                 reason = f"{entity.name}.{name}: {unfit}"
-                bad.append(Bad(*place, reason, None if is_file else "blob"))
+                bad.append(Bad(*place, reason, None if is_file else "blob", name))
         if files:
             found = pa.array(list(_with(column, files)), column.type)
             batch = batch.set_column(at, batch.schema.field(at), found)

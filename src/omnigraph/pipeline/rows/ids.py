@@ -64,7 +64,7 @@ def _derive_keyed_ids(
         for row in pc.indices_nonzero(absent).to_pylist():
             if whole[row]:
                 whole[row] = False
-                bad.append(_bad(batch, row, f"{node.name}.{name}: a key cannot be null"))
+                bad.append(_bad(batch, row, f"{node.name}.{name}: a key cannot be null", name))
     kept = batch if whole.all() else batch.filter(pa.array(whole))
     ids = derive_id_column([(node.properties[name].type, kept.column(name)) for name in key])
     if not whole.all():
@@ -78,8 +78,9 @@ def _derive_keyed_ids(
     return ids, bad_batch(bad)
 
 
-def _bad(batch: pa.RecordBatch, row: int, reason: str) -> BadRecord:
-    return BadRecord(batch.column(SOURCE)[row].as_py(), batch.column(OFFSET)[row].as_py(), reason)
+def _bad(batch: pa.RecordBatch, row: int, reason: str, blamed: str = "id") -> BadRecord:
+    source, offset = (batch.column(name)[row].as_py() for name in (SOURCE, OFFSET))
+    return BadRecord(source, offset, reason, blamed)
 
 
 def _mismatch(

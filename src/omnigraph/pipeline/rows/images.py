@@ -162,7 +162,7 @@ def same_lineage(one: TableRef, other: TableRef) -> bool:
     return _lineage(one) == _lineage(other)
 
 
-def find_places(table: Table, ids: pa.Array, sizes: ImageSizes) -> pa.Table:
+def find_places(table: Table, ids: pa.Array, sizes: ImageSizes = IMAGE_SIZES) -> pa.Table:
     """The ids that the table has, with the row ids and addresses of their rows."""
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
     if len(ids) * sizes.far_larger <= table.count_rows():

@@ -6,17 +6,29 @@ the same outcome each time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import Catalog, EdgeType
-from omnigraph.pipeline.formats.typed_batch import ID, Parsed, TypedBatch, place_of, record_order
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.pipeline.formats.json_line import missing
+from omnigraph.pipeline.formats.typed_batch import (
+    GIVEN,
+    ID,
+    Parsed,
+    TypedBatch,
+    order_of,
+    place_of,
+    record_order,
+)
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
 from omnigraph.pipeline.rows.blob_rules import check_blobs
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
+from omnigraph.pipeline.rows.patches import StoredRows, apply_records
+from omnigraph.pipeline.rows.stored_rows import shown_rows
 from omnigraph.pipeline.rows.vectors import count_wanted, judgeable
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.validate.change_set import MADE, ORDER
@@ -49,6 +61,21 @@ class Judged:
     unfilled: dict[str, int] = field(default_factory=dict)
     """By table: how many vectors are left to be made from their texts."""
 
+    def leave_out(self, bad: Iterable[Bad]) -> None:
+        """Leave out the rows of these records; tables without rows are left out too."""
+        gone = pa.array([order_of(one.source, one.offset) for one in bad], pa.int64())
+        kept = []
+        for key, batch in self.rows:
+            rest = batch.filter(pc.invert(pc.is_in(batch.column(ORDER), gone)))
+            if MADE in rest.schema.names:
+                made = pc.sum(rest.column(MADE).cast(pa.int64())).as_py() or 0
+                self.named[key] = rest.num_rows - made
+            # Elsewhere it only matters whether there may be any.
+            self.named[key] = min(self.named[key], rest.num_rows)
+            if rest.num_rows:
+                kept.append(JudgedRows(key, rest))
+        self.rows = kept
+
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
@@ -58,6 +85,12 @@ class RowRules:
     operation_id: str
     started_at_ms: int
     blobs: BlobPolicy = NO_POLICY
+    patch: bool = False
+    """Whether records give only what changes; ``complete`` makes rows of them and judges those."""
+    skip: bool = False
+    """Whether bad records are left out; otherwise they end the load, and no row matters any more."""
+    show_rows: bool = False
+    """Whether the values of bad rows are wanted."""
 
     def judge(self, parsed: Parsed) -> Judged:
         """Judge one block: its rows as they go on to their tables, and its bad records."""
@@ -65,6 +98,46 @@ class RowRules:
         found = [Bad(**bad) for bad in parsed.bad.to_pylist()]
         for typed in parsed.batches:
             found += self._take(typed, judged)
+        judged.bad = first_of_each(found)
+        if self.show_rows and judged.bad:
+            judged.bad = self._shown(judged)
+        if self.skip and judged.bad:
+            judged.leave_out(judged.bad)
+        return judged
+
+    def _shown(self, judged: Judged) -> list[Bad]:
+        """The bad records of a block with their values."""
+        orders = pa.array([order_of(one.source, one.offset) for one in judged.bad], pa.int64())
+        values: dict[int, str] = {}
+        for key, batch in judged.rows:
+            values |= shown_rows(self.catalog.entity(key), [batch], orders)
+        return [
+            one if one.record is not None else replace(one, record=values.get(order))
+            for one, order in zip(judged.bad, orders.to_pylist(), strict=True)
+        ]
+
+    def complete(
+        self, entity: Entity, records: pa.RecordBatch, stored: StoredRows, *, named: bool
+    ) -> Judged:
+        """Apply the records of a patch to stored rows, and judge the rows that they make.
+
+        ``named``: whether a row may have the id of a row that is there.
+        """
+        applied = apply_records(entity, records, stored)
+        judged = Judged()
+        batch = applied.rows
+        judged.unfilled[entity.table_key] = count_wanted(entity, batch)
+        judged.rows.append(JudgedRows(entity.table_key, batch))
+        judged.named[entity.table_key] = batch.num_rows if named else 0
+        rows = {order: row for row, order in enumerate(batch.column(ORDER).to_pylist())}
+        found = list(_missing_ends(entity, batch, applied.givers))
+        for violation in row_violations(entity, judgeable(entity, batch), None):
+            name = str(violation.detail["property"])
+            place = place_of(int(applied.givers[name][rows[violation.record or 0]]))
+            if violation.kind == "null":
+                found.append(Bad(*place, missing(entity, entity.properties[name]), None, name))
+            else:
+                found.append(Bad(*place, violation.message, violation.kind, name))
         judged.bad = first_of_each(found)
         return judged
 
@@ -85,8 +158,24 @@ class RowRules:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
         batch, blobs = check_blobs(entity, batch, self.blobs)
         yield from blobs
+        if self.patch:
+            batch = batch.append_column(GIVEN, typed.batch.column(GIVEN))
+            judged.rows.append(JudgedRows(typed.table_key, batch))
+            judged.unfilled[typed.table_key] = 0
+            return
         judged.unfilled[typed.table_key] = count_wanted(entity, batch)
         for violation in row_violations(entity, judgeable(entity, batch), None):
             source, offset = place_of(violation.record or 0)
-            yield Bad(source, offset, violation.message, violation.kind)
+            name = str(violation.detail["property"])
+            yield Bad(source, offset, violation.message, violation.kind, name)
         judged.rows.append(JudgedRows(typed.table_key, batch))
+
+
+def _missing_ends(
+    entity: Entity, batch: pa.RecordBatch, givers: Mapping[str, Any]
+) -> Iterator[Bad]:
+    """Refuse edges that a patch would make without an end."""
+    for end, column in zip(("from", "to"), entity.implicit_columns[1:], strict=False):
+        for row in pc.indices_nonzero(batch.column(column).is_null()).to_pylist():
+            reason = f'{entity.name} needs "{end}", the id of a node'
+            yield Bad(*place_of(int(givers[column][row])), reason, None, end)

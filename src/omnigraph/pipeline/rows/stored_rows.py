@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.storage.tables.blobs.columns import as_blobs
+from omnigraph.types import PropType, from_arrow, to_json
 from omnigraph.validate.change_set import ORDER
 
 Spellings = Mapping[str, Mapping[str, str]]
@@ -66,3 +69,28 @@ def drop_losers(
             yield batch.filter(pc.invert(pc.is_in(batch.column(ORDER), losers)))
         else:
             yield batch
+
+
+def shown_rows(
+    entity: Entity, batches: Iterable[pa.RecordBatch], orders: pa.Array
+) -> dict[int, str]:
+    """The values of the records with these orders, by column, as JSON."""
+    found: dict[int, str] = {}
+    for batch in batches:
+        rows = batch.filter(pc.is_in(batch.column(ORDER), orders))
+        for at, order in enumerate(rows.column(ORDER).to_pylist()):
+            values = {name: rows.column(name)[at].as_py() for name in entity.implicit_columns}
+            values |= {
+                name: _shown(prop.type, rows.column(name).slice(at, 1))
+                for name, prop in entity.properties.items()
+                if name in rows.schema.names
+            }
+            found[order] = json.dumps(values)
+    return found
+
+
+def _shown(t: PropType, column: pa.Array) -> Any:
+    if t.is_blob:
+        return None if column.null_count else "a blob"
+    (value,) = from_arrow(t.as_nullable(), column)
+    return None if value is None else to_json(t, value)

@@ -19,6 +19,7 @@ BLOCK_BYTES = 8 << 20
 Item = TypeVar("Item")
 
 _TAIL_BYTES = 64 << 10
+_TEXT_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -114,13 +115,34 @@ def _cut(data: bytes, offset: int, end: int | None, *, ended: bool) -> int:
 
 def number_lines(source: Source, offsets: Iterable[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
     """The 1-based number of the line that begins at each of these ascending offsets."""
+    return ((number, item) for number, item, _ in _numbered(source, offsets, text_bytes=0))
+
+
+def numbered_texts(
+    source: Source, offsets: Iterable[tuple[int, Item]]
+) -> Iterator[tuple[int, Item, bytes]]:
+    """The same with the lines themselves; of a very long one only the beginning comes."""
+    return _numbered(source, offsets, text_bytes=_TEXT_BYTES)
+
+
+def _numbered(
+    source: Source, offsets: Iterable[tuple[int, Item]], *, text_bytes: int
+) -> Iterator[tuple[int, Item, bytes]]:
     position, newlines = 0, 0
+    ahead = b""
     with open_plain(source.location, source.compression, source.name) as stream:
         for offset, item in offsets:
             while position < offset:
-                chunk = stream.read(min(BLOCK_BYTES, offset - position))
+                wanted = min(BLOCK_BYTES, offset - position)
+                chunk = ahead[:wanted] or stream.read(wanted)
                 if not chunk:
                     break
+                ahead = ahead[len(chunk) :]
                 position += len(chunk)
                 newlines += chunk.count(b"\n")
-            yield newlines + 1, item
+            while b"\n" not in ahead and len(ahead) < text_bytes:
+                more = stream.read(_TAIL_BYTES)
+                if not more:
+                    break
+                ahead += more
+            yield newlines + 1, item, ahead.partition(b"\n")[0][:text_bytes].rstrip(b"\r")

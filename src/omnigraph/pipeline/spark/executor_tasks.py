@@ -15,10 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.read_tasks import ReadTask
+from omnigraph.pipeline.rows.patched_rows import complete_part, divide
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.rows.stored_rows import Spellings, respell, stored_batch, stored_rows
+from omnigraph.pipeline.rows.stored_rows import (
+    Spellings,
+    respell,
+    shown_rows,
+    stored_batch,
+    stored_rows,
+)
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark.payloads import (
     BAD,
@@ -27,8 +35,10 @@ from omnigraph.pipeline.spark.payloads import (
     Payload,
     arrow_row,
     batch_of,
+    ipc_bytes,
     joined,
     packed,
+    payloads_of,
     values_of,
     whole_batches,
 )
@@ -112,9 +122,9 @@ def read_spark_frame(
             seen += batch.num_rows
             yield batch
 
-    entity = rules.catalog.entity(key)
+    layout = Layout(rules.catalog.entity(key), *ends, patch=rules.patch)
     first = (part << PART_SHIFT) + 1
-    blocks = read_batches(entity, counted(), *ends, source=source.index, first_row=first)
+    blocks = read_batches(layout, counted(), source=source.index, first_row=first)
     yield from counted_records(packed(number + part, blocks, rules), counter)
     yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, pending=part))
 
@@ -163,6 +173,7 @@ def merge_payloads(
     ref: TableRef,
     entity: Entity,
     spellings: Spellings,
+    mode: Literal["append", "overwrite"] = "append",
     counter: Counter = None,
 ) -> Batches:
     """Write payload rows of one table so that they keep the row ids of the rows they replace.
@@ -170,35 +181,114 @@ def merge_payloads(
     The input is sorted by task. Of each task come first the records that replace a row (``rid``),
     take an id (``taken``) or lose to a later record (neither), then its payloads.
     """
-    merge = _Merge(ref, entity, spellings)
+    merge = _Merge(ref, entity, mode)
+    for rows, row_ids in _changed_records(batches, spellings):
+        merge.add(rows, row_ids)
+        if merge.is_full:
+            yield from _describe(merge.written(), counter)
+    yield from _describe(merge.written(), counter)
+
+
+def _changed_records(
+    batches: Batches, spellings: Spellings
+) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
+    """Yield the records of payload rows that are not lost, with the ids that they take.
+
+    Beside them are the row ids that they keep, null for new rows; None where all are new.
+    """
+    task: int | None = None
+    expected: list[pa.RecordBatch] = []
+    known: pa.Table | None = None
     for batch in batches:
         tasks, kinds = batch.column("task").to_pylist(), batch.column("kind").to_pylist()
         at = 0
         while at < len(tasks):
             end = at + 1
+            if tasks[at] != task:
+                task, expected, known = tasks[at], [], None
             if kinds[at] == MATCH:
-                while end < len(tasks) and kinds[end] == MATCH and tasks[end] == tasks[at]:
+                while end < len(tasks) and kinds[end] == MATCH and tasks[end] == task:
                     end += 1
-                merge.expect(tasks[at], batch.slice(at, end - at))
+                expected.append(batch.slice(at, end - at).select(["rec", "rid", "taken"]))
+                known = None
             else:
                 narrow, wide = (batch.column(name)[at] for name in ("narrow", "wide"))
-                merge.add(tasks[at], joined(narrow.as_buffer(), wide.as_buffer()))
-                if merge.is_full:
-                    yield from _describe(merge.written(), counter)
+                rows = respell(joined(narrow.as_buffer(), wide.as_buffer()), spellings)
+                if known is None and expected:
+                    known = pa.Table.from_batches(expected).combine_chunks()
+                yield (rows, None) if known is None else _change(rows, known)
             at = end
-    yield from _describe(merge.written(), counter)
+
+
+def _change(rows: pa.RecordBatch, known: pa.Table) -> tuple[pa.RecordBatch, pa.Array]:
+    """Give rows the ids that they take, and leave out those that lose."""
+    place = pc.index_in(rows.column(ORDER), known.column("rec").combine_chunks())
+    row_ids, taken = (known.column(name).combine_chunks().take(place) for name in ("rid", "taken"))
+    at = rows.schema.get_field_index("id")
+    rows = rows.set_column(at, "id", pc.coalesce(taken, rows.column(at)))
+    lost = pc.and_(place.is_valid(), pc.and_(row_ids.is_null(), taken.is_null()))
+    stays = pc.invert(lost)
+    return rows.filter(stays), row_ids.filter(stays)
+
+
+@executor_task
+def divide_payloads(batches: Batches, *, parts: int, spellings: Spellings) -> Batches:
+    """Yield the records of a patch by the part that their id belongs to; the input is as above."""
+    seq = 0
+    for rows, _ in _changed_records(batches, spellings):
+        for part, mine in divide(rows, parts):
+            columns = {
+                "part": pa.array([part], pa.int64()),
+                "seq": pa.array([seq], pa.int64()),
+                "data": pa.array([ipc_bytes(mine).to_pybytes()], pa.binary()),
+            }
+            seq += 1
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+@executor_task
+def complete_parts(
+    batches: Batches, *, ref: TableRef, key: str, rules: RowRules, named: bool
+) -> Batches:
+    """Make whole rows of the records of a patch, which come sorted by part, as payload rows."""
+    table = open_table(ref)
+    waiting: list[pa.RecordBatch] = []
+    current: int | None = None
+
+    def completed() -> Batches:
+        entity = rules.catalog.entity(key)
+        made = complete_part(rules, entity, waiting, table, named=named)
+        for seq, judged in enumerate(made):
+            for payload in payloads_of(current or 0, seq, judged, rules):
+                yield arrow_row(payload)
+
+    for batch in batches:
+        parts = batch.column("part").to_pylist()
+        for part, data in zip(parts, values_of(batch.column("data")), strict=True):
+            if part != current:
+                yield from completed()
+                waiting, current = [], part
+            waiting.append(batch_of(data.to_pybytes()))
+    yield from completed()
+
+
+@executor_task
+def show_records(batches: Batches, *, entity: Entity, orders: Sequence[int]) -> Batches:
+    """Yield the values of the records with these orders, by column, as JSON."""
+    wanted = pa.array(orders, pa.int64())
+    for record, text in shown_rows(entity, whole_batches(batches), wanted).items():
+        yield pa.RecordBatch.from_pydict(
+            {"rec": pa.array([record], pa.int64()), "shown": pa.array([text], pa.utf8())}
+        )
 
 
 class _Merge:
     """Collects the rows of a partition and writes them: replacements sorted by row id, then new rows."""
 
-    def __init__(self, ref: TableRef, entity: Entity, spellings: Spellings) -> None:
+    def __init__(self, ref: TableRef, entity: Entity, mode: Literal["append", "overwrite"]) -> None:
         self.table = open_table(ref)
         self.entity = entity
-        self.spellings = spellings
-        self._task: int | None = None
-        self._expected: list[pa.RecordBatch] = []
-        self._known: pa.Table | None = None
+        self.mode = mode
         self._clear()
 
     def _clear(self) -> None:
@@ -212,35 +302,16 @@ class _Merge:
     def is_full(self) -> bool:
         return self._rows >= MAX_ROWS_PER_FILE or self._bytes >= MAX_BYTES_PER_FILE
 
-    def expect(self, task: int, matches: pa.RecordBatch) -> None:
-        self._turn_to(task)
-        self._expected.append(matches.select(["rec", "rid", "taken"]))
-        self._known = None
-
-    def _turn_to(self, task: int) -> None:
-        if task != self._task:
-            self._task, self._expected, self._known = task, [], None
-
-    def add(self, task: int, batch: pa.RecordBatch) -> None:
-        self._turn_to(task)
-        batch = respell(batch, self.spellings)
-        if not self._expected:
+    def add(self, batch: pa.RecordBatch, row_ids: pa.Array | None) -> None:
+        """Add rows; those with a row id replace a row."""
+        if row_ids is None:
             self._take_new(batch)
             return
-        if self._known is None:
-            self._known = pa.Table.from_batches(self._expected).combine_chunks()
-        place = pc.index_in(batch.column(ORDER), self._known.column("rec").combine_chunks())
-        ids, taken = (
-            self._known.column(name).combine_chunks().take(place) for name in ("rid", "taken")
-        )
-        at = batch.schema.get_field_index("id")
-        batch = batch.set_column(at, "id", pc.coalesce(taken, batch.column(at)))
-        adding = pc.or_(place.is_null(), pc.and_(ids.is_null(), taken.is_valid()))
-        self._take_new(batch.filter(adding))
-        replacing = batch.filter(pc.is_valid(ids))
+        self._take_new(batch.filter(row_ids.is_null()))
+        replacing = batch.filter(row_ids.is_valid())
         if replacing.num_rows:
             self._replacing.append(replacing)
-            self._ids.append(ids.drop_null())
+            self._ids.append(row_ids.drop_null())
             self._count(replacing)
 
     def _take_new(self, batch: pa.RecordBatch) -> None:
@@ -269,7 +340,7 @@ class _Merge:
         row_ids = pa.concat_arrays([ids, pa.nulls(new, pa.int64())])
         self._clear()
         reader = pa.RecordBatchReader.from_batches(schema, stored_rows(self.entity, schema, rows))
-        return write_fragments(self.table, reader, row_ids)
+        return write_fragments(self.table, reader, row_ids, self.mode)
 
 
 @executor_task

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -62,18 +63,20 @@ def packed(
     seq = first
     try:
         for parsed in blocks:
-            for payload in _payloads(task, seq, rules.judge(parsed), rules):
+            for payload in payloads_of(task, seq, rules.judge(parsed), rules):
                 yield arrow_row(payload)
             seq += 1
     except OmniGraphError as error:
         yield arrow_row(Payload(task, seq, FAILURE, None, 0, wide=error_bytes(error)))
 
 
-def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[Payload]:
+def payloads_of(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[Payload]:
+    """Yield the payloads of a block that was judged."""
     if judged.bad:
-        # Nothing of this load will be written, so good rows of the block are not needed.
         yield Payload(task, seq, BAD, None, len(judged.bad), wide=ipc_bytes(_bad_rows(judged.bad)))
-        return
+        if not rules.skip:
+            # Nothing of this load will be written, so good rows of the block are not needed.
+            return
     if judged.aliases:
         spelled = json.dumps(judged.aliases).encode()
         yield Payload(task, seq, ALIASES, None, 0, wide=spelled)
@@ -87,19 +90,10 @@ def _payloads(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[
 
 
 def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:
-    rows = [
-        {"source": b.source, "offset": b.offset, "reason": b.reason, "violation": b.violation}
-        for b in found
-    ]
-    schema = pa.schema(
-        {
-            "source": pa.int32(),
-            "offset": pa.int64(),
-            "reason": pa.utf8(),
-            "violation": pa.utf8(),
-        }
-    )
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
+    names = [field.name for field in fields(Bad)]
+    kinds = {"source": pa.int32(), "offset": pa.int64()}
+    schema = pa.schema([(name, kinds.get(name, pa.utf8())) for name in names])
+    return pa.RecordBatch.from_pylist([asdict(bad) for bad in found], schema=schema)
 
 
 def bad_of(data: bytes) -> list[Bad]:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from omnigraph.pipeline.engine import Incoming, ReadRecords
-from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.load_input import is_spark_frame
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import BadRecords
+from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
-from omnigraph.pipeline.rows.stored_rows import spellings_of
+from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.spark.executor_tasks import (
     counted_records,
@@ -51,6 +51,7 @@ from omnigraph.runner.masters import local_cores
 from omnigraph.runner.spark_errors import error_of, spark_errors
 from omnigraph.runner.spark_runner import SparkRunner, working_session
 from omnigraph.runner.spark_tasks import task_frame
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import SHOWN
 from omnigraph.write.ensure_indices import Builds, build_here
 
@@ -73,7 +74,7 @@ class SparkEngine:
             self.session = working_session(session)
             self.is_local = local_cores(self.session.sparkContext.master or "") is not None
             self.cores = self.session.sparkContext.defaultParallelism
-        self._payloads: DataFrame | None = None
+        self._payloads: list[DataFrame] = []
         self._rows: list[SparkRows] = []
 
     def runner(self) -> SparkRunner:
@@ -83,17 +84,38 @@ class SparkEngine:
     def read(
         self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
     ) -> ReadRecords:
-        """Have executors read everything; raise if any record is bad."""
+        """Have executors read everything; raise if any record is bad, unless it is to be skipped."""
         report.tell("reading")
         tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
             with tally.watched():
-                self._payloads = _Plan(self, request, rules, directory, tally.counter).frame()
-                found = _Found.of(self._payloads)
+                payloads = _Plan(self, request, rules, directory, tally.counter).frame()
+                self._payloads.append(payloads)
+                found = _Found.of(payloads)
             tally.settle(found.records)
-            found.refuse(request, directory)
+            bad = found.bad(request, directory)
             incoming = self._incoming(request, rules, found)
-        return ReadRecords(incoming)
+        return ReadRecords(incoming, bad)
+
+    def complete(
+        self,
+        rules: RowRules,
+        records: Incoming,
+        ref: TableRef,
+        directory: Path,  # noqa: ARG002 - executors keep the rows
+        tell: Tell,
+    ) -> Incoming:
+        """Have executors make whole rows of the records of a patch, each of a part of the ids."""
+        from pyspark import StorageLevel
+
+        assert isinstance(records, SparkRows)
+        with spark_errors():
+            payloads = records.completed(rules, ref).persist(StorageLevel.DISK_ONLY)
+            self._payloads.append(payloads)
+            found = _Found.of(payloads)
+            for bad in found.all_bad():
+                tell(bad)
+            return self._rows_of(records.entity, found, {})
 
     def _incoming(
         self, request: LoadRequest, rules: RowRules, found: _Found
@@ -101,24 +123,28 @@ class SparkEngine:
         aliases = found.aliases()
         for entity in request.types_to_empty(rules.catalog):
             found.rows.setdefault(entity.table_key, 0)
-        for key, rows in found.rows.items():
+        incoming: dict[str, Incoming] = {}
+        for key in found.rows:
             entity = rules.catalog.entity(key)
-            payloads = found.payloads.where(f"kind = '{ROWS}'").where(found.payloads["key"] == key)
-            spellings = spellings_of(entity, aliases)
-            self._rows.append(
-                SparkRows(
-                    self.runner(),
-                    entity,
-                    rows,
-                    found.named.get(key, 0),
-                    self.cores,
-                    payloads,
-                    spellings,
-                    self.sizes,
-                    found.unfilled.get(key, 0),
-                )
-            )
-        return {rows.entity.table_key: rows for rows in self._rows}
+            incoming[key] = self._rows_of(entity, found, spellings_of(entity, aliases))
+        return incoming
+
+    def _rows_of(self, entity: Entity, found: _Found, spellings: Spellings) -> SparkRows:
+        key = entity.table_key
+        payloads = found.payloads.where(f"kind = '{ROWS}'").where(found.payloads["key"] == key)
+        rows = SparkRows(
+            self.runner(),
+            entity,
+            found.rows.get(key, 0),
+            found.named.get(key, 0),
+            self.cores,
+            payloads,
+            spellings,
+            self.sizes,
+            found.unfilled.get(key, 0),
+        )
+        self._rows.append(rows)
+        return rows
 
     def builds(self, rows: int) -> Builds:
         """Have executors build the indexes of a large table, and this process those of a small one."""
@@ -130,8 +156,8 @@ class SparkEngine:
         with spark_errors():
             for rows in self._rows:
                 rows.free()
-            if self._payloads is not None:
-                self._payloads.unpersist()
+            for payloads in self._payloads:
+                payloads.unpersist()
 
 
 class _Plan:
@@ -177,7 +203,7 @@ class _Plan:
 
     def _numbered(self) -> Iterator[tuple[int, ReadTask]]:
         number = 0
-        for task in self.inputs.tasks(self.rules.catalog):
+        for task in self.inputs.tasks(self.rules.catalog, patch=self.rules.patch):
             for part in task.parts() if isinstance(task, FileTask) else [task]:
                 yield number, part
                 is_spark = isinstance(part, FrameTask) and is_spark_frame(part.frame)
@@ -200,9 +226,8 @@ class _Plan:
         return replace(task, source=replace(source, location=LocalFile(str(path))))
 
     def _of_spark_frame(self, number: int, task: FrameTask) -> DataFrame:
-        entity = self.rules.catalog.entity(task.table_key)
         ends = (task.from_col, task.to_col)
-        Layout(entity, *ends).check(task.frame.columns, "the frame")
+        task.layout(self.rules.catalog).check(task.frame.columns, "the frame")
         run = partial(
             read_spark_frame,
             number=number,
@@ -294,21 +319,29 @@ class _Found:
     def _of_kind(self, kind: str) -> DataFrame:
         return self.payloads.where(f"kind = '{kind}'").orderBy("task", "seq")
 
-    def refuse(self, request: LoadRequest, directory: Path) -> None:
-        """Raise whatever ends the load: the first failure, or the bad records."""
+    def bad(self, request: LoadRequest, directory: Path) -> BadRecords:
+        """Return the bad records; raise whatever ends the load: the first failure, or they."""
         if FAILURE in self.kinds:
             raise error_of(self._of_kind(FAILURE).collect()[0]["wide"])
         if COUNT in self.kinds:
             self._number_parts(request)
-        if BAD not in self.kinds:
-            return
         rejects, sources = request.rejects, request.inputs.sources
         bad = BadRecords(None if rejects is None else directory / "bad.jsonl")
+        if BAD not in self.kinds:
+            return bad
         found = self._of_kind(BAD).select("wide")
         for row in (found.limit(SHOWN) if rejects is None else found).toLocalIterator():
             bad.add(bad_of(row["wide"]))
         bad.total = self.kinds[BAD]
-        bad.end(sources, rejects)
+        if not request.skips:
+            bad.end(sources, rejects)
+        return bad
+
+    def all_bad(self) -> Iterator[list[Bad]]:
+        """Yield the bad records, those of one block at a time."""
+        if BAD in self.kinds:
+            for row in self._of_kind(BAD).select("wide").toLocalIterator():
+                yield bad_of(row["wide"])
 
     def _number_parts(self, request: LoadRequest) -> None:
         """Note the sizes of the partitions of DataFrames, from which row numbers are computed."""

@@ -15,18 +15,22 @@ from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
+from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
     TASK,
+    complete_parts,
+    divide_payloads,
     drop_matched,
     merge_payloads,
     narrow_rows,
+    show_records,
     write_payloads,
 )
-from omnigraph.pipeline.spark.payloads import narrow_columns
+from omnigraph.pipeline.spark.payloads import COLUMNS, narrow_columns
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.pipeline.spark.vectors import SparkVectors
@@ -68,6 +72,15 @@ SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
 CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken
 FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
 """
+AMONG_LOSERS = "EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)"
+TAKEN = """
+SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
+CAST(NULL AS BIGINT) AS addr, t.id AS taken FROM pend p JOIN taken t ON t.`0rec` = p.`0rec`
+"""
+OTHER_RECORDS = """
+SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec`
+WHERE a.`0rec` IS NULL OR b.`0rec` IS NULL
+"""
 OTHER_IDS = """
 SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec` WHERE a.id IS DISTINCT FROM b.id
 """
@@ -89,6 +102,7 @@ class SparkRows:
     _narrow: DataFrame | None = field(default=None, repr=False)
     _here: SparkFrame | None = field(default=None, repr=False)
     _losers: SparkFrame | None = field(default=None, repr=False)
+    _written_without: SparkFrame | None = field(default=None, repr=False)
     _taken: SparkFrame | None = field(default=None, repr=False)
     _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
     _changed: SparkFrame | None = field(default=None, repr=False)
@@ -183,8 +197,59 @@ class SparkRows:
         """Remember the records that are not written, as a query: there may be many. Return their number."""
         count = runner.count(losers)
         assert isinstance(losers, SparkFrame)
-        self._losers = losers if count else None
+        before, self._losers = self._written_without, losers if count else None
+        if before is not None and (
+            before is not self._losers and not self._are_same(runner, before, losers)
+        ):
+            self._kept.drop()
+        self._written_without = losers
         return count
+
+    @staticmethod
+    def _are_same(runner: Runner, one: Frame, other: Frame) -> bool:
+        differing = runner.ask(OTHER_RECORDS, {"a": one, "b": other})
+        return bool(differing.column("n")[0].as_py() == 0)
+
+    def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
+        """Return the values of records by column, as JSON, found by their order."""
+        run = partial(show_records, entity=self.entity, orders=list(orders))
+        with spark_errors():
+            data = self.payloads.select("narrow", "wide")
+            found = data.mapInArrow(run, "rec bigint, shown string").toArrow().to_pylist()
+        return {row["rec"]: row["shown"] for row in found}
+
+    def completed(self, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:
+        """Return the whole rows that the records of a patch make, as payload rows."""
+        runner = SparkRunner(self.runner.session)
+        parts = max(1, -(-self.rows // self.sizes.rows_per_task))
+        divided = partial(divide_payloads, parts=parts, spellings=self.spellings)
+        run = partial(
+            complete_parts,
+            ref=ref,
+            key=self.entity.table_key,
+            rules=rules_of_rows,
+            named=self.may_repeat,
+        )
+        with spark_errors():
+            changes = self._changes_of_patch(runner)
+            data = self._with_changes(None if changes is None else runner.data(changes))
+            by_part = data.mapInArrow(divided, "part bigint, seq bigint, data binary")
+            together = by_part.repartition(parts, "part").sortWithinPartitions("part")
+            return together.mapInArrow(run, COLUMNS)
+
+    def _changes_of_patch(self, runner: SparkRunner) -> SparkFrame | None:
+        """Return, by task, the records that take an id, or are not applied at all."""
+        texts = []
+        frames: dict[str, Frame] = {}
+        if self._taken is not None:
+            texts.append(TAKEN)
+            frames |= {"pend": self._asked(runner), "taken": self._taken}
+        if self._losers is not None:
+            texts.append(LOST)
+            frames |= {"everything": self._asked(runner), "losers": self._losers}
+            if self._taken is not None:
+                texts[0] = f"{TAKEN} WHERE NOT {AMONG_LOSERS}"
+        return runner.sql(" UNION ALL ".join(texts), frames) if texts else None
 
     def want_vectors(
         self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
@@ -225,7 +290,7 @@ class SparkRows:
         tally = Tally(self.runner.session, on_rows)
         if mode == "merge" and self.may_repeat:
             return self._merged_again(table) or self._merged(table, tally)
-        form: Literal["append", "overwrite"] = "append" if mode == "merge" else mode
+        form: Literal["append", "overwrite"] = "overwrite" if mode == "overwrite" else "append"
         written = self._kept.of(table, form)
         if written is None:
             written = self._kept.keep(table, form, self._written(table, form, tally))
@@ -238,6 +303,8 @@ class SparkRows:
     ) -> list[Any]:
         if not self.rows:
             return []
+        if self._losers is not None:
+            return self._written_without_lost(table, mode, tally)
         run = partial(
             write_payloads,
             ref=table.ref,
@@ -249,6 +316,19 @@ class SparkRows:
         with spark_errors():
             data = self._complete.select("narrow", "wide").coalesce(self._writers())
             return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
+
+    def _written_without_lost(
+        self, table: Table, mode: Literal["append", "overwrite"], tally: Tally
+    ) -> list[Any]:
+        runner = SparkRunner(self.runner.session)
+        assert self._losers is not None
+        frames = {"everything": self._asked(runner), "losers": self._losers}
+        try:
+            lost = runner.sql(LOST, frames)
+            with spark_errors():
+                return self._write_merged(table, runner.data(lost), tally, mode)
+        finally:
+            runner.close()
 
     def _writers(self) -> int:
         """Return the number of tasks that write: enough for cores and files, at most the setting."""
@@ -317,26 +397,38 @@ class SparkRows:
         where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
         return runner.frame(signed_places(table.read(["id"], where, **places)))
 
-    def _write_merged(self, table: Table, changes: DataFrame, tally: Tally) -> list[Any]:
-        none = "CAST(NULL AS BINARY)"
-        matches = changes.selectExpr(
-            "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", "taken",
-            f"{none} AS narrow", f"{none} AS wide",
-        )  # fmt: skip
-        data = self._complete.selectExpr(
-            "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
-            "CAST(NULL AS BIGINT) AS rid", "CAST(NULL AS STRING) AS taken", "narrow", "wide",
-        )  # fmt: skip
+    def _write_merged(
+        self,
+        table: Table,
+        changes: DataFrame,
+        tally: Tally,
+        mode: Literal["append", "overwrite"] = "append",
+    ) -> list[Any]:
         run = partial(
             merge_payloads,
             ref=table.ref,
             entity=self.entity,
             spellings=self.spellings,
+            mode=mode,
             counter=tally.counter,
         )
+        return _fragments(self._with_changes(changes).mapInArrow(run, FRAGMENTS), tally)
+
+    def _with_changes(self, changes: DataFrame | None) -> DataFrame:
+        """Return the payloads by task, and before those of each task what happens to its records."""
+        data = self._complete.selectExpr(
+            "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
+            "CAST(NULL AS BIGINT) AS rid", "CAST(NULL AS STRING) AS taken", "narrow", "wide",
+        )  # fmt: skip
+        if changes is None:
+            return data
+        none = "CAST(NULL AS BINARY)"
+        matches = changes.selectExpr(
+            "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", "taken",
+            f"{none} AS narrow", f"{none} AS wide",
+        )  # fmt: skip
         together = matches.unionAll(data).repartition(self._writers(), "task")
-        ordered = together.sortWithinPartitions("task", "kind", "seq")
-        return _fragments(ordered.mapInArrow(run, FRAGMENTS), tally)
+        return together.sortWithinPartitions("task", "kind", "seq")
 
     def _drop(self, table: Table, changes: DataFrame) -> tuple[list[Any], list[int]]:
         run = partial(drop_matched, ref=table.ref)

@@ -55,7 +55,7 @@ def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table],
     BTREEs do not cover the new fragments until they are built again: see ``index_stages``.
     """
     columns = [name for name in table.schema.names if name not in dropped]
-    live = set(_numbers(table.dataset.lance_schema.field(name) for name in columns))
+    live = set(_numbers_of(table, columns))
     new: dict[int, list[Any]] = {}
     try:
         for fragment in table.fragments():
@@ -109,6 +109,12 @@ def _btree_stage(column: str) -> Callable[[Table], Staged | None]:
         return stage_create_index(table, column, IndexKind.BTREE)
 
     return stage
+
+
+def _numbers_of(table: Table, columns: Iterable[str]) -> Iterator[int]:
+    """The numbers of columns and of the fields inside them, in the order of the columns."""
+    fields = {field.name(): field for field in table.dataset.lance_schema.fields()}
+    return _numbers(fields[name] for name in columns)
 
 
 def _numbers(fields: Iterable[Any]) -> Iterator[int]:
@@ -176,7 +182,8 @@ class _Rows:
         """Write these columns of the rows into one file, and collect the stamps of the rows."""
         import pyarrow as pa
 
-        schema = pa.schema([self.table.schema.field(name) for name in columns])
+        stored = self.table.schema  # asked for once: it is made anew each time
+        schema = pa.schema([stored.field(name) for name in columns])
         with lance_errors(f"rewriting {self.table.ref} without dropped columns"):
             (written,) = lance_module("fragment").write_fragments(
                 pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema, stamps)),
@@ -194,8 +201,7 @@ class _Rows:
         return written
 
     def _renumber(self, written: Any, columns: Sequence[str]) -> None:
-        schema = self.table.dataset.lance_schema
-        numbers = list(_numbers(schema.field(name) for name in columns))
+        numbers = list(_numbers_of(self.table, columns))
         for file in written.files:
             file.fields = [numbers[position] for position in file.fields]
 

@@ -116,10 +116,13 @@ def _write_table(data: pa.Table, row_ids: pa.Array | None, write: WriteRows) -> 
 
     blobs = blob_columns(data.schema)
     needs = pa.chunked_array([_needs(batch) for batch in data.to_batches()], pa.int64())
-    for need in sorted(pc.unique(needs).to_pylist()):
-        chosen = pc.equal(needs, need)
-        rows = data.filter(chosen)
-        ids = None if row_ids is None else row_ids.filter(chosen.combine_chunks())
+    found = sorted(pc.unique(needs).to_pylist())
+    for need in found:
+        rows, ids = data, row_ids
+        if len(found) > 1:
+            chosen = pc.equal(needs, need)
+            rows = data.filter(chosen)
+            ids = None if row_ids is None else row_ids.filter(chosen.combine_chunks())
         if need == _NOTHING_TO_TAKE_IN:
             fragments = write(rows, ingest=False)
         elif need == 0:

@@ -1,0 +1,98 @@
+"""Which records to leave out where a set rule is broken: the later ones, so that earlier ones stay.
+
+A load that skips bad records asks this after ``first_set_violations`` found a broken rule, leaves the
+answer out, and checks again, until every rule holds. Each answer depends on the rows alone, not on
+how an engine divides them:
+
+* one id or tuple in several rows: all but the first of them, where a row that has the tuple already is
+  the first; where a committed row that is not touched has it: all;
+* an end that is not there: the edge;
+* a source with too many edges: as many of the last records that bring it an edge as are too many;
+* a source with too few: the last record that takes an edge from it, or else the last that brings one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.validate import rules
+from omnigraph.validate.change_set import ChangeSet, TableDelta, Violation
+from omnigraph.validate.committed import Committed
+from omnigraph.validate.evaluate import Evaluation, cardinality_violation
+
+
+def offending_records(
+    changes: ChangeSet, committed: Committed, broken: Violation
+) -> list[Violation]:
+    """Return one violation for each record to leave out; none where that cannot mend the rule.
+
+    ``broken`` is the first answer of ``first_set_violations``.
+    """
+    search = _Search(changes, committed)
+    found = {
+        "key": search.taken,
+        "unique": search.unique,
+        "endpoint": search.endpoints,
+        "cardinality": search.cardinality,
+    }[broken.kind]
+    by_record: dict[tuple[str, int], Violation] = {}
+    for violation in found():
+        assert violation.record is not None
+        by_record.setdefault((violation.table_key, violation.record), violation)
+    return list(by_record.values())
+
+
+class _Search(Evaluation):
+    """The set rules once more; each method yields every record that has to go."""
+
+    def taken(self) -> Iterator[Violation]:
+        yield from self.taken_ids(None)
+
+    def unique(self) -> Iterator[Violation]:
+        """Yield the records of the first broken group: rows that go may settle the others."""
+        for delta in self.deltas():
+            for group in delta.entity.unique if delta.pending is not None else ():
+                assert delta.pending is not None
+                ids = delta.pending
+                own = self.committed.rows(self.changes, delta.entity, group, "id", ids, "id")
+                frames = {"pend": delta.pending, "com": own}
+                within = self.ask(rules.later_of_tuple(group), frames)
+                found = list(self.unique_violations(delta.entity, group, within))
+                found = found or list(self.unique_against(delta, delta.pending, group, None))
+                if found:
+                    yield from found
+                    return
+
+    def endpoints(self) -> Iterator[Violation]:
+        for edge, delta in self.edge_deltas():
+            if delta.pending is not None:
+                yield from self.missing_ends(edge, delta.pending, None)
+
+    def cardinality(self) -> Iterator[Violation]:
+        for edge, delta in self.edge_deltas():
+            found = list(self._counted(edge, delta))
+            if found:
+                yield from found
+                return
+
+    def _counted(self, edge: EdgeType, delta: TableDelta) -> Iterator[Violation]:
+        if delta.pending is None:
+            return
+        wrong = self.wrong_counts(edge, delta, None)
+        if not wrong.num_rows:
+            return
+        frames = {
+            "pend": delta.pending,
+            "com": self.committed.rows(self.changes, edge, ["src"], "id", delta.pending, "id"),
+            "wrong": self.runner.frame(wrong),
+        }
+        counts = {row["src"]: row["n"] for row in wrong.to_pylist()}
+        high = edge.cardinality.max
+        texts = [rules.too_few_edges(edge.cardinality.min)]
+        if high is not None:
+            texts.append(rules.too_many_edges(high))
+        for text in texts:
+            for row in self.ask(text, frames).to_pylist():
+                source = row["src"]
+                yield cardinality_violation(edge, source, counts[source], row["id"], row["rec"])

@@ -1,0 +1,136 @@
+"""Loads that leave bad records out: what they say of them, and what they cannot mend."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import BadRequest, ConstraintError
+from omnigraph.pipeline import load as loading
+from tests.stored import read_back
+
+SCHEMA = """
+node Ship { imo: String @key  call: String? @unique  age: I32?  @range(age, 0..9) }
+node Port { code: String @key }
+edge Moored: Ship -> Port @card(0..1) { note: String? }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        yield graph
+
+
+def ship(imo, **data):
+    return {"type": "Ship", "data": {"imo": imo, **data}}
+
+
+def entries(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_every_record_that_is_left_out_is_told(graph, tmp_path):
+    graph.load([ship("old", call="AA")])
+    lines = tmp_path / "in.jsonl"
+    good = json.dumps(ship("ok"))
+    dangling = {"edge": "Moored", "from": "ok", "to": "nowhere", "data": {"id": "m"}}
+    bad = [
+        '{"type":"Ship","data":{"imo":7}}',
+        "not JSON",
+        json.dumps(ship("x", age=11)),
+        json.dumps(ship("y", call="AA")),
+        json.dumps(dangling),
+    ]
+    lines.write_text("\n".join(["// a comment", bad[0], good, *bad[1:], ""]))
+    rejects = tmp_path / "rejects.jsonl"
+    result = graph.load(lines, on_bad="skip", rejects=rejects)
+    assert set(read_back(graph).nodes["Ship"]) == {"old", "ok"}
+    assert result.skipped == 5
+    assert result.total_rows == 1
+    told = entries(rejects)
+    assert [entry["line"] for entry in told] == [2, 4, 5, 6, 7]
+    assert [entry["property"] for entry in told] == ["imo", None, "age", "call", "dst"]
+    texts = [json.loads(text) if text.startswith("{") else text for text in bad]
+    assert [entry["record"] for entry in told] == texts
+    assert all(entry["source"] == str(lines) for entry in told)
+    assert "@range" in told[2]["reason"]
+    assert "'old'" in told[3]["reason"]
+    report = result.to_json()["bad_records"]
+    assert report["total"] == result.to_json()["skipped"] == 5
+    shown = [{k: v for k, v in entry.items() if k != "record"} for entry in told]
+    assert report["first"] == shown
+
+
+def test_rows_are_told_by_their_values(graph, tmp_path):
+    frame = pa.table(
+        {"imo": ["a", "b", "c", None], "call": ["x", "x", "y", "z"], "age": [1, 2, 33, 4]}
+    )
+    rejects = tmp_path / "rejects.jsonl"
+    result = graph.load_nodes("Ship", frame, on_bad="skip", rejects=rejects)
+    told = {entry["row"]: entry for entry in entries(rejects)}
+    assert result.skipped == 3
+    assert {row: entry["property"] for row, entry in told.items()} == {2: "call", 3: "age", 4: "imo"}  # fmt: skip
+    assert told[2]["record"] == {"id": "b", "imo": "b", "call": "x", "age": 2}
+    assert told[3]["record"] == {"id": "c", "imo": "c", "call": "y", "age": 33}
+    assert told[4]["record"] == {"imo": None, "call": "z", "age": 4}
+
+
+def test_a_load_of_bad_records_alone_is_a_commit_without_rows(graph):
+    before = graph.commits.list("main")
+    result = graph.load([{"type": "Ship", "data": {"imo": 1}}], on_bad="skip")
+    assert (result.total_rows, result.skipped) == (0, 1)
+    assert len(graph.commits.list("main")) == len(before) + 1
+
+
+def test_a_record_comes_back_when_the_one_that_replaced_it_is_left_out(graph):
+    """It is as if the records that are left out had never been in the input."""
+    records = [ship("a", call="x"), ship("b", call="y"), ship("b", call="x")]
+    result = graph.load(records, on_bad="skip")
+    assert result.skipped == 1
+    assert read_back(graph).nodes["Ship"]["b"]["call"] == "y"
+
+
+def test_what_no_record_can_mend_still_fails(graph):
+    """An overwrite of nodes would leave a committed edge without its node."""
+    moored = {"edge": "Moored", "from": "a", "to": "p", "data": {"id": "m"}}
+    graph.load([ship("a"), {"type": "Port", "data": {"code": "p"}}, moored])
+    with pytest.raises(ConstraintError, match="'a'"):
+        graph.load([ship("b")], mode="overwrite", on_bad="skip")
+    assert set(read_back(graph).nodes["Ship"]) == {"a"}
+
+
+def test_overwrite_leaves_out_later_records_too(graph):
+    graph.load([ship("old")])
+    records = [ship("a", call="x"), ship("a"), ship("b", call="x"), ship("c")]
+    assert graph.load(records, mode="overwrite", on_bad="skip").skipped == 2
+    assert read_back(graph).nodes["Ship"].keys() == {"a", "c"}
+
+
+@pytest.mark.parametrize("mode", ["merge", "patch", "append"])
+def test_what_is_left_out_is_found_again_on_a_new_head(graph, monkeypatch, tmp_path, mode):
+    """The clash is with a row that another writer commits while this load is under way, and goes away."""
+    real = loading._Load._commit
+
+    def late(self, attempt, *arguments):
+        monkeypatch.setattr(loading._Load, "_commit", real)
+        with og.open(graph.uri) as other:
+            other.load([ship("held", call=None), ship("rival", call="y")])
+        return real(self, attempt, *arguments)
+
+    graph.load([ship("held", call="x")])
+    monkeypatch.setattr(loading._Load, "_commit", late)
+    rejects = tmp_path / "rejects.jsonl"
+    records = [ship("a", call="x"), ship("b", call="y"), ship("c")]
+    result = graph.load(records, mode=mode, on_bad="skip", rejects=rejects)
+    assert [entry["record"] for entry in entries(rejects)] == [ship("b", call="y")]
+    assert result.skipped == 1
+    assert read_back(graph).nodes["Ship"].keys() == {"held", "rival", "a", "c"}
+
+
+def test_another_word_is_refused(graph):
+    with pytest.raises(BadRequest, match="on_bad is 'ignore'; give one of fail, skip"):
+        graph.load([ship("a")], on_bad="ignore")
