@@ -5,6 +5,7 @@ import json
 import pytest
 
 import omnigraph as og
+from tests.embeddings.server import OK, EmbeddingServer, Spoilt
 
 SCHEMA = "node Note { slug: String @key  body: String?  vec: Vector(4)? @embed(body) }"
 MOCK = {"OMNIGRAPH_EMBEDDINGS_MOCK": "1"}
@@ -31,6 +32,16 @@ def test_the_document_and_the_words(omnigraph, notes, place):
     assert done.stdout.startswith("filled 1 vectors on branch main\n  commit ")
     done = omnigraph("embed", "--json", notes)
     assert json.loads(done.stdout)["commit"] is None
+
+
+def test_what_the_provider_refuses_is_counted_and_ends_with_1(omnigraph, notes):
+    refuse = Spoilt(lambda vectors: [[0.0] * 4 for _ in vectors])
+    # All three together, then one and two, then the two one by one.
+    with EmbeddingServer(refuse, OK, refuse, OK, refuse) as server:
+        done = omnigraph("embed", "--json", notes, env=server.environment())
+    document = json.loads(done.stdout)
+    assert (done.exit, document["filled"], document["pending"], document["failed"]) == (1, 2, 1, 1)
+    assert document["commit"]["operation"] == "embed"
 
 
 def test_failures(omnigraph, notes):

@@ -246,3 +246,28 @@ def test_an_embedder_may_take_the_role(open_with):
     open_with().load([note("c", body="c")])
     graph.embed()
     assert roles == ["document"] * 3
+
+
+def test_a_patch_makes_the_vectors_of_texts_that_it_changes(open_with):
+    open_with(Recording()).load([note(slug, body=slug) for slug in "abc"])
+    embedder = Recording()
+    graph = open_with(embedder)
+    graph.load(
+        [
+            note("a", body="first"), note("a", body="new"), note("b", body="b"),
+            note("c", body=None), note("d", body="b"), note("e", body="e", vec=[1, 0, 0, 0]),
+        ],
+        mode="patch",
+    )  # fmt: skip
+    assert sorted(embedder.texts) == ["b", "new"], "b is there already, and d is new"
+    assert vector(graph, "a") == made("new")
+    assert [vector(graph, slug) for slug in "bcd"] == [made("b"), None, made("b")]
+    assert vector(graph, "e") == [1, 0, 0, 0]
+
+
+def test_a_record_that_is_skipped_is_not_embedded(open_with):
+    embedder = Recording()
+    graph = open_with(embedder)
+    records = [note("a", body="a"), note("b", body=5), note("c", body="c", vec=[1]), note("d")]
+    result = graph.load(records, on_bad="skip")
+    assert (result.skipped, embedder.texts) == (2, ["a"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ProviderError
 from tests.oracle.analysis import mock_embedding
+from tests.pipeline.embedders import Recording
 from tests.storage.processes import context
 from tests.write.writing import nodes, run
 
@@ -18,23 +18,6 @@ node Note { slug: String @key  body: String?  vec: Vector(4)? @embed(body) @inde
 node Memo { slug: String @key  body: String?  vec: Vector(4)? @embed(body) }
 node Plain { slug: String @key }
 """
-
-
-class Recording:
-    """The mock's vectors, and the texts of every call; ``answer`` may raise for some."""
-
-    model = "recording"
-
-    def __init__(self, refuse: Callable[[str], bool] = lambda _text: False) -> None:
-        self.refuse = refuse
-        self.calls: list[list[str]] = []
-
-    def embed(self, texts: Sequence[str], dimension: int) -> list[list[float]]:
-        self.calls.append(list(texts))
-        for text in texts:
-            if self.refuse(text):
-                raise RuntimeError(f"refused: {text}")
-        return [mock_embedding(text, dimension) for text in texts]
 
 
 def notes(count: int, kind: str = "Note") -> list[dict[str, object]]:
@@ -105,24 +88,19 @@ def test_a_limit_and_types_choose_what_is_filled(pending):
 
 def test_a_text_that_the_provider_refuses_fails_alone(pending):
     bad = {"text 7", "text 1007"}
-    with og.open(pending, embedder=Recording(bad.__contains__)) as graph:
+    with og.open(pending, embedder=Recording(refuse=bad.__contains__)) as graph:
         done = graph.embed(types=["Note"])
         assert (done.filled, done.pending, done.failed) == (1198, 2, 2)
         assert {"00007", "01007"} & is_filled(graph) == set()
 
 
 def test_a_dead_provider_stops_the_job(pending):
-    class Dying(Recording):
-        def embed(self, texts, dimension):
-            if len(self.calls) >= 17:  # 16 calls are a thousand texts
-                raise RuntimeError("gone")
-            return super().embed(texts, dimension)
-
-    with og.open(pending, embedder=Dying()) as graph:
+    # 16 calls are a thousand texts.
+    with og.open(pending, embedder=Recording(lambda number: number > 17)) as graph:
         done = graph.embed(types=["Note"])
         assert (done.filled, done.pending) == (1000 + 64, 1200 - 1064)
         assert 0 < done.failed <= 64
-    dead = Recording(lambda _text: True)
+    dead = Recording(refuse=lambda _text: True)
     with og.open(pending, embedder=dead) as graph:
         before = graph.commits.list()
         with pytest.raises(ProviderError, match="refused"):

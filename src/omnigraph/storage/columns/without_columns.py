@@ -47,14 +47,15 @@ _MAX_BYTES: Final = 1 << 50
 def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table], Staged] | None:
     """Write every fragment whose files have bytes of these columns again, without them.
 
+    Bytes of columns that were dropped before go too: the purge of a hard drop removes every version
+    that could still read them.
+
     The files are written now, because it may take long and fail; the step that is returned only
     stages their transaction, on the table without the columns. None when no file has such bytes.
     BTREEs do not cover the new fragments until they are built again: see ``index_stages``.
     """
-    if not _files_hold(table, dropped):
-        return None
     columns = [name for name in table.schema.names if name not in dropped]
-    live = set(_numbers(table.dataset.lance_schema.field(name) for name in columns))
+    live = set(_numbers_of(table, columns))
     new: dict[int, list[Any]] = {}
     try:
         for fragment in table.fragments():
@@ -65,15 +66,7 @@ def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table],
     except BaseException:
         remove_loose_files(table.ref, data_files(one for group in new.values() for one in group))
         raise
-    return lambda shortened: _stage(shortened, new)
-
-
-def _files_hold(table: Table, columns: Iterable[str]) -> bool:
-    schema = table.dataset.lance_schema
-    numbers = set(_numbers(schema.field(column) for column in columns))
-    return any(
-        numbers & set(file.fields) for fragment in table.fragments() for file in fragment.files
-    )
+    return (lambda shortened: _stage(shortened, new)) if new else None
 
 
 def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
@@ -116,6 +109,12 @@ def _btree_stage(column: str) -> Callable[[Table], Staged | None]:
         return stage_create_index(table, column, IndexKind.BTREE)
 
     return stage
+
+
+def _numbers_of(table: Table, columns: Iterable[str]) -> Iterator[int]:
+    """The numbers of columns and of the fields inside them, in the order of the columns."""
+    fields = {field.name(): field for field in table.dataset.lance_schema.fields()}
+    return _numbers(fields[name] for name in columns)
 
 
 def _numbers(fields: Iterable[Any]) -> Iterator[int]:
@@ -183,7 +182,8 @@ class _Rows:
         """Write these columns of the rows into one file, and collect the stamps of the rows."""
         import pyarrow as pa
 
-        schema = pa.schema([self.table.schema.field(name) for name in columns])
+        stored = self.table.schema  # asked for once: it is made anew each time
+        schema = pa.schema([stored.field(name) for name in columns])
         with lance_errors(f"rewriting {self.table.ref} without dropped columns"):
             (written,) = lance_module("fragment").write_fragments(
                 pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema, stamps)),
@@ -201,8 +201,7 @@ class _Rows:
         return written
 
     def _renumber(self, written: Any, columns: Sequence[str]) -> None:
-        schema = self.table.dataset.lance_schema
-        numbers = list(_numbers(schema.field(name) for name in columns))
+        numbers = list(_numbers_of(self.table, columns))
         for file in written.files:
             file.fields = [numbers[position] for position in file.fields]
 
