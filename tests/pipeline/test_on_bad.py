@@ -76,6 +76,34 @@ def test_half_a_surrogate_pair_does_not_keep_a_record_from_being_told(graph, tmp
     assert set(read_back(graph).nodes["Ship"]) == {"ok"}
 
 
+def strict_entries(path):
+    """The entries as a reader sees them that knows no JSON but the standard's."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    lines = path.read_text("utf-8").splitlines()
+    return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+def test_rejects_are_json_whatever_the_records_are(graph, tmp_path):
+    lines = tmp_path / "in.jsonl"
+    bad = [
+        '{"type":"Ship","data":{"imo":"a","age":NaN}}',
+        '{"type":"Ship","data":{"imo":"a","age":1e999}}',
+        '{"type":"Ship","data":{"imo":"a","age":1,"age":2}}',
+    ]
+    lines.write_text("\n".join(bad))
+    rejects = tmp_path / "rejects.jsonl"
+    graph.load(lines, on_bad="skip", rejects=rejects)
+    assert [entry["record"] for entry in strict_entries(rejects)] == bad
+    frame = pa.table({"name": ["a"], "vec": [[float("nan"), float("-inf"), 1.0]]})
+    with og.init(tmp_path / "vectors", "node Sign { name: String @key  vec: Vector(3)? }") as signs:
+        assert signs.load_nodes("Sign", frame, on_bad="skip", rejects=rejects).skipped == 1
+    told = {"name": "a", "vec": ["NaN", "-Infinity", 1]}
+    assert [entry["record"] for entry in strict_entries(rejects)] == [told]
+
+
 def test_rows_are_told_by_their_values(graph, tmp_path):
     frame = pa.table(
         {"imo": ["a", "b", "c", None], "call": ["x", "x", "y", "z"], "age": [1, 2, 33, 4]}

@@ -164,16 +164,26 @@ def describe_bad(
 
 
 def _row(bad: Bad) -> Any:
-    return None if bad.record is None else json.loads(bad.record)
+    # JSON has no numbers that are not finite: they are told by name.
+    return None if bad.record is None else json.loads(bad.record, parse_constant=str)
 
 
 def _record(line: bytes) -> Any:
-    """The record of a line, or its text where it is none."""
+    """The record of a line, or its text where that is not JSON or says more than its values."""
     text = line.decode(errors="replace")
     try:
-        return json.loads(text)
+        record = json.loads(text, object_pairs_hook=_named_once)
+        json.dumps(record, allow_nan=False)
     except (ValueError, RecursionError):
         return text
+    return record
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
 
 
 def format_entry(entry: dict[str, Any]) -> str:
