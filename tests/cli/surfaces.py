@@ -42,7 +42,7 @@ PLANNED_INNER = {
 #: Options of the specification; a command that does not have one yet cannot run the case.
 PLANNED_OPTIONS = _words("""
 --at-time --check --delimiter --embed --encoding --if-commit --ignore-extra --map --max-rows --names
---no-header --null --on-bad --operation-id --profile --query-string --tag --timeout
+--no-header --null --operation-id --profile --query-string --tag --timeout
 """)
 #: What single cases need besides.
 NOT_BUILT = {

@@ -103,6 +103,19 @@ def test_bad_records_are_told_and_written(omnigraph, graph, place):
     assert stored(place, graph) == ({}, [])
 
 
+def test_bad_records_are_skipped(omnigraph, graph, place):
+    bad = '{"type":"Person","data":{"name":"x"}}\n{"type":"Person","data":{"name":"y","age":"z"}}\n'
+    argv = ("load", "--data", "-", "--mode", "append", "--on-bad", "skip", graph)
+    result = omnigraph(*argv, stdin=bad)
+    assert result.exit == 0
+    assert "bad records left out: 1" in result.stdout
+    assert list(stored(place, graph)[0]) == ["x"]
+    again = omnigraph(*argv[:4], "patch", "--on-bad", "skip", "--json", graph, stdin=bad)
+    assert again.json["skipped"] == again.json["bad_records"]["total"] == 1
+    assert again.json["bad_records"]["first"][0]["property"] == "age"
+    assert again.json["mode"] == "patch"
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "word"),
     [

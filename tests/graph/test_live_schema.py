@@ -9,7 +9,8 @@ import sys
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import HistoryReclaimed, TypeCheckError
+from omnigraph.errors import EntityNotFound, HistoryReclaimed, StorageError, TypeCheckError
+from tests.commit.synthetic import dying_at
 from tests.opened import fresh_reader
 
 CHANGES = 20
@@ -161,3 +162,39 @@ def test_a_property_whose_bytes_are_removed_takes_the_past_of_its_table_with_it(
         view.nodes("Gone")
     others = "query q() { match { $t: T0 } return { count($t) as n } }"
     assert graph.query(others, snapshot=old.graph_commit_id).rows == [{"n": PEOPLE}]
+
+
+def test_what_a_purge_takes_while_it_is_read_is_reclaimed(dropping):
+    """Data files go before the version does, which therefore still opens."""
+    graph, _, view = dropping
+    gone = graph.schema.catalog.nodes["Gone"]
+    with dying_at("schema_apply.before_purge"):
+        graph.schema.apply(schema(0) + GONE.replace("secret: String?", ""), allow_data_loss=True)
+    assert view.table(gone).table.version == 2
+    with pytest.raises(HistoryReclaimed, match="node:Gone"), view.reading():
+        raise StorageError("a file is missing")
+    # What nobody removes is damaged.
+    others = fresh_reader(graph).view(graph.snapshot(), graph.schema.catalog)
+    assert others.nodes("Gone").size == 1
+    with pytest.raises(StorageError, match="missing"), others.reading():
+        raise StorageError("a file is missing")
+
+
+def test_a_blob_that_is_open_while_its_version_is_removed_is_reclaimed(tmp_path):
+    kept = "node Plate { tag: String @key  scan: Blob? }"
+    with og.init(tmp_path / "b", kept.replace("}", "  note: String? }")) as graph:
+        graph.load([{"type": "Plate", "data": {"tag": "a", "scan": "base64:aGVsbG8="}}])
+        old = graph.snapshot()
+        blob = "node", "Plate", "a", "scan"
+        with graph.blobs.open(*blob) as stream:
+            graph.schema.apply(kept, allow_data_loss=True)
+            with pytest.raises(HistoryReclaimed, match="node:Plate"):
+                stream.read()
+        with pytest.raises(HistoryReclaimed, match="node:Plate"):
+            graph.blobs.read(*blob, snapshot=old.graph_commit_id)
+        assert graph.blobs.read(*blob) == b"hello"
+        # A property that is added later is null in the past.
+        past = graph.snapshot().graph_commit_id
+        graph.schema.apply(kept.replace("}", "  back: Blob? }"))
+        with pytest.raises(EntityNotFound, match="back of node Plate 'a' is null"):
+            graph.blobs.stat("node", "Plate", "a", "back", snapshot=past)

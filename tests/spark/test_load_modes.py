@@ -46,9 +46,8 @@ RECORDS = {
 
 @pytest.mark.parametrize("mode", ["patch", "append"])
 def test_what_is_stored_and_left_out(tmp_path, spark, monkeypatch, mode):
-    """The rows stay with the executors: none are few enough to be fetched."""
-    sizes = SparkSizes(fetched_rows=0, looked_up_ids=0, rows_per_task=3)
-    monkeypatch.setattr(SparkEngine, "sizes", sizes)
+    """The records of a patch come together by their ids in several tasks."""
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(rows_per_task=3))
     options = {"engine": "spark", "spark": spark}
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(START)

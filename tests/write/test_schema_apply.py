@@ -194,6 +194,17 @@ def test_a_hard_drop_leaves_no_byte_behind(graph):
     assert indexed(graph, "node:Person", "age") is Coverage.INDEXED
 
 
+def test_a_hard_drop_takes_the_bytes_of_earlier_soft_drops_with_it(graph):
+    without = SCHEMA.replace("note: String?", "")
+    graph.schema.apply(without)
+    graph.schema.apply(SCHEMA)
+    assert holding(graph)
+    graph.schema.apply(without, allow_data_loss=True)
+    assert holding(graph) == []
+    assert nodes(graph, "Person")["ada"]["age"] == 36
+    assert indexed(graph, "node:Person", "age") is Coverage.INDEXED
+
+
 def test_a_purge_that_was_interrupted_is_finished_by_the_next_open(graph):
     without = SCHEMA.replace("note: String?", "")
     with dying_at("schema_apply.before_purge"):

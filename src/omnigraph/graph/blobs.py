@@ -24,6 +24,7 @@ from omnigraph.storage.tables.blobs.reading import (
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.manifest.manifest import BranchState
+    from omnigraph.read.view.view import View
     from omnigraph.storage.tables.table import Table
     from omnigraph.write.blobs import BlobSourceLike, BlobWritten
 
@@ -58,11 +59,11 @@ class BlobStat:
 class _Found:
     """A blob that is there: its table, column and row."""
 
+    view: View
     table: Table
     column: str
     address: int
     facts: BlobFacts
-    graph_commit_id: str
 
 
 class Blobs:
@@ -96,7 +97,7 @@ class Blobs:
             facts.etag,
             facts.external_uri,
             target,
-            found.graph_commit_id,
+            found.view.snapshot.graph_commit_id,
         )
 
     def open(
@@ -168,17 +169,23 @@ class Blobs:
         returned. A range that reaches beyond the end is cut; one that begins there is ``BlobRange``.
         """
         selector = BlobSelector(kind, type, id, property)
+        target = Target.of(branch, snapshot, version)
         _check_range(offset, length)
         if out is not None:
             _check_out(out)
-        with self._open(selector, Target.of(branch, snapshot, version)) as stream:
-            left = _range_length(selector, stream.size, offset, length)
-            stream.seek(offset)
-            if out is None:
-                return stream.read(left)
-            for start in range(0, left, PIECE_BYTES):
-                _write_all(out, stream.read(min(PIECE_BYTES, left - start)))
-            return left
+
+        def read() -> bytes | int:
+            with self._open(selector, target) as stream:
+                left = _range_length(selector, stream.size, offset, length)
+                stream.seek(offset)
+                if out is None:
+                    return stream.read(left)
+                for start in range(0, left, PIECE_BYTES):
+                    _write_all(out, stream.read(min(PIECE_BYTES, left - start)))
+                return left
+
+        # What went to a file of the caller cannot be taken back.
+        return retry_if_remade(target, read) if out is None else read()
 
     def write(
         self,
@@ -220,7 +227,11 @@ class Blobs:
         return write_blob(self._state.workspace, request, source)
 
     def _open(self, selector: BlobSelector, target: Target) -> BlobStream:
-        found = self._find(selector, target)
+        self._state.ensure_open()
+        return retry_if_remade(target, lambda: self._open_found(selector, target))
+
+    def _open_found(self, selector: BlobSelector, target: Target) -> BlobStream:
+        found = self._look(selector, target)
         uri = found.facts.external_uri
         if uri is not None:
             raise ExternalBlob(
@@ -229,7 +240,8 @@ class Blobs:
                 uri=uri,
                 reason="external blobs are not fetched",
             )
-        return open_blob(found.table, found.column, found.address)
+        with found.view.reading():
+            return open_blob(found.table, found.column, found.address, found.view.reading)
 
     def _find(self, selector: BlobSelector, target: Target) -> _Found:
         self._state.ensure_open()
@@ -238,14 +250,19 @@ class Blobs:
     def _look(self, selector: BlobSelector, target: Target) -> _Found:
         snapshot, catalog = resolve(self._state, target)
         entity = selector.entity(catalog)
-        pinned = self._state.reader.view(snapshot, catalog).table(entity)
-        column = pinned.column_of(selector.property)
-        found = None if column is None else find_blob(pinned.table, column, selector.id)
-        if found is None or column is None:
+        view = self._state.reader.view(snapshot, catalog)
+        with view.reading():
+            pinned = view.table(entity)
+            column = pinned.column_of(selector.property)
+            if column is None:
+                # The property was added later.
+                raise selector.not_found(value=True)
+            found = find_blob(pinned.table, column, selector.id)
+        if found is None:
             raise selector.not_found()
         if found.facts is None:
             raise selector.not_found(value=True)
-        return _Found(pinned.table, column, found.address, found.facts, snapshot.graph_commit_id)
+        return _Found(view, pinned.table, column, found.address, found.facts)
 
 
 def _check_out(out: object) -> None:

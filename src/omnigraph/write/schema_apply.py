@@ -274,7 +274,7 @@ class _Apply:
         planned = plan_columns(table, columns)
         yield from (StagedStep(stage) for stage in planned.stages())
         rewrite = None
-        if self.request.allow_data_loss:
+        if self.request.allow_data_loss and columns.dropped:
             rewrite = rewrite_without(table, columns.dropped)
         if rewrite is not None:
             yield StagedStep(rewrite)

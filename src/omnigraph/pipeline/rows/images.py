@@ -148,6 +148,11 @@ class KeptFragments:
         self._fragments = fragments
         return fragments
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written yet."""
+        return self._known is None
+
     def drop(self) -> None:
         """Forget the fragments, because the rows have changed."""
         self._known, self._fragments = None, ()

@@ -7,6 +7,7 @@ to the executors.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -109,8 +110,8 @@ class SparkEngine:
         from pyspark import StorageLevel
 
         assert isinstance(records, SparkRows)
-        with spark_errors():
-            payloads = records.completed(rules, ref).persist(StorageLevel.DISK_ONLY)
+        with spark_errors(), contextlib.closing(self.runner()) as runner:
+            payloads = records.completed(runner, rules, ref).persist(StorageLevel.DISK_ONLY)
             self._payloads.append(payloads)
             found = _Found.of(payloads)
             for bad in found.all_bad():

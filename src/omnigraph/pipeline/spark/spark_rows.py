@@ -198,17 +198,12 @@ class SparkRows:
         count = runner.count(losers)
         assert isinstance(losers, SparkFrame)
         before, self._losers = self._written_without, losers if count else None
-        if before is not None and (
-            before is not self._losers and not self._are_same(runner, before, losers)
-        ):
-            self._kept.drop()
+        if not self._kept.is_empty and before is not None:
+            differing = runner.ask(OTHER_RECORDS, {"a": before, "b": losers})
+            if differing.column("n")[0].as_py():
+                self._kept.drop()
         self._written_without = losers
         return count
-
-    @staticmethod
-    def _are_same(runner: Runner, one: Frame, other: Frame) -> bool:
-        differing = runner.ask(OTHER_RECORDS, {"a": one, "b": other})
-        return bool(differing.column("n")[0].as_py() == 0)
 
     def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
         """Return the values of records by column, as JSON, found by their order."""
@@ -218,9 +213,11 @@ class SparkRows:
             found = data.mapInArrow(run, "rec bigint, shown string").toArrow().to_pylist()
         return {row["rec"]: row["shown"] for row in found}
 
-    def completed(self, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:
-        """Return the whole rows that the records of a patch make, as payload rows."""
-        runner = SparkRunner(self.runner.session)
+    def completed(self, runner: SparkRunner, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:
+        """Return the whole rows that the records of a patch make, as payload rows.
+
+        The runner must be there until they are computed.
+        """
         parts = max(1, -(-self.rows // self.sizes.rows_per_task))
         divided = partial(divide_payloads, parts=parts, spellings=self.spellings)
         run = partial(

@@ -49,7 +49,7 @@ class PinnedTable:
 
     ``exact`` is the pinned version. ``identity`` is what its rows are cached under: an earlier version
     where only its columns, files or indexes changed since (``same_rows``). ``is_dropped`` says whether
-    the type was dropped meanwhile.
+    the type was dropped meanwhile, ``is_being_purged`` whether a hard drop is removing this version.
     """
 
     def __init__(
@@ -60,12 +60,14 @@ class PinnedTable:
         ref: TableRef,
         read_fork: Callable[[], TableBranch | None],
         is_dropped: Callable[[], bool],
+        is_being_purged: Callable[[], bool],
     ) -> None:
         self.entity = entity
         self.state = state
         self.ref = ref
         self._read_fork = read_fork
         self._is_dropped = is_dropped
+        self._is_being_purged = is_being_purged
         self.fork = None if state.table_branch is None else self._live_fork()
         identifier = None if self.fork is None else self.fork.identifier
         if state.table_branch_id not in {None, identifier}:
@@ -114,18 +116,20 @@ class PinnedTable:
         return Coverage.NONE if column is None else best_coverage(self.indexes(), column, kind)
 
     def check(self) -> None:
-        """Raise an error that says so when the branch or the version was deleted."""
+        """Raise an error that says so when the branch or the version was deleted.
+
+        A purge removes data files first: the version still opens until it is through.
+        """
         self._open()
+        if self._is_being_purged():
+            raise self._purged()
 
     def _open(self) -> Table:
         try:
             table = open_table(self.ref)
         except VersionMissing as error:
             self._check_fork()
-            raise self._reclaimed(
-                f"version {self.state.table_version} of {self.state.table_key} was removed by "
-                "cleanup or by a schema change that removes data; read a newer state of the graph"
-            ) from error
+            raise self._purged() from error
         except BranchReplaced:
             raise self._deleted() from None
         except TableMissing:
@@ -154,6 +158,12 @@ class PinnedTable:
         return self._reclaimed(
             f"branch `{self.state.table_branch}`, which held {self.state.table_key}, was deleted; read "
             "a state of a branch that lives"
+        )
+
+    def _purged(self) -> HistoryReclaimed:
+        return self._reclaimed(
+            f"version {self.state.table_version} of {self.state.table_key} was removed by "
+            "cleanup or by a schema change that removes data; read a newer state of the graph"
         )
 
     def _reclaimed(self, message: str) -> HistoryReclaimed:

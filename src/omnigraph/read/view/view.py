@@ -11,6 +11,7 @@ from time import perf_counter
 from omnigraph import settings
 from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.commits import has_rows_of
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -181,6 +182,7 @@ class View:
                 None if branch is None else read_branch(workspace.store, state.location, branch)
             ),
             lambda: self._is_dropped(state),
+            lambda: self._is_being_purged(state),
         )
         pinned.identity = rows_identity(
             self._cache,
@@ -203,3 +205,11 @@ class View:
         """Whether the branch has no table of that incarnation any more."""
         now = self._workspace.manifest.state(self.snapshot.branch).head.tables.values()
         return all(table.incarnation != state.incarnation for table in now)
+
+    def _is_being_purged(self, state: TableState) -> bool:
+        """Whether a hard drop owes the removal of that version of a table."""
+        return any(
+            purge.incarnation == state.incarnation
+            and (purge.below is None or state.table_version < purge.below)
+            for purge in self._workspace.manifest.state(MAIN).head.purges
+        )

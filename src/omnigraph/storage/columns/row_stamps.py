@@ -7,7 +7,6 @@ derives the stamps by itself in an update, but not in a rewrite.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.storage.tables.lance_import import lance_module
@@ -50,19 +49,26 @@ def _versions(versions: npt.NDArray[np.uint64]) -> Any:
     """Versions row by row in the form Lance stores them: a run of rows, then their version.
 
     A run is the protobuf message `{1: {1: {2: number of rows}}, 2: version}`; the sequence has its
-    runs in field 1. There is no other way to make one in pylance 14.
+    runs in field 1. There is no other way to make one in pylance 14. There may be as many runs as
+    rows, but few different ones, so each is encoded once.
     """
     import numpy as np
 
     starts = np.flatnonzero(np.r_[True, versions[1:] != versions[:-1]])
-    ends = np.r_[starts[1:], len(versions)]
-    message = b"".join(
-        _field(1, _field(1, _field(1, b"\x10" + _varint(int(end - start))))
-               + b"\x10" + _varint(int(versions[start])))
-        for start, end in zip(starts, ends, strict=True)
-    )  # fmt: skip
-    text = json.dumps({"inline": list(message)})
-    return lance_module("fragment").RowDatasetVersionMeta.from_json(text)
+    counts = np.diff(np.r_[starts, len(versions)]).astype(np.uint64)
+    # Both numbers have at most 32 bits: those of the rows of a file, and of the versions of a table.
+    different, which = np.unique(counts << np.uint64(32) | versions[starts], return_inverse=True)
+    texts = [_run_text(key >> 32, key & 0xFFFF_FFFF) for key in different.tolist()]
+    runs = np.array(texts, dtype=object)[which].tolist()
+    return lance_module("fragment").RowDatasetVersionMeta.from_json(
+        f'{{"inline": [{",".join(runs)}]}}'
+    )
+
+
+def _run_text(count: int, version: int) -> str:
+    """The bytes of one run as JSON lists them."""
+    rows = _field(1, _field(1, b"\x10" + _varint(count)))
+    return ",".join(map(str, _field(1, rows + b"\x10" + _varint(version))))
 
 
 def _field(number: int, value: bytes) -> bytes:

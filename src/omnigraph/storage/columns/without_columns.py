@@ -47,12 +47,13 @@ _MAX_BYTES: Final = 1 << 50
 def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table], Staged] | None:
     """Write every fragment whose files have bytes of these columns again, without them.
 
+    Bytes of columns that were dropped before go too: the purge of a hard drop removes every version
+    that could still read them.
+
     The files are written now, because it may take long and fail; the step that is returned only
     stages their transaction, on the table without the columns. None when no file has such bytes.
     BTREEs do not cover the new fragments until they are built again: see ``index_stages``.
     """
-    if not _files_hold(table, dropped):
-        return None
     columns = [name for name in table.schema.names if name not in dropped]
     live = set(_numbers_of(table, columns))
     new: dict[int, list[Any]] = {}
@@ -65,14 +66,7 @@ def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table],
     except BaseException:
         remove_loose_files(table.ref, data_files(one for group in new.values() for one in group))
         raise
-    return lambda shortened: _stage(shortened, new)
-
-
-def _files_hold(table: Table, columns: Iterable[str]) -> bool:
-    numbers = set(_numbers_of(table, columns))
-    return any(
-        numbers & set(file.fields) for fragment in table.fragments() for file in fragment.files
-    )
+    return (lambda shortened: _stage(shortened, new)) if new else None
 
 
 def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:

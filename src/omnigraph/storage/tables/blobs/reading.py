@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ from omnigraph.storage.tables.table_errors import lance_errors
 
 INLINE = 0
 EXTERNAL = 3
+
+Reading = Callable[[], AbstractContextManager[None]]
 
 PIECE_BYTES = 4 << 20
 """The most of a blob that is ever held in memory at once."""
@@ -82,20 +86,26 @@ def read_at(table: Table, column: str, addresses: Sequence[int]) -> list[bytes |
     return [data for _, data in pairs]
 
 
-def open_blob(table: Table, column: str, address: int) -> BlobStream:
-    """The bytes of a managed blob as a readable, seekable binary stream."""
+def open_blob(
+    table: Table, column: str, address: int, reading: Reading = contextlib.nullcontext
+) -> BlobStream:
+    """The bytes of a managed blob as a readable, seekable binary stream.
+
+    Every read happens inside a context made by ``reading``, which may say more about a storage error.
+    """
     with lance_errors(f"opening a blob {column} of {table.ref}"):
         files = table.dataset.take_blobs(column, addresses=[address])
     if len(files) != 1 or files[0] is None:
         raise StorageError(f"{table.ref} has no such row any more; reopen the graph")
-    return BlobStream(files[0], f"reading a blob {column} of {table.ref}")
+    return BlobStream(files[0], f"reading a blob {column} of {table.ref}", reading)
 
 
 class BlobStream(io.RawIOBase):
     """The bytes of one blob. What is asked for is read, at most ``PIECE_BYTES`` at a time."""
 
-    def __init__(self, file: Any, doing: str) -> None:
+    def __init__(self, file: Any, doing: str, reading: Reading) -> None:
         super().__init__()
+        self._reading = reading
         self._file = file
         self._doing = doing
         self._at = 0
@@ -155,7 +165,7 @@ class BlobStream(io.RawIOBase):
         wanted = min(wanted, PIECE_BYTES, max(0, self.size - self._at))
         if not wanted:
             return b""
-        with lance_errors(self._doing):
+        with self._reading(), lance_errors(self._doing):
             data: bytes = self._file.read_range(self._at, wanted)
         if len(data) != wanted:
             raise StorageError(f"{self._doing} failed: a file is shorter than it was; restore it")
