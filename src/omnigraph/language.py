@@ -48,7 +48,8 @@ def read_source(source: str | Path) -> tuple[str, str | None]:
             f"a source is text (str) or a file (pathlib.Path), not {type(source).__name__}"
         )
     try:
-        return source.read_text("utf-8-sig"), str(source)
+        # Not `read_text`, which would turn CR LF into LF: an accepted source is kept as it was written.
+        return source.read_bytes().decode("utf-8-sig"), str(source)
     except UnicodeDecodeError as error:
         raise BadRequest(
             f"{source} is not UTF-8 text (byte {error.start}); save it as UTF-8", path=str(source)

@@ -202,6 +202,39 @@ def test_a_provider_that_dies_in_the_middle(open_with):
         assert alive.embed().filled == 300 - 64
 
 
+def test_a_vector_that_may_be_null_does_not_hide_the_failure_of_a_required_one(tmp_path):
+    """Their dimensions differ, so that they are sent in calls of their own."""
+    schema = """
+    node May { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }
+    node Must { slug: String @key  body: String?  vec: Vector(4) @embed(body) }
+    """
+    may = [note(f"{n}", "May", body=f"t{n}") for n in range(64)]
+    og.init(tmp_path / "g", schema).close()
+    for records in (may[:1], may):
+        with og.open(tmp_path / "g", embedder=Recording(lambda _number: True)) as graph:
+            head = graph.snapshot().graph_commit_id
+            for ordered in (
+                [*records, note("m", "Must", body="a")],
+                [note("m", "Must", body="a"), *records],
+            ):
+                with pytest.raises(ProviderError, match="out of order"):
+                    graph.load(ordered)
+            assert graph.snapshot().graph_commit_id == head
+    with og.open(tmp_path / "g", embedder=Recording(lambda number: number > 1)) as graph:
+        assert graph.load([*may[:1], note("m", "Must", body="a")]).embeddings_pending == 1
+        assert vector(graph, "m", "Must") == made("a")
+
+
+@pytest.mark.parametrize("provider", ["nobody", "openai"])
+def test_a_provider_that_is_named_but_not_set_up_is_an_error(open_with, monkeypatch, provider):
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", provider)
+    with pytest.raises(ProviderError, match=f"Note.vec: .*{provider}") as caught:
+        open_with().load([note("n", body="b")])
+    assert caught.value.http_status == 400
+    monkeypatch.delenv("OMNIGRAPH_EMBED_PROVIDER")
+    assert open_with().load([note("n", body="b")]).embeddings_pending == 1
+
+
 def test_a_bad_record_costs_no_call(open_with):
     embedder = Recording()
     graph = open_with(embedder)
@@ -263,6 +296,16 @@ def test_a_patch_makes_the_vectors_of_texts_that_it_changes(open_with):
     assert vector(graph, "a") == made("new")
     assert [vector(graph, slug) for slug in "bcd"] == [made("b"), None, made("b")]
     assert vector(graph, "e") == [1, 0, 0, 0]
+
+
+def test_a_patch_that_leaves_a_required_vector_without_a_text_is_refused(open_with):
+    graph = open_with(Recording())
+    graph.load([note("a", "Must", body="a")])
+    for bad in (note("a", "Must", body=None), note("new", "Must")):
+        with pytest.raises(InputError, match=r"line 1: Must\.vec .* or the text of body") as caught:
+            graph.load([bad, note("b", "Must", body="b")], mode="patch")
+        assert caught.value.details["bad_records"]["total"] == 1
+    assert vector(graph, "a", "Must") == made("a")
 
 
 def test_a_record_that_is_skipped_is_not_embedded(open_with):

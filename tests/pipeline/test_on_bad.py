@@ -65,6 +65,17 @@ def test_every_record_that_is_left_out_is_told(graph, tmp_path):
     assert report["first"] == shown
 
 
+def test_half_a_surrogate_pair_does_not_keep_a_record_from_being_told(graph, tmp_path):
+    lines = tmp_path / "in.jsonl"
+    lines.write_text(
+        '{"type":"Ship","data":{"imo":"é\\ud800"}}\n{"type":"Ship","data":{"imo":"ok"}}\n'
+    )
+    rejects = tmp_path / "rejects.jsonl"
+    assert graph.load(lines, on_bad="skip", rejects=rejects).skipped == 1
+    assert [entry["record"] for entry in entries(rejects)] == [ship("é\ud800")]
+    assert set(read_back(graph).nodes["Ship"]) == {"ok"}
+
+
 def test_rows_are_told_by_their_values(graph, tmp_path):
     frame = pa.table(
         {"imo": ["a", "b", "c", None], "call": ["x", "x", "y", "z"], "age": [1, 2, 33, 4]}

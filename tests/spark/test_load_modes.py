@@ -7,7 +7,6 @@ import json
 import pytest
 
 import omnigraph as og
-import omnigraph.spark
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from tests.pipeline.plain_load import SCHEMA, START, check_load
@@ -69,19 +68,3 @@ def test_frames_of_spark(tmp_path, spark):
     assert result.skipped == 2
     ages = {row["s.imo"]: (row["s.rank"], row["s.age"]) for row in found.rows}
     assert ages == {"a": ("mate", 5), "b": ("cook", 6)}
-
-
-def test_the_data_source(tmp_path, spark):
-    og.spark.register(spark)
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load(START)
-        rows = [("a", 5), ("b", None), ("x", 1)]
-        frame = spark.createDataFrame(rows, "imo string, age int")
-        write = frame.write.format("omnigraph").mode("append").option("graph", graph.uri)
-        write = write.option("type", "Ship").option("patch", "true")
-        with pytest.raises(Exception, match=r"Ship.rank \(.*a value is required"):
-            write.save()
-        write.option("on_bad", "skip").save()
-        found = graph.query("query q() { match { $s: Ship } return { $s.imo, $s.rank, $s.age } }")
-    ages = {row["s.imo"]: (row["s.rank"], row["s.age"]) for row in found.rows}
-    assert ages == {"a": ("mate", 5), "b": ("cook", None)}

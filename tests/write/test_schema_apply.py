@@ -136,6 +136,16 @@ def test_what_means_the_accepted_schema_changes_nothing(graph):
     assert state(graph) == before
 
 
+def test_a_file_is_accepted_byte_for_byte(graph, tmp_path):
+    source = ADDED.replace("\n", "\r\n") + "// \u00e9\r\n"
+    (tmp_path / "new.pg").write_bytes(source.encode())
+    assert graph.schema.apply(tmp_path / "new.pg").applied
+    assert graph.schema.source == source
+    mirror = Path(workspace_of(graph).root.path, "_schema.pg")
+    assert mirror.read_bytes() == source.encode()
+    og.open(graph.uri).close()
+
+
 def test_what_is_added_again_under_an_old_name_is_new_and_empty(graph):
     before, catalog = graph.snapshot().tables["node:Room"], graph.schema.catalog
     without = SCHEMA.replace("node Room { code: String @key }", "").replace("note: String?", "")

@@ -152,7 +152,12 @@ def _violations(
     if not len(places):
         return
     hit = rows.take(places)
-    values = from_arrow(prop.type.as_nullable(), column.take(places))
+    # A column that is judged for null alone may stand for the property without being of its type.
+    values = (
+        [None] * len(places)
+        if kind == "null"
+        else from_arrow(prop.type.as_nullable(), column.take(places))
+    )
     order = hit.column(ORDER).to_pylist() if ORDER in rows.column_names else places.to_pylist()
     for row_id, record, value in zip(hit.column("id").to_pylist(), order, values, strict=True):
         shown = None if value is None else to_json(prop.type, value)

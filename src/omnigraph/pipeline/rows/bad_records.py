@@ -203,7 +203,21 @@ def prepare_rejects(path: Path, sources: Sequence[Source], root: Root) -> None:
 def write_rejects(path: Path, entries: Iterable[dict[str, Any]]) -> None:
     """Write the entries as JSON lines, in place of whatever the file held."""
     with _writing(path), path.open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+        out.writelines(f"{_json_line(entry)}\n" for entry in entries)
+
+
+def _json_line(entry: dict[str, Any]) -> str:
+    text = json.dumps(entry, ensure_ascii=False)
+    # Half of a surrogate pair, which a bad record may hold, is no UTF-8 and stays an escape.
+    return text if text.isascii() or _is_unicode(text) else json.dumps(entry)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

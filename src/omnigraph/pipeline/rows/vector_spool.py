@@ -51,7 +51,8 @@ class VectorSpool:
         """Ask for the vectors of texts; full batches are sent at once, the rest by ``flush``.
 
         A provider that is missing or fails is an error if the vector is required. If not, the vector
-        is left null, and a provider that failed is not called again.
+        is left null, and a provider that failed is not called again. One that is named but not set up
+        is always an error.
         """
         if not len(texts):
             return
@@ -72,7 +73,8 @@ class VectorSpool:
 
     def flush(self) -> None:
         """Send what waits for a full batch."""
-        for group in self._groups.values():
+        # Required vectors first: if these fail, the error names them.
+        for group in sorted(self._groups.values(), key=lambda group: not group.is_required):
             self._send(group, whole=True)
 
     def vectors(self, entity: Entity, name: str, texts: pa.Array) -> pa.Array:
@@ -120,22 +122,25 @@ class VectorSpool:
 
     def _can_embed(self, place: str) -> bool:
         if self._embedder is None and self.failure is None:
-            self._embedder = resolve_embedder(self._configured)
-            if self._embedder is None:
-                try:
-                    require_embedder(self._configured, place)
-                except ProviderError as missing:
-                    self.failure = missing
+            is_named = resolve_embedder(self._configured) is not None
+            try:
+                self._embedder = require_embedder(self._configured, place)
+            except ProviderError as missing:
+                if is_named:
+                    raise
+                self.failure = missing
         return self.failure is None
 
     def _send(self, group: _Group, *, whole: bool) -> None:
         """Have the texts of a queue embedded, in batches; without ``whole`` only full ones."""
         size = settings.EMBED_BATCH.get()
-        if self.failure is not None or self._embedder is None or not group.queue:
-            return
-        if not whole and len(group.queue) < size:
+        if self._embedder is None or not group.queue or (not whole and len(group.queue) < size):
             return
         group.drop_known()
+        if self.failure is not None:
+            if group.is_required and group.queue:
+                raise self.failure
+            return
         while group.queue and (whole or len(group.queue) >= size):
             digests = list(group.queue)[:size]
             texts = [group.queue[digest] for digest in digests]
