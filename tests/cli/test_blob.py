@@ -1,10 +1,13 @@
 """`omnigraph blob`: bytes in and out, its documents, and its exit codes."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 import omnigraph as og
+from tests.cli.running import environment
 
 SCHEMA = "node Plate { tag: String @key  scan: Blob?  caption: String? }"
 FAR = "s3://far/p.png"
@@ -43,6 +46,21 @@ def test_get(omnigraph, store, place):
     )
     assert out.read_bytes() == b""
     assert omnigraph("blob", "get", "nod", "Plate", "p", "scan", *store).exit == 2
+
+
+def test_a_file_that_takes_no_bytes_is_told(omnigraph, store):
+    done = omnigraph("blob", "get", "node", "Plate", "p", "scan", "--out", "/dev/full", *store)
+    assert (done.exit, "internal" in done.stderr) == (1, False)
+    assert 'cannot write "/dev/full"' in done.stderr
+
+
+def test_put_without_stdin(store, place):
+    put = ("blob", "put", "node", "Plate", "p", "scan", "--data", "-", *store)
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "omnigraph.cli", *put],
+        cwd=place, env=environment(place / "home"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "stdin is closed" in done.stderr) == (1, True), done.stderr
 
 
 def test_stat(omnigraph, store, place):

@@ -172,6 +172,16 @@ class TestReading:
         with pytest.raises(BadRequest):
             stored.read("node", "Plate", "nobody", "scan", **range_)
 
+    def test_every_byte_reaches_an_unbuffered_file(self, stored):
+        out = _Sips()
+        assert stored.read("node", "Plate", "p", "scan", out=out) == 10
+        assert bytes(out.taken) == b"0123456789"
+
+    @pytest.mark.parametrize("out", ["name", io.StringIO()])
+    def test_bytes_are_not_written_to_what_takes_none(self, stored, out):
+        with pytest.raises(BadRequest, match="binary mode"):
+            stored.read("node", "Plate", "p", "scan", out=out)
+
     def test_a_blob_opens_as_a_file(self, stored):
         with stored.open("node", "Plate", "p", "scan") as file:
             assert file.read(2) == b"01"
@@ -246,7 +256,10 @@ class TestWriting:
         graph.load([plate("p", caption="kept", back=b"kept too")])
         return graph
 
-    @pytest.mark.parametrize("form", ["path", "text", "file", "iterator", "bytes", "unseekable"])
+    @pytest.mark.parametrize(
+        "form",
+        ["path", "text", "file", "iterator", "bytes", "numbers", "every second", "unseekable"],
+    )
     def test_every_form_of_source(self, stored, files, form):
         path = files / "dedicated"
         source = {
@@ -257,6 +270,8 @@ class TestWriting:
                 DEDICATED[at : at + 70_000] for at in range(0, len(DEDICATED), 70_000)
             ),
             "bytes": lambda: DEDICATED,
+            "numbers": lambda: memoryview(DEDICATED).cast("I"),
+            "every second": lambda: iter([memoryview(bytes(_twice(DEDICATED)))[::2]]),
             "unseekable": lambda: io.BufferedReader(_Pipe(DEDICATED)),
         }[form]()
         done = stored.blobs.write("node", "Plate", "p", "scan", source, actor="ann")
@@ -292,6 +307,10 @@ class TestWriting:
             write("node", "Film", "f", "reel", None)
         with pytest.raises(InputError, match="missing"):
             write("node", "Plate", "p", "scan", tmp_path / "missing")
+        with pytest.raises(InputError, match="check the path"):
+            write("node", "Plate", "p", "scan", "no\0file")
+        with pytest.raises(BadRequest, match="dict"):
+            write("node", "Plate", "p", "scan", {"$file": str(files / "inline")})
         with pytest.raises(BadRequest, match="binary"):
             write("node", "Plate", "p", "scan", io.StringIO("text"))
         with pytest.raises(BadRequest, match="int"):
@@ -380,6 +399,35 @@ class TestRecords:
         graph.load([plate("p", scan={"$file": (files / "packed").as_uri()})])
         assert value(graph, "p") == PACKED
 
+    def test_a_path_means_what_the_system_says(self, graph, files):
+        """`link/..` is the parent of the link's target."""
+        (files / "deep" / "er").mkdir(parents=True)
+        (files / "deep" / "packed").write_bytes(b"deep" * 25_600)
+        (files / "link").symlink_to(files / "deep" / "er")
+        graph.load([plate("p", scan={"$file": str(files / "link" / ".." / "packed")})])
+        assert value(graph, "p") == b"deep" * 25_600
+
+    @pytest.mark.parametrize(
+        ("name", "reason"),
+        [
+            (b"line\nbreak", "rename"),
+            (b"\xff", "surrogate"),
+            (b"pipe", "no regular file"),
+            (b"/proc/self/status", "its length is not known"),
+        ],
+    )
+    def test_files_that_cannot_be_taken_in_say_why(self, graph, files, name, reason):
+        path = os.path.join(os.fsencode(files), name)
+        if name == b"pipe":
+            os.mkfifo(path)
+        elif not os.path.exists(path):
+            Path(os.fsdecode(path)).write_bytes(b"x")
+        head = graph.commits.list()[0].graph_commit_id
+        with pytest.raises(InputError, match=reason) as refused:
+            graph.load([plate("p", scan={"$file": os.fsdecode(path)})])
+        assert str(refused.value).count("cannot be read") <= 1
+        assert graph.commits.list()[0].graph_commit_id == head
+
     @pytest.mark.parametrize("name", ["missing", "."])
     def test_a_file_that_cannot_be_read_is_a_bad_record(self, graph, files, name):
         head = graph.commits.list()[0].graph_commit_id
@@ -396,6 +444,12 @@ class TestRecords:
             "s3://elsewhere/x.png",
             "gs://far/pictures/../secret",
             "gs://far/pictures/%2e%2e/secret",
+            "gs://far/pictures/.\t./secret",
+            "gs://far/pictures/\n../secret",
+            "gs://far/pictures/a//b",
+            "gs://far/pictures/./b",
+            "gs://far/pictures/%c0%ae/b",
+            "gs://far/pictures/b ",
             "gs://far/pictures",
             "gs://far/pictures2/x",
             "x.png",
@@ -432,6 +486,8 @@ class TestRecords:
             ["s3://b/a/../c"],
             ["s3://b/a", "s3://b/a/c"],
             ["https://host/x"],
+            ["s3://b\n/"],
+            ["s3://[b/"],
         ],
     )
     def test_bases_that_mean_nothing_are_refused(self, graph, bases):
@@ -461,6 +517,27 @@ class TestRecords:
 
         graph.load_nodes("Plate", pa.table({"tag": ["p", "q"], "scan": [PACKED, None]}))
         assert (value(graph, "p"), value(graph, "q")) == (PACKED, None)
+
+
+class _Sips(io.RawIOBase):
+    """A file that takes at most three bytes at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.taken = bytearray()
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.taken += data[:3]
+        return len(data[:3])
+
+
+def _twice(data):
+    doubled = bytearray(2 * len(data))
+    doubled[::2] = data
+    return doubled
 
 
 class _Pipe(io.RawIOBase):

@@ -342,6 +342,20 @@ def test_an_etag_follows_the_bytes(table):
     assert facts(changed, "large").etag == etags["large"]
 
 
+class _Counted:
+    """A blob of Lance that notes the length of every read."""
+
+    def __init__(self, file, lengths):
+        self._file, self._lengths = file, lengths
+
+    def read_range(self, start, length):
+        self._lengths.append(length)
+        return self._file.read_range(start, length)
+
+    def close(self):
+        self._file.close()
+
+
 def test_a_blob_opens_as_a_file(table):
     written = commit_staged(stage_append(table, rows(VALUES)))
 
@@ -365,6 +379,11 @@ def test_a_blob_opens_as_a_file(table):
         assert io.BufferedReader(file).peek(2)[:2] == DEDICATED[PIECE_BYTES + 11 :][:2]
     with pytest.raises(ValueError, match="closed"):
         file.read(1)
+    whole = opened("large")
+    lengths = []
+    whole._file = _Counted(whole._file, lengths)
+    assert io.BufferedReader(whole).read() == DEDICATED
+    assert lengths == [PIECE_BYTES, len(DEDICATED) - PIECE_BYTES], "in as few reads as may be"
     assert opened("empty").read() == b""
 
 

@@ -171,6 +171,8 @@ class Blobs:
         selector = BlobSelector(kind, type, id, property)
         target = Target.of(branch, snapshot, version)
         _check_range(offset, length)
+        if out is not None:
+            _check_out(out)
 
         def read() -> bytes | int:
             with self._open(selector, target) as stream:
@@ -179,7 +181,7 @@ class Blobs:
                 if out is None:
                     return stream.read(left)
                 for start in range(0, left, PIECE_BYTES):
-                    out.write(stream.read(min(PIECE_BYTES, left - start)))
+                    _write_all(out, stream.read(min(PIECE_BYTES, left - start)))
                 return left
 
         # What went to a file of the caller cannot be taken back.
@@ -261,6 +263,20 @@ class Blobs:
         if found.facts is None:
             raise selector.not_found(value=True)
         return _Found(view, pinned.table, column, found.address, found.facts)
+
+
+def _check_out(out: object) -> None:
+    if isinstance(out, io.TextIOBase) or not callable(getattr(out, "write", None)):
+        raise BadRequest(f"out is a file opened for writing in binary mode, not {out!r}")
+
+
+def _write_all(out: BinaryIO, data: bytes) -> None:
+    """Write a piece; an unbuffered file may take it in several parts."""
+    while data:
+        done: int | None = out.write(data)
+        if done is None and isinstance(out, io.RawIOBase):
+            raise BadRequest("out takes no bytes now; give a file that waits until it can")
+        data = b"" if done is None else data[done:]
 
 
 def _check_range(offset: object, length: object) -> None:

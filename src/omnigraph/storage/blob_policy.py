@@ -7,6 +7,7 @@ begin); a server, whose callers do not own its disk, has no folder.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterable
@@ -19,11 +20,12 @@ from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.objects.store_errors import translate
 from omnigraph.storage.objects.stores import s3_backend
 from omnigraph.storage.uris import Root
-from omnigraph.types import Unfit, shown
+from omnigraph.types import Unfit, is_unicode, shown
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 STORED_SCHEMES: Final = ("s3", "gs", "az", "file")
 """The addresses that a table takes: Lance stores none that it could not open."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class BlobSource(NamedTuple):
@@ -48,6 +50,8 @@ class BlobPolicy:
                 "its base when the graph is opened (external_blobs=[…]), or take the bytes in with "
                 '{"$file": …}'
             )
+        if flaw := _flaw(uri):
+            raise Unfit(f"the external blob {shown(uri)} is refused, {flaw}")
         if not any(_is_below(uri, base) for base in self.bases):
             raise Unfit(
                 f"the external blob {shown(uri)} is refused, it lies below none of the bases that the "
@@ -73,16 +77,14 @@ class BlobPolicy:
         if self.folder is None:
             raise Unfit(f"the file {shown(given)} is refused, local files cannot be read from here")
         try:
-            place = Path(self.folder, path)
-            found = place.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise Unfit(f"the file {shown(given)} cannot be read: it is no regular file")
-            with place.open("rb"):
-                pass
+            # Lance takes `link/..` for the directory of the link, the kernel for that of its target.
+            place = Path(os.path.realpath(Path(self.folder, path)))
+            size, flaw = _measure(place)
         except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise Unfit(f"the file {shown(given)} cannot be read: {reason}") from None
-        return BlobSource(place.absolute().as_uri(), found.st_size)
+            flaw = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        if flaw is not None:
+            raise Unfit(f"the file {shown(given)} cannot be read: {flaw}")
+        return BlobSource(place.as_uri(), size)
 
 
 NO_POLICY: Final = BlobPolicy()
@@ -112,6 +114,8 @@ def _check_base(base: object) -> str:
         raise BadRequest(
             f"{base!r} is no base of external blobs; write an absolute address, such as s3://bucket/x/"
         )
+    if flaw := _flaw(base):
+        raise BadRequest(f"{shown(base)} is no base of external blobs, {flaw}")
     parts = urlsplit(base)
     if parts.scheme.lower() not in STORED_SCHEMES:
         raise BadRequest(
@@ -124,20 +128,49 @@ def _check_base(base: object) -> str:
         raise BadRequest("the base of external blobs has credentials in it; leave them out")
     if not parts.netloc and parts.scheme.lower() != "file":
         raise BadRequest(f'the base "{base}" names no host or bucket; write the whole address')
-    if _climbs(parts.path):
-        raise BadRequest(f'the base "{base}" has a ".." in it; write it without')
     return base if base.endswith("/") else f"{base}/"
 
 
 def _is_below(uri: str, base: str) -> bool:
-    rest = uri[len(base) :]
-    return uri.startswith(base) and bool(rest) and not _climbs(rest)
+    return uri.startswith(base) and len(uri) > len(base)
 
 
-def _climbs(path: str) -> bool:
-    """Whether a path has a segment that leads upwards, plain or percent-encoded."""
-    plain = unquote(unquote(path)).replace("\\", "/")
-    return ".." in plain.split("/")
+def _flaw(uri: str) -> str | None:
+    """Why an address could be stored as another one than was checked, or not at all.
+
+    Parsers of URLs, Lance's among them, leave out control characters and outer blanks before they look
+    for segments that lead upwards, and decode percent signs after it.
+    """
+    if uri != uri.strip() or _CONTROL.search(uri):
+        return "it has a control character or a blank around it; write it without"
+    try:
+        urlsplit(uri)
+        plain = unquote(unquote(uri, errors="strict")).replace("\\", "/")
+    except ValueError:
+        return "it is no valid URI; check its host and its percent signs"
+    segments = plain.partition("://")[2].split("/")
+    # An empty host (file:///x) and a slash at the end are no empty segments.
+    if (
+        _CONTROL.search(plain)
+        or any(part in {".", ".."} for part in segments)
+        or "" in segments[1:-1]
+    ):
+        return 'it has a control character or an empty, "." or ".." segment in its path; write it without'
+    return None
+
+
+def _measure(place: Path) -> tuple[int, str | None]:
+    """The length of a file, and why it cannot be taken in, None if it can."""
+    found = place.stat()
+    if not stat.S_ISREG(found.st_mode):
+        return 0, "it is no regular file"
+    if _CONTROL.search(str(place)) or not is_unicode(str(place)):
+        return 0, "its path has characters that cannot be passed on; rename it"
+    with place.open("rb") as file:
+        # Files of /proc, for example, have bytes but no length.
+        if not found.st_size and file.read(1):
+            return 0, "its length is not known; copy it first"
+    return found.st_size, None
 
 
 def _local_path(uri: str) -> str:

@@ -183,7 +183,7 @@ def blob_from_json(value: object) -> bytes | ExternalBlob | FileBlob:
         path = value.get(FILE_BLOB)
         if len(value) != 1 or not isinstance(path, str) or not path:
             raise Unfit(f'expected {{"{FILE_BLOB}": path}} or a string, got {shown(value)}')
-        return FileBlob(path)
+        return FileBlob(_string(path))
     return blob_from_text(value)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
@@ -33,6 +33,7 @@ from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, BlobFacts, find_blob
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.types import shown
 from omnigraph.write.pending import PendingTable
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _copy(source: Any, path: Path) -> int:
                 out.write(piece)
             except OSError as error:
                 raise _no_room(error) from error
-            size += len(piece)
+            size += piece.nbytes
     return size
 
 
@@ -221,7 +222,7 @@ def _no_room(error: OSError) -> StorageError:
     )
 
 
-def _pieces(source: Any) -> Generator[bytes]:
+def _pieces(source: Any) -> Generator[memoryview]:
     """The bytes of a source, a piece at a time."""
     if isinstance(source, str | os.PathLike):
         yield from _file_pieces(Path(source))
@@ -229,7 +230,7 @@ def _pieces(source: Any) -> Generator[bytes]:
         yield _checked(source, "the source")
     elif callable(getattr(source, "read", None)):
         yield from _read_pieces(source, "the file")
-    elif isinstance(source, Iterable):
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping):
         for piece in source:
             yield _checked(piece, "an iterator")
     else:
@@ -239,29 +240,36 @@ def _pieces(source: Any) -> Generator[bytes]:
         )
 
 
-def _file_pieces(path: Path) -> Iterator[bytes]:
+def _file_pieces(path: Path) -> Iterator[memoryview]:
     try:
-        with path.open("rb") as file:
+        try:
+            file = path.open("rb")
+        except ValueError as error:  # a path that no file can have
+            raise _unreadable(path, str(error)) from None
+        with file:
             yield from _read_pieces(file, str(path))
     except OSError as error:
-        raise InputError(
-            f'"{path}" cannot be read: {error.strerror or error}; check the path'
-        ) from None
+        raise _unreadable(path, error.strerror or str(error)) from None
 
 
-def _read_pieces(file: Any, name: str) -> Iterator[bytes]:
+def _unreadable(path: Path, reason: str) -> InputError:
+    return InputError(f"{shown(str(path))} cannot be read: {reason}; check the path")
+
+
+def _read_pieces(file: Any, name: str) -> Iterator[memoryview]:
     while True:
         piece = _checked(file.read(PIECE_BYTES), name)
-        if not piece:
+        if not piece.nbytes:
             return
         yield piece
 
 
-def _checked(piece: object, name: str) -> bytes:
+def _checked(piece: object, name: str) -> memoryview:
     if piece is None:
         raise BadRequest(f"{name} has no bytes yet; give a file that waits for them")
     if not isinstance(piece, bytes | bytearray | memoryview):
         raise BadRequest(
             f"{name} gave a Python {type(piece).__name__} and not bytes; open the file in binary mode"
         )
-    return cast("bytes", piece)
+    view = memoryview(piece)
+    return view if view.c_contiguous else memoryview(view.tobytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.output import OutputLost, ReaderGone
 from omnigraph.cli.register import BranchOption, add, group
+from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
 
@@ -106,7 +108,7 @@ def put_blob(
     selector = blob.selector()
     if (data is None) != clear:
         raise typer.BadParameter("give --data FILE, `--data -` for stdin, or --clear")
-    source: BlobSourceLike = sys.stdin.buffer if data == "-" else data
+    source: BlobSourceLike = open_stdin("--data") if data == STDIN else data
     with call.open(call.address(None)) as graph:
         done = graph.blobs.write(
             *selector,
@@ -136,7 +138,7 @@ class _Destination:
 
     def end(self) -> None:
         """Finish: an empty blob makes an empty file."""
-        self._try(lambda stream: stream.flush())
+        self._try(lambda stream: stream.flush() if self._path is None else stream.close())
 
     def _try(self, act: Any) -> Any:
         try:
@@ -158,6 +160,7 @@ class _Destination:
         return self._stream
 
     def close(self) -> None:
-        """Close the file, if one was opened."""
+        """Close the file, if one was opened; what could not be written has been told."""
         if self._path is not None and self._stream is not None:
-            self._stream.close()
+            with contextlib.suppress(OSError):
+                self._stream.close()

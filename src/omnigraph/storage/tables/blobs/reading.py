@@ -156,6 +156,10 @@ class BlobStream(io.RawIOBase):
             filled += len(data)
         return bytes(whole)
 
+    def readall(self) -> bytes:
+        """Read all that is left, in pieces as large as may be."""
+        return self.read()
+
     def _next(self, wanted: int) -> bytes:
         self._check_open()
         wanted = min(wanted, PIECE_BYTES, max(0, self.size - self._at))
