@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import os
+import resource
+import signal
 import threading
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from omnigraph.errors import (
     InputError,
     PreconditionFailed,
     ResourceLimit,
+    StorageError,
 )
 from omnigraph.storage.tables.blobs import compacting
 from omnigraph.write.compaction import compact
@@ -356,6 +359,26 @@ class TestWriting:
         monkeypatch.setattr("tempfile.tempdir", str(room))
         stored.blobs.write("node", "Plate", "p", "scan", files / "packed")
         assert list(room.iterdir()) == []
+
+    @pytest.mark.parametrize("piece", [b"x" * 1000, b"x" * 100_000])
+    def test_missing_room_for_the_temporary_copy_is_told(
+        self, stored, tmp_path, monkeypatch, piece
+    ):
+        room = tmp_path / "room"
+        room.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(room))
+        head = stored.commits.list()[0].graph_commit_id
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_500, limits[1]))
+        try:
+            with pytest.raises(StorageError, match="set TMPDIR"):
+                stored.blobs.write("node", "Plate", "p", "scan", iter([piece] * 51))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert list(room.iterdir()) == []
+        assert stored.commits.list()[0].graph_commit_id == head
 
     @pytest.mark.parametrize(
         ("point", "happened"),

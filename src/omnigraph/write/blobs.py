@@ -201,14 +201,17 @@ def spooled(source: BlobSourceLike) -> Iterator[dict[str, Any] | None]:
 
 def _copy(source: Any, path: Path) -> int:
     try:
-        out = path.open("wb")
+        # Without a buffer, so that missing room shows in a write and not when the file is closed.
+        out = path.open("wb", buffering=0)
     except OSError as error:
         raise _no_room(error) from error
     size = 0
     with out, contextlib.closing(_pieces(source)) as pieces:
         for piece in pieces:
+            rest = piece.cast("B")
             try:
-                out.write(piece)
+                while rest:
+                    rest = rest[out.write(rest) :]
             except OSError as error:
                 raise _no_room(error) from error
             size += piece.nbytes
