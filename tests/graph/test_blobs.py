@@ -403,6 +403,19 @@ class TestWriting:
             assert graph.blobs.read(*where, branch="side") == PACKED
             assert workspace_of(graph).store.list("__recovery") == []
 
+    def test_a_store_that_fails_after_the_commit_does_not_hide_it(self, stored, monkeypatch):
+        def fails(*_):
+            raise StorageError("the store does not answer")
+
+        def break_store(_):
+            monkeypatch.setattr("omnigraph.write.blobs.find_blob", fails)
+
+        with failpoints.arm("mutation.after_phase_c_before_phase_d", break_store):
+            written = stored.blobs.write("node", "Plate", "p", "scan", b"there")
+        assert (written.size, written.etag) == (5, None)
+        assert written.commit.graph_commit_id == stored.commits.list()[0].graph_commit_id
+        assert stored.blobs.read("node", "Plate", "p", "scan") == b"there"
+
 
 class TestRecords:
     def test_a_merge_replaces_the_blob_with_the_row(self, graph, files):

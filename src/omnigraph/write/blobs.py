@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,14 +21,19 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.errors import BadRequest, BlobChanged, InputError, SchemaConflict, StorageError
+from omnigraph.errors import (
+    BadRequest,
+    BlobChanged,
+    InputError,
+    OmniGraphError,
+    SchemaConflict,
+    StorageError,
+)
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.manifest import commits
 from omnigraph.manifest.blob_selector import BlobSelector
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit
-from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.scratch import scratch_directory
@@ -38,6 +44,8 @@ from omnigraph.write.pending import PendingTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
 
 BlobSourceLike = str | os.PathLike[str] | BinaryIO | Iterable[bytes] | bytes | None
 """A path, a binary file, bytes or an iterator of them; None clears the value."""
@@ -87,21 +95,25 @@ def write_blob(workspace: Workspace, request: BlobWrite, source: BlobSourceLike)
     with spooled(source) as value:
         started = stamp_us()
         attempts = Attempts(workspace, request.branch, None, request.if_commit)
-        made = attempts.run(lambda attempt: _write(attempt, request, value, started))
-    facts = _facts_at(workspace, request, made)
+        made, facts = attempts.run(lambda attempt: _write(attempt, request, value, started))
     return BlobWritten(
         request.selector,
         request.branch,
-        None if facts is None else facts.size,
+        _size(value),
         None if facts is None else facts.etag,
         request.actor_id,
         made,
     )
 
 
+def _size(value: dict[str, Any] | None) -> int | None:
+    """The number of bytes of a spooled value."""
+    return None if value is None else value.get("size", 0)
+
+
 def _write(
     attempt: Attempt, request: BlobWrite, value: dict[str, Any] | None, started: int
-) -> GraphCommit:
+) -> tuple[GraphCommit, BlobFacts | None]:
     state = attempt.state
     work = _Attempt(attempt.workspace, request, state)
     work.check(value is None)
@@ -115,7 +127,13 @@ def _write(
         intent=Intent(new_ulid(), "mutation", started, request.actor_id),
         tables=(TableChange(work.pin, (pending.write_step(),)),),
     )
-    return attempt.commit(write)
+    commit = attempt.commit(write)
+    try:
+        # While the table is still locked, so that nobody has moved or removed it since.
+        return commit, _facts_now(attempt.workspace, request, work.pin)
+    except OmniGraphError as error:
+        logger.warning("the blob is written; it could not be described: %s", error)
+        return commit, None
 
 
 def _with_value(rows: pa.Table, column: str, value: dict[str, Any] | None) -> pa.Table:
@@ -165,16 +183,13 @@ class _Attempt:
             )
 
 
-def _facts_at(workspace: Workspace, request: BlobWrite, commit: GraphCommit) -> BlobFacts | None:
-    """What the commit made of the blob."""
-    target = Target(snapshot=commit.graph_commit_id)
-    branch, snapshot = commits.resolve_on(workspace.manifest, target)
-    _, catalog = request.accepted(branch)
-    pin = snapshot.tables[request.selector.entity(catalog).table_key]
+def _facts_now(workspace: Workspace, request: BlobWrite, before: TableState) -> BlobFacts | None:
+    """What the newest version of the table says of the blob."""
+    tables = workspace.manifest.state(request.branch).head.tables.values()
+    pin = next(pin for pin in tables if pin.incarnation == before.incarnation)
     table = open_table(workspace.pinned(pin))
     found = find_blob(table, request.selector.property, request.selector.id)
-    assert found is not None, "a commit has the row that it wrote"
-    return found.facts
+    return None if found is None else found.facts
 
 
 # ------------------------------------------------------------------ the source
