@@ -99,6 +99,26 @@ def test_records_without_an_id_are_new_rows_that_must_be_whole(graph):
         graph.load([{"type": "Note", "data": {"day": 1}}], mode="patch")
 
 
+def test_a_node_with_a_key_is_found_by_its_id_too(graph):
+    graph.load(
+        [
+            {"type": "Buoy", "data": {"id": "a", "lamp": "off"}},
+            {"type": "Buoy", "data": {"code": "a", "depth": 3.0}},
+        ],
+        mode="patch",
+    )
+    stored = buoys(graph)
+    assert set(stored) == {"a", "b"}
+    assert [stored["a"][name] for name in ("code", "lamp", "depth")] == ["a", "off", 3.0]
+    with pytest.raises(InputError, match=r"code.*required"):
+        graph.load([{"type": "Buoy", "data": {"id": "new", "colour": "red"}}], mode="patch")
+    with pytest.raises(InputError, match="a key cannot be null"):
+        graph.load([{"type": "Buoy", "data": {"id": "a", "code": None}}], mode="patch")
+    with pytest.raises(InputError, match="leave the id out"):
+        graph.load([{"type": "Buoy", "data": {"id": "a", "code": "b"}}], mode="patch")
+    assert buoys(graph) == stored
+
+
 def test_patches_of_many_parts_are_those_of_one(graph, tmp_path, monkeypatch):
     """Parts, and chunks within them, are a matter of memory alone."""
     random = np.random.default_rng(7)

@@ -18,7 +18,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity, NodeType
-from omnigraph.pipeline.formats.typed_batch import ID, OFFSET, SOURCE, BadRecord, bad_batch
+from omnigraph.pipeline.formats.typed_batch import (
+    GIVEN,
+    ID,
+    OFFSET,
+    SOURCE,
+    BadRecord,
+    bad_batch,
+    given_masks,
+)
 from omnigraph.types import (
     derive_id_column,
     shown,
@@ -57,7 +65,8 @@ def count_named_rows(entity: Entity, batch: pa.RecordBatch) -> int:
 def _derive_keyed_ids(
     node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch
 ) -> tuple[pa.Array, pa.RecordBatch]:
-    whole = np.ones(batch.num_rows, np.bool_)
+    by_id = _named_by_id(node, key, batch)
+    whole = ~by_id
     bad: list[BadRecord] = []
     for name in key:
         absent = batch.column(name).is_null()
@@ -68,7 +77,8 @@ def _derive_keyed_ids(
     kept = batch if whole.all() else batch.filter(pa.array(whole))
     ids = derive_id_column([(node.properties[name].type, kept.column(name)) for name in key])
     if not whole.all():
-        ids = pc.replace_with_mask(pa.nulls(batch.num_rows, pa.utf8()), pa.array(whole), ids)
+        named = pc.if_else(pa.array(by_id), batch.column(ID), pa.scalar(None, pa.utf8()))
+        ids = pc.replace_with_mask(named, pa.array(whole), ids)
     wrong = [row for row, _, accepted in _other_spellings(node, batch, ids) if not accepted]
     bad += [_bad(batch, row, _mismatch(node, key, batch, ids, row)) for row in wrong]
     if wrong:
@@ -76,6 +86,16 @@ def _derive_keyed_ids(
         mask[wrong] = True
         ids = pc.if_else(pa.array(mask), pa.scalar(None, pa.utf8()), ids)
     return ids, bad_batch(bad)
+
+
+def _named_by_id(node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Which records of a patch name their node by its id and leave the key out."""
+    if GIVEN not in batch.schema.names:
+        return np.zeros(batch.num_rows, np.bool_)
+    given = given_masks(node, batch.column(GIVEN))
+    has_id: NDArray[np.bool_] = batch.column(ID).is_valid().to_numpy(zero_copy_only=False)
+    has_key: NDArray[np.bool_] = np.logical_or.reduce([given[name] for name in key])
+    return has_id & ~has_key
 
 
 def _bad(batch: pa.RecordBatch, row: int, reason: str, blamed: str = "id") -> BadRecord:
