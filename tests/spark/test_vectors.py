@@ -122,3 +122,25 @@ def test_without_a_provider_and_with_a_dead_one(spark, place):
         with pytest.raises(ProviderError, match="out of order"):
             graph.load([must(number) for number in range(900, 1100)], mode="append", spark=spark)
         assert graph.snapshot().graph_commit_id == head
+
+
+def test_rows_that_are_read_again_have_the_same_numbers(spark, place):
+    """What executors kept may be lost. A task of a later stage then reads its part of the frame again."""
+    frame = spark.createDataFrame(
+        [(f"f{n}", f"found {n}") for n in range(40)], "slug string, body string"
+    ).repartition(4)
+
+    def forget(progress):
+        if progress.phase == "writing":
+            for kept in spark.sparkContext._jsc.getPersistentRDDs().values():
+                kept.unpersist(True)
+
+    with og.open(place / "g", embedder=Recording()) as graph:
+        graph.load_nodes("Note", frame, spark=spark, progress=forget)
+        rows = nodes(graph, "Note")
+    assert len(rows) == 41
+    missing = [slug for slug, row in rows.items() if "vec" not in row]
+    assert missing == ["n7"]  # was there before, without an embedder
+    for slug in set(rows) - {"n7"}:
+        wanted = mock_embedding(rows[slug]["body"], 4)
+        assert rows[slug]["vec"] == pytest.approx(wanted, abs=1e-6), slug

@@ -8,6 +8,7 @@ Every one of them gives the same result however often Spark runs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
 TASK = "0task"
+PART = "0part"
+"""The column that says which partition of a DataFrame a row is in."""
 
 MATCH, DATA = 0, 1
 """The two kinds of rows that ``merge_payloads`` gets: what to do with records, and the records."""
@@ -108,19 +111,22 @@ def read_spark_frame(
 ) -> Batches:
     """Check the rows of a partition of a DataFrame and yield them as payload rows.
 
-    Rows are numbered by partition and by place in it.
+    Rows are numbered by partition and by place in it. The column ``PART`` has the partition: the number
+    of the task that runs is another one where a task of a later stage reads rows again that died with
+    their executor.
     """
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    part = 0 if context is None else context.partitionId()
+    filled = (batch for batch in batches if batch.num_rows)
+    first_batch = next(filled, None)
+    if first_batch is None:
+        return
+    part = first_batch.column(PART)[0].as_py()
     seen = 0
 
     def counted() -> Iterator[pa.RecordBatch]:
         nonlocal seen
-        for batch in batches:
+        for batch in chain([first_batch], filled):
             seen += batch.num_rows
-            yield batch
+            yield batch.drop_columns([PART])
 
     layout = Layout(rules.catalog.entity(key), *ends, patch=rules.patch)
     first = (part << PART_SHIFT) + 1

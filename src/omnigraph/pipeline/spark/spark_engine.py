@@ -28,6 +28,7 @@ from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.spark.executor_tasks import (
+    PART,
     counted_records,
     read_payloads,
     read_spark_frame,
@@ -227,6 +228,8 @@ class _Plan:
         return replace(task, source=replace(source, location=LocalFile(str(path))))
 
     def _of_spark_frame(self, number: int, task: FrameTask) -> DataFrame:
+        from pyspark.sql import functions
+
         ends = (task.from_col, task.to_col)
         task.layout(self.rules.catalog).check(task.frame.columns, "the frame")
         run = partial(
@@ -240,7 +243,8 @@ class _Plan:
         )
         name = f"omnigraph_{self.rules.operation_id}_{number}"
         # The frame belongs to another session; global views are how sessions of one context share.
-        task.frame.mapInArrow(run, COLUMNS).createGlobalTempView(name)
+        numbered = task.frame.withColumn(PART, functions.spark_partition_id())
+        numbered.mapInArrow(run, COLUMNS).createGlobalTempView(name)
         data = self.session.table(f"global_temp.{name}").select("*")
         self.session.catalog.dropGlobalTempView(name)
         return data
