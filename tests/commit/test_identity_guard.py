@@ -24,6 +24,14 @@ MAY_COMPARE = {
         "publish",
     ): "the version that this very publish made on the same branch",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
+    (
+        "manifest/commits.py",
+        "has_rows_of",
+    ): "versions of one lineage: incarnation and branch are equal",
+    (
+        "read/view/view.py",
+        "_is_being_purged",
+    ): "a purge names versions of one incarnation, and at that time there is no other branch",
 }
 # Places that open a branch by its name alone.
 MAY_NAME = {

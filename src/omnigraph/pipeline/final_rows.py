@@ -74,7 +74,7 @@ class FindFinalRows:
         self._read = found.bad.mark()
         self._completed: dict[str, tuple[TableState, list[int], Incoming]] = {}
 
-    def on(self, runner: Runner, state: BranchState) -> FinalRows:
+    def find(self, runner: Runner, state: BranchState) -> FinalRows:
         """Find the rows and check them on one state of the branch; ``bad`` has what was left out."""
         self.bad.back_to(self._read)
         attempt = _Attempt(self, runner, state)

@@ -231,7 +231,7 @@ class _Load:
         runner = self.engine.runner()
         try:
             with self._timed("validate"):
-                final = self.search.on(runner, state)
+                final = self.search.find(runner, state)
             pending = self._fill_vectors(runner, state, final)
         finally:
             runner.close()
