@@ -20,7 +20,7 @@ from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.objects.store_errors import translate
 from omnigraph.storage.objects.stores import s3_backend
 from omnigraph.storage.uris import Root
-from omnigraph.types import Unfit, is_unicode, shown
+from omnigraph.types import Unfit, is_unicode, shown_place
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 STORED_SCHEMES: Final = ("s3", "gs", "az", "file")
@@ -46,15 +46,15 @@ class BlobPolicy:
         """Raise ``Unfit`` unless the address may be stored."""
         if not self.bases:
             raise Unfit(
-                f"the external blob {shown(uri)} is refused, no external place is allowed here; name "
+                f"the external blob {shown_place(uri)} is refused, no external place is allowed here; name "
                 "its base when the graph is opened (external_blobs=[…]), or take the bytes in with "
                 '{"$file": …}'
             )
         if flaw := _flaw(uri):
-            raise Unfit(f"the external blob {shown(uri)} is refused, {flaw}")
+            raise Unfit(f"the external blob {shown_place(uri)} is refused, {flaw}")
         if not any(_is_below(uri, base) for base in self.bases):
             raise Unfit(
-                f"the external blob {shown(uri)} is refused, it lies below none of the bases that the "
+                f"the external blob {shown_place(uri)} is refused, it lies below none of the bases that the "
                 "graph was opened with (external_blobs=[…])"
             )
 
@@ -68,14 +68,16 @@ class BlobPolicy:
         self.refuse_address(path)
         if scheme[1].lower() != "s3":
             raise Unfit(
-                f"the file {shown(path)} cannot be read: bytes are taken in from local paths and "
+                f"the file {shown_place(path)} cannot be read: bytes are taken in from local paths and "
                 "s3:// addresses; download it first"
             )
         return _s3_object(path)
 
     def _local(self, path: str, given: str) -> BlobSource:
         if self.folder is None:
-            raise Unfit(f"the file {shown(given)} is refused, local files cannot be read from here")
+            raise Unfit(
+                f"the file {shown_place(given)} is refused, local files cannot be read from here"
+            )
         try:
             # Lance takes `link/..` for the directory of the link, the kernel for that of its target.
             place = Path(os.path.realpath(Path(self.folder, path)))
@@ -83,7 +85,7 @@ class BlobPolicy:
         except (OSError, ValueError) as error:
             flaw = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if flaw is not None:
-            raise Unfit(f"the file {shown(given)} cannot be read: {flaw}")
+            raise Unfit(f"the file {shown_place(given)} cannot be read: {flaw}")
         return BlobSource(place.as_uri(), size)
 
 
@@ -115,7 +117,7 @@ def _check_base(base: object) -> str:
             f"{base!r} is no base of external blobs; write an absolute address, such as s3://bucket/x/"
         )
     if flaw := _flaw(base):
-        raise BadRequest(f"{shown(base)} is no base of external blobs, {flaw}")
+        raise BadRequest(f"{shown_place(base)} is no base of external blobs, {flaw}")
     parts = urlsplit(base)
     if parts.scheme.lower() not in STORED_SCHEMES:
         raise BadRequest(
@@ -176,7 +178,7 @@ def _measure(place: Path) -> tuple[int, str | None]:
 def _local_path(uri: str) -> str:
     parts = urlsplit(uri)
     if parts.netloc.lower() not in {"", "localhost"}:
-        raise Unfit(f"the file {shown(uri)} is on another host; write file:///path")
+        raise Unfit(f"the file {shown_place(uri)} is on another host; write file:///path")
     return unquote(parts.path)
 
 
@@ -185,13 +187,13 @@ def _s3_object(uri: str) -> BlobSource:
 
     bucket, _, key = uri[len("s3://") :].partition("/")
     if not bucket or not key:
-        raise Unfit(f"the file {shown(uri)} names no object; write s3://bucket/key")
+        raise Unfit(f"the file {shown_place(uri)} names no object; write s3://bucket/key")
     try:
         size = obstore.head(s3_backend(Root("s3", bucket, "")), key)["size"]
     except OmniGraphError as error:
-        raise Unfit(f"the file {shown(uri)} cannot be read: {error}") from None
+        raise Unfit(f"the file {shown_place(uri)} cannot be read: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever the store says, the file cannot be read
         failure = translate(error, "read", key, f"s3://{bucket}")
-        raise Unfit(f"the file {shown(uri)} cannot be read: {failure}") from None
+        raise Unfit(f"the file {shown_place(uri)} cannot be read: {failure}") from None
     # Lance takes addresses percent-encoded.
     return BlobSource(f"s3://{bucket}/{quote(key)}", size)

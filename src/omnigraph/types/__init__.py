@@ -40,7 +40,7 @@ from omnigraph.types.python import json_form
 from omnigraph.types.scalar import INTEGER_RANGES, Scalar
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
 from omnigraph.types.traits import Family, TypeTraits
-from omnigraph.types.unfit import Unfit, is_unicode, shown
+from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_place
 from omnigraph.types.values import (
     ExternalBlob,
     FileBlob,
@@ -88,6 +88,7 @@ __all__ = [
     "same_image",
     "scalar_of",
     "shown",
+    "shown_place",
     "spells_key",
     "stored_items",
     "to_arrow",

@@ -6,6 +6,7 @@ import json
 import math
 
 SHOWN_LENGTH = 80
+SHOWN_PLACE_LENGTH = 1_000
 SHOWN_BITS = 256
 
 
@@ -45,9 +46,14 @@ def shown_float(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _shown_text(text: str) -> str:
-    if len(text) > SHOWN_LENGTH:
-        text = text[: SHOWN_LENGTH - 1] + "…"
+def shown_place(place: str) -> str:
+    """Render a path or an address for a message, whole unless it is absurdly long."""
+    return _shown_text(place, SHOWN_PLACE_LENGTH)
+
+
+def _shown_text(text: str, length: int = SHOWN_LENGTH) -> str:
+    if len(text) > length:
+        text = text[: length - 1] + "…"
     # A lone surrogate cannot be printed; if there is one, escape everything that is not ASCII.
     return json.dumps(text, ensure_ascii=not is_unicode(text))
 

@@ -39,7 +39,7 @@ from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, BlobFacts, find_blob
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.types import shown
+from omnigraph.types import shown_place
 from omnigraph.write.pending import PendingTable
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def _file_pieces(path: Path) -> Iterator[memoryview]:
 
 
 def _unreadable(path: Path, reason: str) -> InputError:
-    return InputError(f"{shown(str(path))} cannot be read: {reason}; check the path")
+    return InputError(f"{shown_place(str(path))} cannot be read: {reason}; check the path")
 
 
 def _read_pieces(file: Any, name: str) -> Iterator[memoryview]:
