@@ -29,6 +29,7 @@ from omnigraph.storage.tables.blobs import compacting
 from omnigraph.write.compaction import compact
 from tests.commit.synthetic import Died
 from tests.opened import workspace_of
+from tests.storage.processes import run_processes
 
 SCHEMA = """
 node Plate { tag: String @key  scan: Blob?  back: Blob?  caption: String? }
@@ -605,39 +606,58 @@ def _memory(field):
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:"))
 
 
+LARGE, PIECE = 96 << 20, bytes(range(256)) * 4096
+LARGE_PLATE = ("node", "Plate", "p", "scan")
+
+
+def _write_large(graph):
+    graph.blobs.write(*LARGE_PLATE, (PIECE for _ in range(LARGE // len(PIECE))))
+
+
+def _update_beside_it(graph):
+    graph.mutate('query q() { update Plate set { caption: "b" } where tag = "p" }')
+
+
+def _write_on_a_branch(graph):
+    graph.branches.create("side")
+    graph.mutate('query q() { update Plate set { caption: "c" } where tag = "p" }', branch="side")
+
+
+def _read_in_pieces(graph):
+    found, wanted = hashlib.sha256(), hashlib.sha256()
+    with graph.blobs.open(*LARGE_PLATE, branch="side") as file:
+        while data := file.read(len(PIECE)):
+            found.update(data)
+            wanted.update(PIECE)
+        assert file.tell() == LARGE
+    assert found.digest() == wanted.digest()
+
+
+def _read_whole(graph):
+    assert len(graph.blobs.read(*LARGE_PLATE)) == LARGE
+
+
+def _peak_of(step, uri):
+    """The bytes a step takes over idle, in a process that has done nothing else."""
+    with og.open(uri) as graph:
+        assert graph.query("query q() { match { $p: Plate } return { $p.tag } }").row_count == 2
+        before = _memory("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        step(graph)
+        return _memory("VmHWM") - before
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc of Linux")
 def test_a_large_blob_is_never_held(tmp_path, record_property):
     """Every step takes less memory than the blob has; `./dev bench blobs` does this with 1 GB."""
-    size, piece = 96 << 20, os.urandom(1 << 20)
-    where = ("node", "Plate", "p", "scan")
-    wanted = hashlib.sha256(piece * (size >> 20)).hexdigest()
-
-    def write():
-        graph.blobs.write(*where, (piece for _ in range(size >> 20)))
-
-    def update():
-        graph.mutate('query q() { update Plate set { caption: "b" } where tag = "p" }')
-
-    def branch():
-        graph.branches.create("side")
-        graph.mutate(
-            'query q() { update Plate set { caption: "c" } where tag = "p" }', branch="side"
-        )
-
-    def read():
-        found = hashlib.sha256()
-        with graph.blobs.open(*where, branch="side") as file:
-            while data := file.read(1 << 20):
-                found.update(data)
-        assert found.hexdigest() == wanted
-
     with og.init(tmp_path / "graph", SCHEMA) as graph:
         graph.load([plate("p"), plate("q")])
-        peaks = {}
-        for step in (write, update, branch, read):
-            before = _memory("VmRSS")
-            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-            step()
-            peaks[step.__name__] = (_memory("VmHWM") - before) >> 20
-    record_property("measured", f"MiB over idle with a blob of {size >> 20} MiB: {peaks}")
-    assert all(peak < size >> 20 for peak in peaks.values()), peaks
+    steps = (_write_large, _update_beside_it, _write_on_a_branch, _read_in_pieces, _read_whole)
+    peaks = {}
+    for step in steps:
+        (peak,) = run_processes(_peak_of, [(step, graph.uri)])
+        peaks[step.__name__] = peak >> 20
+    record_property("measured", f"MiB over idle with a blob of {LARGE >> 20} MiB: {peaks}")
+    # Reading it as one value must hold it: what is measured here does show.
+    assert peaks.pop("_read_whole") >= LARGE >> 20
+    assert all(peak < LARGE >> 20 for peak in peaks.values()), peaks

@@ -42,11 +42,6 @@ def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
     return row, ir
 
 
-def read_catalog(row: SchemaRow) -> Catalog:
-    """Return the catalog of an accepted schema."""
-    return catalog_of(read_ir(row.ir))
-
-
 def read_accepted(row: SchemaRow, head: Head) -> tuple[Ir, Catalog]:
     """Return the identities and types of the schema row of a branch, after checking its hashes."""
     ir = read_ir(row.ir)
