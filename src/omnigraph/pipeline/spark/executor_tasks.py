@@ -126,7 +126,7 @@ def read_spark_frame(
         nonlocal seen
         for batch in chain([first_batch], filled):
             seen += batch.num_rows
-            yield batch.drop_columns([PART])
+            yield batch.remove_column(batch.schema.get_field_index(PART))
 
     layout = Layout(rules.catalog.entity(key), *ends, patch=rules.patch)
     first = (part << PART_SHIFT) + 1
