@@ -1,0 +1,1 @@
+"""What differs between two states of a graph: comparing tables, diffs, the change feed, exports."""

@@ -1,0 +1,1 @@
+"""Three-way merge of branches, and revert: decide, check, stage and publish."""
