@@ -231,7 +231,10 @@ class _Work:
             pins.append(pin_at(entry.base, head))
         registered = set(sidecar.registered)
         changes = Changes(
-            tables=tuple(pin for pin in pins if pin.incarnation not in registered),
+            tables=(
+                *(pin for pin in pins if pin.incarnation not in registered),
+                *sidecar.taken_over,
+            ),
             registered=tuple(pin for pin in pins if pin.incarnation in registered),
             renamed=sidecar.renamed,
             dropped=sidecar.dropped,
