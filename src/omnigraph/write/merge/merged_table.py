@@ -22,6 +22,7 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.commit.changes import StagedStep, TableChange
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
+from omnigraph.runner.protocol import Runner
 from omnigraph.storage.tables.blobs.carry import carried_blobs
 from omnigraph.storage.tables.blobs.columns import as_blobs, is_blob
 from omnigraph.storage.tables.blobs.writing import INGEST_BATCH_ROWS
@@ -33,6 +34,7 @@ from omnigraph.storage.tables.staging import (
     write_fragments,
 )
 from omnigraph.storage.tables.table import Table
+from omnigraph.validate.change_set import ORDER, TableDelta, needed_columns
 from omnigraph.write.merge.decide import BLOB_VALUE, BlobOrigin, Decided, Side
 from omnigraph.write.merge.spool import Scratch, Spool
 
@@ -58,11 +60,6 @@ class Sides:
         """Whether the target has not touched the table since the base."""
         return _identity(self.target) == _identity(self.base)
 
-    @property
-    def has_news(self) -> bool:
-        """Whether the source may have something that the target has not: neither base nor target is its state."""
-        return _identity(self.source) not in {_identity(self.base), _identity(self.target)}
-
     def of(self, side: Side) -> TableSide:
         """Return the table on one side."""
         return {Side.BASE: self.base, Side.SOURCE: self.source, Side.TARGET: self.target}[side]
@@ -75,13 +72,28 @@ def _identity(side: TableSide) -> object:
 class MergedTable:
     """What a merge changes in one table of the target."""
 
-    def __init__(self, sides: Sides, scratch: Scratch) -> None:
+    def __init__(
+        self,
+        sides: Sides,
+        scratch: Scratch,
+        taken_over: TableState | None = None,
+        *,
+        whole_rows: bool = True,
+    ) -> None:
         self.sides = sides
         self.entity: Entity = sides.target.entity
+        self.taken_over = taken_over
+        """The source's state of the table, if the target pins that instead of writing rows."""
         self.inserts = 0
         self.updates = 0
-        self.rows = Spool(_spooled_schema(self.entity, sides.target.schema), scratch)
-        """The rows to write, with the columns of ``decide`` and some of this module's own."""
+        schema = _spooled_schema(self.entity, sides.target.schema)
+        if not whole_rows:
+            schema = pa.schema([schema.field(name) for name in _checked_columns(self.entity)])
+        self.rows = Spool(schema, scratch)
+        """The rows to write, with the columns of ``decide`` and some of this module's own.
+
+        Without ``whole_rows`` it has only what is checked: such rows cannot be written.
+        """
         self.removed = Spool(_REMOVED, scratch)
         """The rows to delete: ``id`` and ``ROW_ID``."""
 
@@ -120,6 +132,17 @@ class MergedTable:
         """End the gathering."""
         self.rows.finish()
         self.removed.finish()
+
+    def delta(self, runner: Runner) -> TableDelta:
+        """Return the change in the form that the rules about whole graphs take; rows are in order of ids."""
+        pending = removed = None
+        if self.rows.num_rows:
+            rows = self.rows.table().select(_checked_columns(self.entity))
+            order = pa.array(np.arange(rows.num_rows), pa.int64())
+            pending = runner.frame(rows.append_column(ORDER, order))
+        if self.removed.num_rows:
+            removed = runner.frame(self.removed.table().select(["id"]))
+        return TableDelta(self.entity, pending, removed)
 
     # -- writing
 
@@ -185,6 +208,11 @@ class MergedTable:
             )
 
 
+def _checked_columns(entity: Entity) -> list[str]:
+    """Return the columns that the rules about whole graphs read."""
+    return ["id", *needed_columns(entity)]
+
+
 _REMOVED: Final = pa.schema([("id", pa.string()), (ROW_ID, pa.uint64())])
 
 
@@ -204,7 +232,7 @@ def _spooled(
     rows: pa.Table, replaces: pa.Array, blobs: Mapping[str, BlobOrigin], schema: pa.Schema
 ) -> pa.Table:
     """Return decided rows with the row ids they replace and the places of their blobs beside them."""
-    columns = {name: rows.column(name) for name in rows.column_names}
+    columns: dict[str, Any] = {name: rows.column(name) for name in rows.column_names}
     columns[_REPLACES] = replaces
     for name, origin in blobs.items():
         columns[_SIDE + name] = origin.side

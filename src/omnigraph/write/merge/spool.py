@@ -48,7 +48,7 @@ class Spool:
         self._scratch = scratch
         self._held: list[pa.Table] = []
         self._held_bytes = 0
-        self._path: Path | None = None
+        self._paths: list[Path] = []
         self._writer: Any = None
 
     def add(self, rows: pa.Table) -> None:
@@ -63,14 +63,14 @@ class Spool:
 
     def _spill(self) -> None:
         if self._writer is None:
-            self._path = self._scratch.new_file()
-            self._writer = pa.ipc.new_stream(str(self._path), self.schema)
+            self._paths.append(self._scratch.new_file())
+            self._writer = pa.ipc.new_stream(str(self._paths[-1]), self.schema)
         for rows in self._held:
             self._writer.write_table(rows)
         self._held, self._held_bytes = [], 0
 
     def finish(self) -> None:
-        """End the adding; from now on the rows can be read."""
+        """Make what was added so far readable."""
         if self._writer is not None:
             self._spill()
             self._writer.close()
@@ -78,10 +78,9 @@ class Spool:
 
     def table(self) -> pa.Table:
         """Return all rows; those in a file are mapped and not held in memory."""
-        if self._path is None:
-            return pa.concat_tables([self.schema.empty_table(), *self._held])
-        with pa.ipc.open_stream(pa.memory_map(str(self._path))) as reader:
-            return reader.read_all()
+        return pa.concat_tables(
+            [self.schema.empty_table(), *map(_mapped, self._paths), *self._held]
+        )
 
     def groups(self, most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
         """Yield all rows in tables of about that size, each at least one batch."""
@@ -96,3 +95,8 @@ class Spool:
             size += batch.nbytes
         if waiting:
             yield pa.Table.from_batches(waiting)
+
+
+def _mapped(path: Path) -> pa.Table:
+    with pa.ipc.open_stream(pa.memory_map(str(path))) as reader:
+        return reader.read_all()
