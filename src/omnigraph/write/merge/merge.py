@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from omnigraph.changes.stats import Meter
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.pending import refuse_rollbacks
+from omnigraph.commit.heal import refuse_rollbacks
 from omnigraph.errors import BadRequest, Gone, OmniGraphError, StorageError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases, unknown_records
 from omnigraph.manifest.history.equal_content import readable_snapshot
-from omnigraph.manifest.lost_races import branch_remade, schema_changed
+from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
@@ -27,7 +27,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.branches import delete_branch as delete_source
 from omnigraph.write.merge.conflicts import conflicts_error
 from omnigraph.write.merge.decide import DecideOptions
-from omnigraph.write.merge.publish import PlanAgain, Publication, publish_merge
+from omnigraph.write.merge.publish import PlanAgain, Publication, publish_merge, refuse_replaced
 from omnigraph.write.merge.request import MergeOptions, MergeResult, MergeStats, Outcome
 from omnigraph.write.merge.resolutions import Resolutions, read_resolutions
 from omnigraph.write.merge.spool import Scratch
@@ -87,13 +87,6 @@ def _run(
             raise
         finally:
             merge.scratch.close()
-
-
-def refuse_replaced(workspace: Workspace, *pinned: BranchState) -> None:
-    """Refuse if a branch was deleted, or deleted and made again, since it was pinned."""
-    for before in pinned:
-        if workspace.manifest.state(before.name).identifier != before.identifier:
-            raise branch_remade(before.name)
 
 
 class _Merge:
