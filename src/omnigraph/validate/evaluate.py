@@ -306,6 +306,17 @@ class Evaluation:
                 for row in self.ask(text, frames).to_pylist():
                     yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, None)
 
+    def edges_at(self, edge: EdgeType, side: str, nodes: Frame) -> pa.Table:
+        """Return the ids of committed edges that stay as they are, with one of the nodes at that end."""
+        delta = self.changes.delta(edge)
+        frames = {
+            "com": self.committed.rows(self.changes, edge, ["src", "dst"], side, nodes, "id"),
+            "pend": self.pending_rows(delta),
+            "gone": self.removed_ids(delta),
+            "nodes": nodes,
+        }
+        return self.ask(rules.edges_at_nodes(side), frames)
+
     def _edges_at(self, edge: EdgeType, side: str, nodes: TableDelta) -> Frame:
         """Return the committed edges at the removed nodes."""
         if nodes.replaced or nodes.removed is None:

@@ -180,6 +180,11 @@ def stranded_edges(side: str, limit: int | None = SHOWN, *, replaced: bool) -> s
     )
 
 
+def edges_at_nodes(side: str) -> str:
+    """Find committed edges (`com`) that stay as they are and have one of `nodes` at that end."""
+    return f"SELECT c.id FROM com c JOIN nodes n ON n.id = c.{side} WHERE {UNTOUCHED}"
+
+
 def touched_sources() -> str:
     """Find sources that gain or lose an edge. Here `com` are the committed edges that change or go."""
     return (

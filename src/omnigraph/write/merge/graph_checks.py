@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.validate.change_set import ChangeSet, Violation, ViolationKind
 from omnigraph.validate.committed import Committed
-from omnigraph.validate.evaluate import all_set_violations
+from omnigraph.validate.evaluate import Evaluation, all_set_violations
 from omnigraph.validate.rows import row_violations
 from omnigraph.write.merge.conflicts import GraphConflictKind, MergeConflict
 
@@ -81,8 +81,8 @@ def cascaded_edges(
     committed: Committed,
     cut_off: Mapping[str, Sequence[str]],
     untouched: UntouchedIds,
-) -> dict[str, list[str]]:
-    """Return the edges that go with nodes which a resolution deletes, by table key.
+) -> dict[str, pa.StringArray]:
+    """Return the ids of the edges that go with nodes which a resolution deletes, by table key.
 
     ``cut_off`` has the ids of these nodes by type (``Decided.cut_off``). An edge goes with its node if
     neither side added or changed it; one that the source changed is incoming and stays, to be
@@ -91,27 +91,17 @@ def cascaded_edges(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    runner = committed.runner
-    found: dict[str, list[str]] = {}
+    evaluation = Evaluation(changes, committed)
+    found: dict[str, pa.StringArray] = {}
     for edge in changes.catalog.edges.values():
-        delta = changes.delta(edge)
         at_node: list[pa.Array] = []
         for side, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
-            nodes = cut_off.get(type_name)
-            if nodes:
-                keys = runner.frame(pa.table({"id": pa.array(nodes, pa.string())}))
-                rows = committed.rows(changes, edge, ["src", "dst"], side, keys, "id")
-                frames = {"edges": rows, "nodes": keys}
-                text = f"SELECT e.id FROM edges e JOIN nodes n ON n.id = e.{side}"
-                at_node.append(runner.ask(text, frames).column("id").combine_chunks())
-        if not any(len(ids) for ids in at_node):
-            continue
-        ids = pc.unique(pa.concat_arrays(at_node))
-        for frame in (delta.pending, delta.removed):
-            if frame is not None:
-                touched = runner.ask("SELECT t.id FROM touched t", {"touched": frame})
-                ids = ids.filter(pc.invert(pc.is_in(ids, touched.column("id").combine_chunks())))
-        gone = untouched(edge, ids).to_pylist() if len(ids) else []
-        if gone:
-            found[edge.table_key] = sorted(gone)
+            if cut_off.get(type_name):
+                ids = pa.array(cut_off[type_name], pa.string())
+                nodes = committed.runner.frame(pa.table({"id": ids}))
+                at_node += evaluation.edges_at(edge, side, nodes).column("id").chunks
+        ids = pc.unique(pa.chunked_array(at_node, pa.string())).sort()
+        gone = untouched(edge, ids) if len(ids) else ids
+        if len(gone):
+            found[edge.table_key] = gone
     return found
