@@ -90,13 +90,9 @@ class Branches:
         """
         from omnigraph.write.merge.merge import merge_branches
 
-        options = _merge_options(
-            self._state, actor, granularity, resolve, dry_run, images, engine
-        )
+        options = _merge_options(self._state, actor, granularity, resolve, dry_run, images, engine)
         deletes = check_flag("delete_branch", delete_branch)
-        return merge_branches(
-            self._state.workspace, source, into, options, delete_branch=deletes
-        )
+        return merge_branches(self._state.workspace, source, into, options, delete_branch=deletes)
 
 
 class Commits:

@@ -68,9 +68,7 @@ def _given_equal(side: TableSide, name: str, given: pa.Table, stored: pa.Table) 
     """Return whether blobs that a resolution gives are those that are stored."""
     pairs = zip(given.column(name).to_pylist(), stored.column(name).to_pylist(), strict=True)
     row_ids = stored.column(ROW_ID).combine_chunks()
-    return [
-        _is_stored(side, name, row_ids.slice(row, 1), *pair) for row, pair in enumerate(pairs)
-    ]
+    return [_is_stored(side, name, row_ids.slice(row, 1), *pair) for row, pair in enumerate(pairs)]
 
 
 def _is_stored(

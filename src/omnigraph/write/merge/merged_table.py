@@ -156,8 +156,7 @@ class MergedTable:
         gone: list[npt.NDArray[np.uint64]] = []
         for rows in self.rows.groups(MAX_ROWS_PER_FILE, SORTED_BYTES):
             # New rows come last: they have no row id yet.
-            order = pc.sort_indices(rows.column(_REPLACES), null_placement="at_end")
-            ordered = rows.take(order)
+            ordered = rows.take(pc.sort_indices(rows, [(_REPLACES, "ascending")]))
             row_ids = ordered.column(_REPLACES).combine_chunks()
             stored = pa.RecordBatchReader.from_batches(table.schema, self._stored(table, ordered))
             fragments += write_fragments(table, stored, row_ids)

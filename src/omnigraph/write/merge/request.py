@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.write.merge.conflicts import MergeConflict
 
-Outcome = Literal[
-    "already_up_to_date", "fast_forward", "merged", "reverted", "nothing_to_revert"
-]
+Outcome = Literal["already_up_to_date", "fast_forward", "merged", "reverted", "nothing_to_revert"]
 Granularity = Literal["entity", "property"]
 GRANULARITIES = ("entity", "property")
 

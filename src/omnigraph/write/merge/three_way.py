@@ -34,7 +34,7 @@ from omnigraph.validate.change_set import ChangeSet
 from omnigraph.validate.committed import Committed
 from omnigraph.write.merge.cells import compare_cells, show_cells
 from omnigraph.write.merge.conflicts import MergeConflict, in_order
-from omnigraph.write.merge.decide import DecideOptions, Decided, decide
+from omnigraph.write.merge.decide import Decided, DecideOptions, decide
 from omnigraph.write.merge.graph_checks import (
     cascaded_edges,
     graph_conflicts,
@@ -160,9 +160,9 @@ class ThreeWay:
     def _untouched(self, edge: EdgeType, ids: pa.StringArray) -> pa.StringArray:
         """Return the ids of edges that are equal in base and target."""
         sides = self._sides(edge)
-        rows = [side.aligned(ids) for side in (sides.base, sides.target)]
-        same = equal_rows(edge, *rows, (sides.base, sides.target))
-        return ids.filter(pc.and_(same, rows[1].present))
+        before, now = sides.base.aligned(ids), sides.target.aligned(ids)
+        same = equal_rows(edge, before, now, (sides.base, sides.target))
+        return ids.filter(pc.and_(same, now.present))
 
     def _remove(self, plan: Plan, entity: Entity, ids: list[str]) -> None:
         """Delete rows that the source did not change."""
