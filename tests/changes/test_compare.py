@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.changes import table_side
 from omnigraph.changes.compare import compare
 from tests.changes.comparing import check, compared, side_of
 
@@ -78,9 +77,7 @@ def test_forks_of_forks_meet_where_they_parted(graph):
     assert check(*sides(graph, states[2], states[3])) == 2
 
 
-@pytest.mark.parametrize("few", [0, 65_536])
-def test_everything_differs_after_an_overwrite_except_what_is_equal(graph, few, monkeypatch):
-    monkeypatch.setattr(table_side, "FEW_ROWS", few)
+def test_everything_differs_after_an_overwrite_except_what_is_equal(graph, monkeypatch):
     monkeypatch.setattr("omnigraph.changes.compare._FEW", 2)
     before = graph.snapshot()
     rows = [doc(f"d{number}", n=number if number % 3 else -1) for number in range(2, 25)]
