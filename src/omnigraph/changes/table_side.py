@@ -137,12 +137,13 @@ class TableSide:
             where = None
             if after is not None:
                 where = filter_expression(self.table.schema, [Condition("id", ">", after)])
-            scan = self.table.scan(
+            scanned = self.table.scan(
                 self._columns(), where, with_row_id=True, batch_size_bytes=SCAN_BYTES
             )
-            for batch in external_sort(scan, "id", CHUNK_ROWS):
-                self.meter.rows_read += batch.num_rows
-                yield self.conform(pa.Table.from_batches([batch]))
+            for batch in external_sort(scanned, "id", CHUNK_ROWS):
+                rows = self.conform(pa.Table.from_batches([batch]))
+                self.meter.rows_read += rows.num_rows
+                yield rows
 
     def conform(self, rows: pa.Table) -> pa.Table:
         """Rows as they were read, in the columns of ``schema``."""
