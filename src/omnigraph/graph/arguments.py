@@ -70,13 +70,6 @@ def check_limit(limit: object) -> int | None:
     return limit
 
 
-def check_flag(name: str, given: object) -> bool:
-    """Return an option that is on or off; refuse other values, which Python would take for either."""
-    if not isinstance(given, bool):
-        raise BadRequest(f"{name} is {given!r}; give True or False")
-    return given
-
-
 def check_rejects(rejects: object) -> Path | None:
     """Return the path of the file that gets the bad records of a load."""
     if rejects is None or isinstance(rejects, Path):
