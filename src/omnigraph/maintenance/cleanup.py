@@ -13,7 +13,7 @@ again does the rest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from omnigraph import failpoints
@@ -25,29 +25,31 @@ from omnigraph.maintenance.keep_set import Lineage, Policy, Reasons, keep_set
 from omnigraph.maintenance.report import CleanupReport, CleanupRow
 from omnigraph.maintenance.survey import (
     Registered,
-    Survey,
     TableFound,
     dropped_since,
     facts_of,
     registered_tables,
     survey,
 )
-from omnigraph.maintenance.trimming import Survivors, trim_audit, trim_manifest
-from omnigraph.manifest.branch_names import MAIN
+from omnigraph.maintenance.lineages import (
+    AFTER_TABLE,
+    BEFORE_TABLE,
+    Survivors,
+    clean_lineage,
+    pass_point,
+)
+from omnigraph.maintenance.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.columns.purge import purge_table
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.read_leases import remove_dead_leases
 from omnigraph.storage.locks.waiting import Purpose
-from omnigraph.storage.old_versions import plan_removal, remove_versions
-from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.write.purges import purge_all, remove_orphans
 
 BEFORE_PURGES = failpoints.declare("cleanup.before_purges")
 BEFORE_ORPHANS = failpoints.declare("cleanup.before_orphans")
-BEFORE_TABLE = failpoints.declare("cleanup.before_table")
-AFTER_TABLE = failpoints.declare("cleanup.after_table")
 BEFORE_TRIM = failpoints.declare("cleanup.before_trim")
 AFTER_TRIM = failpoints.declare("cleanup.after_trim")
 
@@ -106,11 +108,11 @@ def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> Cleanu
     kept = keep_set(facts_of(found, policy, lately))
     survivors = Survivors()
     for table in found.tables:
-        rows += _clean_table(table, kept, survivors, held)
-    _hit(held, BEFORE_TRIM)
+        rows += _clean_table(workspace, table, kept, survivors, held)
+    pass_point(held, BEFORE_TRIM)
     rows += trim_manifest(workspace, found, survivors, held)
     rows += trim_audit(workspace, policy, found.now, held)
-    _hit(held, AFTER_TRIM)
+    pass_point(held, AFTER_TRIM)
     for row in rows:
         if row.error is not None:
             logger.warning("cleanup of %s on %s: %s", row.table_key, row.table_branch, row.error)
@@ -128,23 +130,16 @@ def _warn_of_few(policy: Policy) -> Sequence[str]:
     return (text,)
 
 
-def _hit(held: HeldLocks | None, point: failpoints.Point) -> None:
-    """Pass a point of a real cleanup, which stops here if it has lost its lock."""
-    if held is not None:
-        point.hit()
-        held.check()
-
-
 # ------------------------------------------------------------------ what keeps versions alive needlessly
 
 
 def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
     """Finish purges, forget dead leases, remove orphaned table branches; return warnings."""
-    _hit(held, BEFORE_PURGES)
+    pass_point(held, BEFORE_PURGES)
     warnings = list(purge_all(workspace, held))
     for lease in remove_dead_leases(workspace.store, now_us()):
         logger.info("removed the read lease %s, which nobody renews any more", lease.id)
-    _hit(held, BEFORE_ORPHANS)
+    pass_point(held, BEFORE_ORPHANS)
     live = set(workspace.manifest.branches())
     for table in registered_tables(workspace):
         try:
@@ -176,6 +171,7 @@ def _remove_orphans(workspace: Workspace, table: Registered, live: set[str]) -> 
 
 
 def _clean_table(
+    workspace: Workspace,
     found: TableFound,
     kept: Mapping[Lineage, Reasons],
     survivors: Survivors,
@@ -186,39 +182,32 @@ def _clean_table(
     if found.error is not None:
         survivors.add_unknown(found.table.incarnation)
         return [CleanupRow(key, None, error=found.error)]
+    if found.table.is_dropped and not any(kept[lineage] for lineage, _ in found.lineages()):
+        return [_remove_dropped(workspace, found, held)]
     made = []
     for lineage, branch in found.lineages():
-        reasons = kept[lineage]
+        table, reasons = found.opened[branch], kept[lineage]
         doomed = [version for version in found.versions[branch] if version not in reasons]
-        row, left = _clean(key, found.opened[branch], branch, doomed, reasons, held)
+        cleaned = clean_lineage(table, doomed, held)
         fork = None if branch is None else found.forks[branch].identifier
-        survivors.add(lineage, fork, left)
-        made.append(row)
+        survivors.add(lineage, fork, {*reasons, *cleaned.spared})
+        made.append(cleaned.row(key, branch, reasons))
     return made
 
 
-def _clean(
-    key: str,
-    table: Table,
-    branch: str | None,
-    doomed: Sequence[int],
-    reasons: Reasons,
-    held: HeldLocks | None,
-) -> tuple[CleanupRow, list[int]]:
-    """Remove versions of one lineage; return its row, and the versions that are left."""
-    _hit(held, BEFORE_TABLE)
-    error, taken = None, 0
-    left = [version for version in table.versions() if version not in set(doomed)]
-    try:
-        if held is None:
-            taken = plan_removal(table, doomed).bytes
-        else:
-            taken = remove_versions(table, doomed, held.check)
-    except OmniGraphError as failure:
-        error = str(failure)
+def _remove_dropped(
+    workspace: Workspace, found: TableFound, held: HeldLocks | None
+) -> CleanupRow:
+    """Remove a table that was dropped, and of which nothing is needed, its newest version included."""
+    place, error = found.table.location, None
+    size = workspace.store.total_size(place)
     if held is not None:
-        left = _versions_left(table, doomed, left)
-    _hit(held, AFTER_TABLE)
-    gone = len(doomed) - len(set(doomed) & set(left))
-    why = {version: tuple(reasons.get(version, ("lance",))) for version in left if version in reasons or version in doomed}
-    return CleanupRow(key, branch, taken, gone, why, error), left
+        try:
+            BEFORE_TABLE.hit()
+            held.check()
+            purge_table(workspace.ref(place))
+        except OmniGraphError as failure:
+            size, error = 0, str(failure)
+        pass_point(held, AFTER_TABLE)
+    count = 0 if error else sum(len(versions) for versions in found.versions.values())
+    return CleanupRow(found.table.table_key, None, size, count, {}, error)
