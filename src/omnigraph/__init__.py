@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
+    from omnigraph.maintenance.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
     from omnigraph.manifest.snapshot import Snapshot as Snapshot
@@ -52,6 +54,8 @@ __all__ = [
     "BlobWritten",
     "BranchCreated",
     "Catalog",
+    "CleanupReport",
+    "CleanupRow",
     "Compiled",
     "EmbedResult",
     "Embedder",
@@ -86,6 +90,8 @@ _HOMES = {
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
+    "CleanupReport": "omnigraph.maintenance.report",
+    "CleanupRow": "omnigraph.maintenance.report",
     "Compiled": "omnigraph.lang.schema.compile",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",

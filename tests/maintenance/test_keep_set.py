@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.errors import BadRequest
+from omnigraph.maintenance.cleanup import check_policy
 from omnigraph.maintenance.keep_set import (
     Claim,
     Facts,
@@ -32,7 +36,9 @@ def published(*versions: int) -> list[Published]:
 def kept(lineage: Lineage = MAIN, **facts) -> dict[int, list[str]]:
     facts.setdefault("policy", KEEP_ONE)
     facts.setdefault("present", {MAIN: range(1, 7)})
-    facts.setdefault("published", {one: published(*there) for one, there in facts["present"].items()})
+    facts.setdefault(
+        "published", {one: published(*there) for one, there in facts["present"].items()}
+    )
     return keep_set(Facts(**facts))[lineage]
 
 
@@ -133,6 +139,31 @@ def test_a_version_is_old_once_it_was_replaced_long_ago():
 
 def test_a_reason_for_a_version_that_is_not_there_is_not_given():
     assert kept(tags={"v1": [pin(9)], "v2": [pin(1, "gone")]}) == {6: ["keep"]}
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        (None, None),
+        (0, None),
+        (True, None),
+        (1.5, None),
+        (None, -1),
+        (None, timedelta(seconds=-1)),
+        (None, "7d"),
+        (None, True),
+        (None, float("nan")),
+        (None, float("inf")),
+    ],
+)
+def test_a_policy_must_be_given_and_make_sense(given_):
+    with pytest.raises(BadRequest):
+        check_policy(*given_)
+
+
+def test_times_are_seconds_or_timedeltas():
+    assert check_policy(2, timedelta(days=1)) == Policy(2, 86_400.0)
+    assert check_policy(None, 0) == Policy(None, 0)
 
 
 lineages = st.sampled_from([MAIN, SIDE, OTHER])

@@ -22,6 +22,13 @@ from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.maintenance.keep_set import Lineage, Policy, Reasons, keep_set
+from omnigraph.maintenance.lineages import (
+    AFTER_TABLE,
+    BEFORE_TABLE,
+    Survivors,
+    clean_lineage,
+    pass_point,
+)
 from omnigraph.maintenance.report import CleanupReport, CleanupRow
 from omnigraph.maintenance.survey import (
     Registered,
@@ -30,13 +37,6 @@ from omnigraph.maintenance.survey import (
     facts_of,
     registered_tables,
     survey,
-)
-from omnigraph.maintenance.lineages import (
-    AFTER_TABLE,
-    BEFORE_TABLE,
-    Survivors,
-    clean_lineage,
-    pass_point,
 )
 from omnigraph.maintenance.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
@@ -113,9 +113,6 @@ def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> Cleanu
     rows += trim_manifest(workspace, found, survivors, held)
     rows += trim_audit(workspace, policy, found.now, held)
     pass_point(held, AFTER_TRIM)
-    for row in rows:
-        if row.error is not None:
-            logger.warning("cleanup of %s on %s: %s", row.table_key, row.table_branch, row.error)
     return CleanupReport(tuple(rows), policy, held is None, tuple(warnings))
 
 
@@ -123,10 +120,9 @@ def _warn_of_few(policy: Policy) -> Sequence[str]:
     if policy.keep_versions is None or policy.keep_versions >= FEW_VERSIONS:
         return ()
     text = (
-        f"keeping only {policy.keep_versions} of each table's versions: earlier states of the graph, "
-        "which one might want to go back to, may no longer be readable"
+        f"only the newest {policy.keep_versions} of each table's versions stay, so states of the graph "
+        "that one might want to go back to may go"
     )
-    logger.warning("%s", text)
     return (text,)
 
 
@@ -195,9 +191,7 @@ def _clean_table(
     return made
 
 
-def _remove_dropped(
-    workspace: Workspace, found: TableFound, held: HeldLocks | None
-) -> CleanupRow:
+def _remove_dropped(workspace: Workspace, found: TableFound, held: HeldLocks | None) -> CleanupRow:
     """Remove a table that was dropped, and of which nothing is needed, its newest version included."""
     place, error = found.table.location, None
     size = workspace.store.total_size(place)

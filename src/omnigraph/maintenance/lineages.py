@@ -39,9 +39,7 @@ class Cleaned:
         spared = "lance" if self.error is None else "not_removed"
         why = {**reasons, **dict.fromkeys(self.spared, (spared,))}
         shown = {version: tuple(why[version]) for version in sorted(why)}
-        return CleanupRow(
-            table_key, branch, self.bytes_removed, self.removed, shown, self.error
-        )
+        return CleanupRow(table_key, branch, self.bytes_removed, self.removed, shown, self.error)
 
 
 def clean_lineage(table: Table, doomed: Sequence[int], held: HeldLocks | None) -> Cleaned:

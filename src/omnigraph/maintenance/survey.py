@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, takewhile
+from typing import Any
 
 from omnigraph.clock import now_us
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
@@ -22,7 +23,6 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
 from omnigraph.manifest.history.equal_content import readable_snapshot
 from omnigraph.manifest.history.records import BranchRecords, first_parents
-from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -74,7 +74,7 @@ class Survey:
     states: Mapping[str, BranchState]
     sidecars: tuple[Sidecar, ...]
     leases: tuple[ReadLease, ...]
-    tags: tuple[Tag, ...]
+    tags: tuple[Any, ...]
     bases: Mapping[str, tuple[Snapshot, ...]]
     now: float
 
@@ -113,7 +113,7 @@ def survey(workspace: Workspace, policy: Policy) -> Survey:
         states,
         sidecars,
         leases,
-        tuple(list_tags(manifest)),
+        (),
         dict(_merge_bases(workspace, states)),
         now / 1_000_000,
     )
@@ -130,7 +130,8 @@ def _look_at(
         found.forks = list_branches(ref)
         found.tags = lance_tags(ref)
         refs = {name: ref.on(name, None, fork.identifier) for name, fork in found.forks.items()}
-        opened = {None: main, **{name: open_table(place) for name, place in refs.items()}}
+        opened: dict[str | None, Table] = {None: main}
+        opened.update({name: open_table(place) for name, place in refs.items()})
         versions = {name: table.versions() for name, table in opened.items()}
         if with_times:
             found.times = {name: version_times(table) for name, table in opened.items()}
@@ -157,7 +158,9 @@ def _merge_bases(
             try:
                 found.append(readable_snapshot(workspace, graph, base, heads))
             except HistoryReclaimed as error:
-                logger.warning("%s and %s have lost a merge base: %s", first.name, second.name, error)
+                logger.warning(
+                    "%s and %s have lost a merge base: %s", first.name, second.name, error
+                )
         yield f"{first.name}..{second.name}", tuple(found)
 
 
@@ -179,7 +182,9 @@ def facts_of(found: Survey, policy: Policy, manifest_dropped: Iterable[int] = ()
         ]
 
     return Facts(
-        present={lineage: one.versions[name] for one in found.tables for lineage, name in one.lineages()},
+        present={
+            lineage: one.versions[name] for one in found.tables for lineage, name in one.lineages()
+        },
         policy=policy,
         now=found.now,
         published=dict(_published(found, set(manifest_dropped))),

@@ -35,12 +35,16 @@ def cleanup(
     uri: UriArgument = None,
     keep: Annotated[
         int | None,
-        typer.Option("--keep", metavar="N", min=1, help="Keep the newest N versions of each table."),
+        typer.Option(
+            "--keep", metavar="N", min=1, help="Keep the newest N versions of each table."
+        ),
     ] = None,
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than", metavar="DUR", help="Keep what is younger: a number and s, m, h, d or w."
+            "--older-than",
+            metavar="DUR",
+            help="Keep what is younger: a number and s, m, h, d or w.",
         ),
     ] = None,
     confirm: Annotated[
