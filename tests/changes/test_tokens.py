@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.changes.tokens import (
+from omnigraph.changes.paging.tokens import (
     MAX_LENGTH,
     CommitToken,
     CursorToken,

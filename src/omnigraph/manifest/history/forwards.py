@@ -1,11 +1,11 @@
-"""The first-parent chain of a branch from an old commit towards the head, without reading all of it.
+r"""The first-parent chain of a branch from an old commit towards the head, without reading all of it.
 
 Records know their parents, not their children. So the records of a range of depths are read at a
 time, and the next commit is the one whose first parent is the last. A branch may hold several such
 records, because merges bring in those of other branches:
 
-    main   A - B - - - M      after A comes B: it was made on `main`; C was made on `side`,
-            \\        /        which `main` does not descend from
+    main   A - B - - - M     after A comes B: it was made on `main`; C was made on `side`,
+            \        /       which `main` does not descend from
     side      C - - -
 
 A branch consists of the commits made on it since it was made, before those the commits of its parent
@@ -54,7 +54,9 @@ class Forwards:
         head = self._state.head.commit
         if head.depth == 0:
             chain = self._walked()
-            yield from chain[[one.graph_commit_id for one in chain].index(start.graph_commit_id) + 1 :]
+            yield from chain[
+                [one.graph_commit_id for one in chain].index(start.graph_commit_id) + 1 :
+            ]
             return
         current, low = start, start.depth + 1
         children: dict[str | None, list[GraphCommit]] = {}

@@ -12,8 +12,8 @@ from typing import Any
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter
 from omnigraph.changes.diff import Change, Position, diff_changes
-from omnigraph.changes.paging import Budget, behind, check_changes, take
-from omnigraph.changes.tokens import (
+from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
+from omnigraph.changes.paging.tokens import (
     CommitToken,
     Place,
     filter_digest,
@@ -137,9 +137,7 @@ class ChangeReader:
         if shown is None:
             return iter(())
         start = None if place is None else Position(place.kind, place.type, place.id)
-        found = diff_changes(
-            self.workspace, before, after, self.current, shown, start_after=start
-        )
+        found = diff_changes(self.workspace, before, after, self.current, shown, start_after=start)
         return behind(found, place)
 
     def _snapshot(self, commit: GraphCommit) -> Snapshot:
@@ -170,9 +168,7 @@ class ChangeReader:
             {table.incarnation: key for key, table in one.tables.items() if table.row_count}
             for one in (before, after)
         ]
-        either = [
-            {table.incarnation for table in one.tables.values()} for one in (before, after)
-        ]
+        either = [{table.incarnation for table in one.tables.values()} for one in (before, after)]
         lone = [
             key.split(":", 1)
             for has_rows, others in zip(sides, reversed(either), strict=True)
@@ -236,7 +232,5 @@ def commit_changes(
         raise gap(commit, None, reclaimed) from None
     following = None
     if taken.has_more:
-        following = write_token(
-            graph_id, CommitToken(commit.graph_commit_id, digest, taken.place)
-        )
+        following = write_token(graph_id, CommitToken(commit.graph_commit_id, digest, taken.place))
     return CommitChanges(ChangeBlock(commit, tuple(taken.changes)), following)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from omnigraph.changes.tokens import Place
+from omnigraph.changes.paging.tokens import Place
 from omnigraph.errors import BadRequest, CursorRejected, ResourceLimit
 
 DEFAULT_CHANGES = 1000
@@ -103,16 +103,29 @@ class Taken(Generic[Change]):
         last = self.changes[-1]
         return Place.of(last.kind, last.type, last.id)
 
+    def ends_with(self, change: Placed) -> bool:
+        """Return whether the last change is one of the same entity."""
+        last = self.changes[-1] if self.changes else None
+        return last is not None and _entity(last) == _entity(change)
+
 
 def take(changes: Iterable[Change], budget: Budget) -> Taken[Change]:
-    """Return the first changes that fit into a page."""
+    """Return the first changes that fit into a page.
+
+    A type that was dropped and added again has two changes of one entity; they stay together.
+    """
     taken: Taken[Change] = Taken()
     for change in changes:
-        if not budget.take(_size(change)):
+        fits = budget.take(_size(change))
+        if not fits and not taken.ends_with(change):
             taken.has_more = True
             break
         taken.changes.append(change)
     return taken
+
+
+def _entity(change: Placed) -> tuple[str, str, str]:
+    return change.kind, change.type, change.id
 
 
 def _size(change: Placed) -> int:

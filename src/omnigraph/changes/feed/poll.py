@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.changes.change_filter import ChangeFilter
-from omnigraph.changes.commit_changes import ChangeBlock, ChangeReader, gap
-from omnigraph.changes.paging import Budget, check_changes, check_commits, take
-from omnigraph.changes.tokens import (
+from omnigraph.changes.diff import EVERYTHING
+from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
+from omnigraph.changes.paging.pages import Budget, check_changes, check_commits, take
+from omnigraph.changes.paging.tokens import (
     CursorToken,
     FeedToken,
     Place,
@@ -55,7 +56,7 @@ class PollRequest:
     start: object = None
     cursor: object = None
     page_token: object = None
-    filter: ChangeFilter = ChangeFilter()
+    filter: ChangeFilter = EVERYTHING
     limit: object = None
     max_commits: object = None
 
@@ -127,7 +128,9 @@ class Feed:
                 f"branch `{ours.branch}` was deleted and made again since; take a baseline"
             )
         if scope.filter != ours.filter:
-            raise CursorRejected("it was made for another filter; use the same filter, or a baseline")
+            raise CursorRejected(
+                "it was made for another filter; use the same filter, or a baseline"
+            )
 
     def commit(self, graph_commit_id: str) -> GraphCommit:
         """Return a commit of the branch's own history."""
