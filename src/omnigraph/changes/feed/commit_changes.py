@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
-from omnigraph.changes.change_filter import KINDS, ChangeFilter
+from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
 from omnigraph.changes.diff import Change, Position, diff_changes
 from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
 from omnigraph.changes.paging.tokens import (
@@ -136,7 +136,7 @@ class ChangeReader:
         shown = self._known_types(before, after)
         if shown is None:
             return iter(())
-        start = None if place is None else Position(place.kind, place.type, place.id)
+        start = None if place is None else Position(cast(Kind, place.kind), place.type, place.id)
         found = diff_changes(self.workspace, before, after, self.current, shown, start_after=start)
         return behind(found, place)
 
@@ -175,7 +175,7 @@ class ChangeReader:
             for incarnation, key in has_rows.items()
             if incarnation not in others
         ]
-        for kind, name in sorted(lone, key=lambda one: (KINDS.index(one[0]), one[1])):  # type: ignore[arg-type]
+        for kind, name in sorted(lone, key=lambda one: (KINDS.index(one[0]), one[1])):
             if self._shows(kind, name):
                 raise _boundary(commit, name, "has rows before or after this commit only")
 

@@ -72,7 +72,7 @@ class Budget:
     """What a page may still take."""
 
     changes: int
-    bytes: int = PAGE_BYTES
+    bytes: int = field(default_factory=lambda: PAGE_BYTES)
     is_empty: bool = True
 
     @property
