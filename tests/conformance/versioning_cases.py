@@ -82,8 +82,6 @@ def _parts(step: Mapping[str, Any]) -> set[str]:
         parts = {"feed"}
     if isinstance(step.get("from"), Mapping) and step["op"] == "branch_create":
         parts.add("branch_from_past")
-    if step["op"] in {"load", "mutate"} and step.keys() & {"snapshot", "version"}:
-        parts.add("write_target")
     return parts | ({"export"} if "equals_export_of" in expect else set())
 
 
