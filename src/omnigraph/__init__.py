@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -64,6 +66,8 @@ __all__ = [
     "Change",
     "ChangeBlock",
     "ChangePage",
+    "CleanupReport",
+    "CleanupRow",
     "CommitChanges",
     "Compiled",
     "DiffResult",
@@ -107,6 +111,8 @@ _HOMES = {
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
     "ChangePage": "omnigraph.changes.feed.poll",
+    "CleanupReport": "omnigraph.maintenance.report",
+    "CleanupRow": "omnigraph.maintenance.report",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffResult": "omnigraph.changes.diff_result",

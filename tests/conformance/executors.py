@@ -35,7 +35,6 @@ NOT_BUILT = {
     "baseline": "needs the change feed, not built yet",
     "merge_base_rule": "needs the rule that merge bases stay readable, not built yet",
     "entity": "needs reads of one entity, not built yet",
-    "cleanup": "needs cleanup, not built yet",
     **dict.fromkeys(("tag", "tag_create", "tag_list", "tag_delete"), "needs tags, not built yet"),
 }
 
