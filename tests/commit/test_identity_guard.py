@@ -20,16 +20,20 @@ NUMBERS = {"table_version", "manifest_version"}
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
     (
+        "maintenance/lineages.py",
+        "have",
+    ): "versions of one lineage: incarnation, branch and its identifier are equal",
+    (
         "manifest/publisher.py",
         "publish",
     ): "the version that this very publish made on the same branch",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
-        "manifest/commits.py",
+        "manifest/history/equal_content.py",
         "has_rows_of",
     ): "versions of one lineage: incarnation and branch are equal",
     (
-        "read/view/view.py",
+        "read/view/pinned_table.py",
         "_is_being_purged",
     ): "a purge names versions of one incarnation, and at that time there is no other branch",
 }

@@ -249,17 +249,36 @@ class Manifest:
             found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
-    def commits(self, state: BranchState) -> dict[str, GraphCommit]:
-        """Return every commit record of a branch by id."""
+    def commits(
+        self, state: BranchState, depths: tuple[int, int] | None = None
+    ) -> dict[str, GraphCommit]:
+        """Return the commit records of a branch by id.
+
+        ``depths`` are the least and the greatest depth wanted; None means all, however many.
+        """
+        wanted = [Condition("object_type", "=", rows.GRAPH_COMMIT)]
+        if depths is not None:
+            wanted.append(Condition(rows.DEPTH_COLUMN, ">=", depths[0]))
+            wanted.append(Condition(rows.DEPTH_COLUMN, "<=", depths[1]))
+        where = filter_expression(state.table.schema, wanted)
         with self._unless_deleted(state.name, state.identifier):
-            found = _metadata(state.table, "object_type", rows.GRAPH_COMMIT)
+            found = state.table.read(["metadata"], where).column("metadata").to_pylist()
         records = (rows.read_commit(metadata) for metadata in found)
         return {record.graph_commit_id: record for record in records}
 
     def schema(self, state: BranchState) -> SchemaRow:
         """Return the accepted schema of the branch at this state."""
         with self._unless_deleted(state.name, state.identifier):
-            found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
+            return self._schema_row(state.table)
+
+    def schema_at(self, branch: str, version: int) -> SchemaRow:
+        """Return the schema that was accepted on a branch at one Lance version."""
+        identifier = self._branch_ref(branch).identifier
+        with self._unless_deleted(branch, identifier):
+            return self._schema_row(open_table(self._table_ref(branch, identifier).at(version)))
+
+    def _schema_row(self, table: Table) -> SchemaRow:
+        found = _metadata(table, "object_id", rows.SCHEMA_ID)
         if not found:
             raise StorageError(
                 f"the manifest of {self.root.canonical} has no schema row; restore the graph from "
