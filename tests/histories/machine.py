@@ -52,6 +52,8 @@ class History(Steps, RuleBasedStateMachine):
 
     def teardown(self) -> None:
         failpoints.disarm_all()
+        target(float(self.most_branches), label="branches")
+        target(float(self.most_bases), label="bases of one merge")
         try:
             for branch in self.model.branches.values():
                 self.check_branch(branch)
@@ -106,7 +108,6 @@ class History(Steps, RuleBasedStateMachine):
         if source.head.is_fast_forward or source.head in self.merged_by_fast_forward():
             RAN["shape: child of a fast-forwarded branch"] += 1
         self.make_branch(source.home, source.head, source.name)
-        target(float(len(self.model.branches)), label="branches")
 
     @precondition(lambda self: len(self.model.branches) < MAX_BRANCHES)
     @rule(rnd=chance)
@@ -355,5 +356,7 @@ class History(Steps, RuleBasedStateMachine):
         self.make_branch(main.home, main.head, "main")
 
 
-RULES = sorted(each.function.__name__ for each in History.rules())
+RULES = sorted(
+    name for name, member in vars(History).items() if hasattr(member, "hypothesis_stateful_rule")
+)
 """Every rule there is."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis import note, target
+from hypothesis import note
 
 import omnigraph
 from omnigraph import failpoints
@@ -74,6 +74,7 @@ class Steps:
         self.directory = Path(tempfile.mkdtemp())
         self.graph = omnigraph.init(self.directory / "g", schema(0))
         self.names = 0
+        self.most_branches = self.most_bases = 1
         home = Home("main")
         genesis = self.record(self.graph.snapshot().commit, home, {}, ())
         self.model = Model({"main": Branch(home, genesis)}, commits=[genesis])
@@ -145,6 +146,7 @@ class Steps:
         assert made.head_commit_id == head.id
         branch = Branch(Home(name, made_from), head)
         self.model.branches[name] = branch
+        self.most_branches = max(self.most_branches, len(self.model.branches))
         self.check_branch(branch)
         return branch
 
@@ -202,9 +204,9 @@ class Steps:
     def merge_one(self, rnd: Random, source: Branch, into: Branch) -> None:
         bases = merge_bases(source.head, into.head)
         base = bases[0]
+        self.most_bases = max(self.most_bases, len(bases))
         if len(bases) > 1:
             RAN["shape: criss-cross"] += 1
-            target(float(len(bases)), label="bases")
         if not base.home.is_alive:
             RAN["shape: merge with a base on a deleted branch"] += 1
         outcome = "merged"
