@@ -17,6 +17,9 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph.changes.diff import Change as Change
+    from omnigraph.changes.diff_result import DiffResult as DiffResult
+    from omnigraph.changes.diff_result import DiffStats as DiffStats
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -52,7 +55,10 @@ __all__ = [
     "BlobWritten",
     "BranchCreated",
     "Catalog",
+    "Change",
     "Compiled",
+    "DiffResult",
+    "DiffStats",
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
@@ -86,7 +92,10 @@ _HOMES = {
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
+    "Change": "omnigraph.changes.diff",
     "Compiled": "omnigraph.lang.schema.compile",
+    "DiffResult": "omnigraph.changes.diff_result",
+    "DiffStats": "omnigraph.changes.diff_result",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",

@@ -7,10 +7,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import loads, reads
-from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
+from omnigraph.graph import diffs, loads, reads
+from omnigraph.graph.arguments import (
+    check_flag,
+    check_limit,
+    check_progress,
+    check_retries,
+    check_types,
+)
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.checks import check_graph, verify_mirrors
+from omnigraph.graph.diffs import Side
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
@@ -24,6 +31,8 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.changes.change_filter import Kind, Op
+    from omnigraph.changes.diff_result import DiffResult
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.manifest.manifest import BranchState
@@ -168,6 +177,31 @@ class Graph:
         self._state.ensure_open()
         target = Target.of(branch, snapshot, version)
         return reads.profile_query(self._state, source, name, params, target)
+
+    def diff(
+        self,
+        from_: Side,
+        to: Side,
+        kinds: Iterable[Kind] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[Op] | None = None,
+        images: bool = True,
+    ) -> DiffResult:
+        """Return what changed, net, from one state of the graph to another, on whichever branches.
+
+        A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
+        ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
+        """
+        from omnigraph.changes.change_filter import ChangeFilter
+
+        self._state.ensure_open()
+        return diffs.diff(
+            self._state,
+            from_,
+            to,
+            ChangeFilter.of(kinds, types, ops),
+            images=check_flag("images", images),
+        )
 
     def load(
         self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
