@@ -74,10 +74,17 @@ class Commits:
         branch: str = MAIN,
         filter: str | Iterable[str] | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[GraphCommit]:
-        """Return the first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
+        """Return the first-parent chain, newest first; only what all filters let through.
+
+        A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
+        ``before``: start after that commit.
+        """
         self._state.ensure_open()
-        return list_commits(self._state.workspace.manifest, trim_branch_name(branch), filter, limit)
+        return list_commits(
+            self._state.workspace.manifest, trim_branch_name(branch), filter, limit, before
+        )
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""
