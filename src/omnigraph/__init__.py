@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from omnigraph.write.blobs import BlobWritten as BlobWritten
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
+    from omnigraph.write.merge.conflicts import MergeConflict as MergeConflict
+    from omnigraph.write.merge.request import MergeResult as MergeResult
+    from omnigraph.write.merge.request import MergeStats as MergeStats
     from omnigraph.write.mutate import MutationResult as MutationResult
     from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
     from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
@@ -68,6 +71,9 @@ __all__ = [
     "IndexReport",
     "LintReport",
     "LoadResult",
+    "MergeConflict",
+    "MergeResult",
+    "MergeStats",
     "MutationResult",
     "Profiled",
     "Progress",
@@ -105,6 +111,9 @@ _HOMES = {
     "IndexReport": "omnigraph.write.ensure_indices",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",
+    "MergeConflict": "omnigraph.write.merge.conflicts",
+    "MergeResult": "omnigraph.write.merge.request",
+    "MergeStats": "omnigraph.write.merge.request",
     "MutationResult": "omnigraph.write.mutate",
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
