@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -68,6 +69,7 @@ __all__ = [
     "Explanation",
     "Graph",
     "GraphCommit",
+    "History",
     "IndexReport",
     "LintReport",
     "LoadResult",
@@ -108,6 +110,7 @@ _HOMES = {
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
+    "History": "omnigraph.manifest.history.history",
     "IndexReport": "omnigraph.write.ensure_indices",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",

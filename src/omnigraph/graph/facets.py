@@ -15,6 +15,7 @@ from omnigraph.language import read_source
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.history import History, read_history
 from omnigraph.manifest.history.records import find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
@@ -117,6 +118,20 @@ class Commits:
         return list_commits(
             self._state.workspace.manifest, trim_branch_name(branch), filter, limit, before
         )
+
+    def history(
+        self,
+        branches: str | Iterable[str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> History:
+        """Return a page of everything the branches reach over both parents, children first.
+
+        All branches unless some are named; 200 commits unless ``limit`` says otherwise, at most
+        1,000. ``before`` is the ``next`` of the page before.
+        """
+        self._state.ensure_open()
+        return read_history(self._state.workspace.manifest, branches, limit, before)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""
