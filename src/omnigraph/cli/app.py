@@ -24,6 +24,7 @@ from omnigraph.cli.commands import (
     version,
 )
 from omnigraph.cli.commands.history import log
+from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import HelpingGroup, take_flags
@@ -43,6 +44,7 @@ MODULES = (
     branch,
     commit,
     log,
+    cleanup,
     lint,
     version,
 )
