@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from omnigraph.changes.stats import Meter
 from omnigraph.clock import new_ulid, stamp_us
@@ -22,12 +22,15 @@ from omnigraph.write.merge.decide import DecideOptions
 from omnigraph.write.merge.publish import PlanAgain, Publication, publish_merge
 from omnigraph.write.merge.request import MergeOptions, MergeResult, MergeStats, Outcome
 from omnigraph.write.merge.resolutions import Resolutions, read_resolutions
-from omnigraph.write.merge.spool import Scratch
+from omnigraph.write.merge.spool import HELD_BYTES, Scratch
 from omnigraph.write.merge.three_way import Plan, States, ThreeWay
 
 
 class Operation:
     """One merge or revert. ``pinned`` are the branches it looks at, the target first."""
+
+    held_bytes: ClassVar[int] = HELD_BYTES
+    """So many bytes of the merged rows of each table are held in memory, the rest in files."""
 
     def __init__(
         self, workspace: Workspace, options: MergeOptions, pinned: tuple[BranchState, ...]
@@ -38,7 +41,7 @@ class Operation:
         self.target = pinned[0]
         self.started = stamp_us()
         self.meter = Meter(workspace)
-        self.scratch = Scratch()
+        self.scratch = Scratch(self.held_bytes)
 
     @cached_property
     def catalog(self) -> Catalog:
