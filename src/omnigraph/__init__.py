@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
+    from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
+    from omnigraph.changes.feed.poll import ChangePage as ChangePage
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -59,6 +64,11 @@ __all__ = [
     "BranchCreated",
     "Catalog",
     "Change",
+    "ChangeBlock",
+    "ChangePage",
+    "CleanupReport",
+    "CleanupRow",
+    "CommitChanges",
     "Compiled",
     "DiffResult",
     "DiffStats",
@@ -99,6 +109,11 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Change": "omnigraph.changes.diff",
+    "ChangeBlock": "omnigraph.changes.feed.commit_changes",
+    "ChangePage": "omnigraph.changes.feed.poll",
+    "CleanupReport": "omnigraph.maintenance.report",
+    "CleanupRow": "omnigraph.maintenance.report",
+    "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffResult": "omnigraph.changes.diff_result",
     "DiffStats": "omnigraph.changes.diff_result",

@@ -23,6 +23,7 @@ from omnigraph.cli.commands import (
     status,
     version,
 )
+from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import HelpingGroup, take_flags
@@ -41,6 +42,7 @@ MODULES = (
     schema,
     branch,
     commit,
+    cleanup,
     lint,
     version,
 )
