@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import diffs, loads, reads
+from omnigraph.graph import diffs, exports, loads, reads
 from omnigraph.graph.arguments import (
     check_flag,
     check_limit,
@@ -24,6 +24,7 @@ from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
@@ -35,6 +36,8 @@ from omnigraph.storage.uris import Root
 if TYPE_CHECKING:
     from omnigraph.changes.change_filter import Kind, Op
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.export.export import ExportResult
+    from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.maintenance.report import CleanupReport
@@ -247,11 +250,13 @@ class Graph:
         actor: str | None = None,
         if_commit: str | None = None,
         retries: int | None = None,
+        operation_id: str | None = None,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
         ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
         """
         from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
@@ -275,6 +280,7 @@ class Graph:
             check_retries(retries),
             self.embedder,
             self._state.blob_policy,
+            check_operation_id(operation_id),
         )
         return mutate(self._state.workspace, request)
 
@@ -311,6 +317,28 @@ class Graph:
             return schema.ir_hash, schema.catalog
 
         return embed(self._state.workspace, accepted, asked)
+
+    def export(
+        self,
+        out: Out,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        types: Iterable[str] | None = None,
+        engine: EngineName = "auto",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> ExportResult:
+        """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
+
+        ``out`` is the path of a file, which appears when it is complete, or a file that is open for
+        writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
+        called with the records written so far and those there are in all.
+        """
+        self._state.ensure_open()
+        target = Target.of(branch, snapshot, version)
+        names, told = check_types(types), check_progress(progress)
+        return exports.export(self._state, out, target, names, engine, told)
 
     def ensure_indices(
         self,
