@@ -21,6 +21,7 @@ from omnigraph.cli.commands import (
     schema,
     snapshot,
     status,
+    tag,
     version,
 )
 from omnigraph.cli.output import put
@@ -40,6 +41,7 @@ MODULES = (
     snapshot,
     schema,
     branch,
+    tag,
     commit,
     lint,
     version,

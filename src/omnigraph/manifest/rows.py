@@ -1,6 +1,6 @@
 """The rows of `__manifest`, and the values they stand for.
 
-One dataset holds six kinds of rows (`object_type`). The head row of a branch carries its newest
+One dataset holds seven kinds of rows (`object_type`). The head row of a branch carries its newest
 commit and the pins of the whole snapshot, so opening a snapshot reads one row, however long the
 history is. The `table_version` rows say the same, one published version at a time.
 
@@ -13,6 +13,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
   version:7@@v=1 table_version   12 rows
   version:7@@v=2 table_version   13 rows
   commit:C2      graph_commit    parent C1, actor, time
+  tag:v1         tag             commit C1, its pins (on `main` only)
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ TABLE_TOMBSTONE = "table_tombstone"
 GRAPH_COMMIT = "graph_commit"
 GRAPH_HEAD = "graph_head"
 SCHEMA = "schema"
+TAG = "tag"
 OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)
 
 
@@ -318,12 +320,12 @@ def dump(document: Mapping[str, Any]) -> str:
 
 def read_commit(metadata: str) -> GraphCommit:
     """Decode the commit of a `graph_commit` row."""
-    return _decode(GRAPH_COMMIT, metadata, lambda document: GraphCommit(**document))
+    return decode(GRAPH_COMMIT, metadata, lambda document: GraphCommit(**document))
 
 
 def read_head(metadata: str) -> Head:
     """Decode the head of a `graph_head` row."""
-    return _decode(GRAPH_HEAD, metadata, _head)
+    return decode(GRAPH_HEAD, metadata, _head)
 
 
 def _head(document: Mapping[str, Any]) -> Head:
@@ -341,10 +343,11 @@ def _head(document: Mapping[str, Any]) -> Head:
 
 def read_schema(metadata: str) -> SchemaRow:
     """Decode the accepted schema of a `schema` row."""
-    return _decode(SCHEMA, metadata, lambda document: SchemaRow(**document))
+    return decode(SCHEMA, metadata, lambda document: SchemaRow(**document))
 
 
-def _decode(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
+def decode(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
+    """Return what ``read`` makes of the document of a row; one that it cannot read is named."""
     try:
         return read(json.loads(metadata))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
