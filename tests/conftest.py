@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.conformance.summary import count_cases
 from tests.measured import print_measured
+from tests.sampling import deselect_cases, header
 
 # A test asserts behaviour, never a clock. The parent keeps what Hypothesis chose for a CI machine.
 settings.register_profile(
@@ -28,6 +29,11 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+def pytest_report_header() -> str:
+    """Say which cases of wide tests run."""
+    return header()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Here, because the process that reports for its workers loads no conftest further down."""
     count_cases(terminalreporter)
@@ -43,7 +49,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first where several workers should end together."""
+    """A sample of wide tests; long tests first where several workers should end together."""
+    deselect_cases(config, items)
     if hasattr(config, "workerinput"):
         from tests.scheduling import rank
 

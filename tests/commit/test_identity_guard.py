@@ -25,7 +25,7 @@ MAY_COMPARE = {
     ): "the version that this very publish made on the same branch",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
-        "manifest/commits.py",
+        "manifest/history/equal_content.py",
         "has_rows_of",
     ): "versions of one lineage: incarnation and branch are equal",
     (

@@ -2,21 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 import omnigraph
-from omnigraph import errors as og_errors
 from omnigraph.errors import OmniGraphError, ProviderError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.schema import compile_schema
 from tests.conformance.case_files import BUNDLED, DIRECTORY_VARIABLE, Case, all_cases
-from tests.conformance.executors import NotBuiltError, agree
+from tests.conformance.executors import agree
 from tests.conformance.expectations import matches, same_value
 from tests.conformance.query_cases import run_query_case
 from tests.conformance.schema_cases import run_schema_case
-from tests.conformance.versioning_cases import run_versioning_case
 
 FIXTURES = {
     "pair": {
@@ -388,76 +385,3 @@ def test_partial_match_reaches_into_objects():
     assert matches(step, {"constraint": {"properties": ["a"]}})
     assert not matches(step, {"constraint": {"properties": []}})
     assert not matches(step, {"mode": "soft"})
-
-
-class TestVersioningCases:
-    FIXTURES: ClassVar = {
-        "pair": {
-            "schema": "node Item { name: String @key  n: I64? }",
-            "data": '{"type":"Item","data":{"name":"a","n":1}}',
-            "queries": """
-                query all() { match { $i: Item } return { $i.name as name, $i.n as n } }
-                query set($n: I64) { update Item set { n: $n } where name = "a" }
-            """,
-        }
-    }
-
-    def steps(self, *steps, **more):
-        body = {"id": "c", "fixture": "pair", "steps": list(steps), **more}
-        run_versioning_case(Case("versioning", "versioning", "c", body, self.FIXTURES))
-
-    SET: ClassVar = {"op": "mutate", "query": "set", "params": {"n": 2}, "save": "w"}
-
-    def test_steps_that_are_met(self):
-        self.steps(
-            {"op": "snapshot", "save": "old"},
-            {**self.SET, "expect": {"commit": "<ulid>", "affected_nodes": 1}},
-            {"op": "query", "query": "all", "expect": {"rows": [{"name": "a", "n": 2}]}},
-            {"op": "query", "query": "all", "snapshot": "${old.id}",
-             "expect": {"rows": [{"name": "a", "n": 1}]}},
-            {"op": "branch_create", "name": "b"},
-            {"op": "branch_list", "expect": {"branches": ["main", "b"]}},
-            {"op": "commits", "expect": {
-                "count": 3, "list": [{"graph_commit_id": "${w.commit}"}], "linear": True,
-                "strictly_decreasing": "created_at", "each": {"actor_id": None}}},
-            {"op": "branch_delete", "name": "c", "expect": {"error": {"code": "branch_not_found"}}},
-        )  # fmt: skip
-
-    @pytest.mark.parametrize(
-        "step",
-        [
-            {"op": "query", "query": "all", "expect": {"rows": []}},
-            {"op": "branch_list", "expect": {"branches": ["main", "b"]}},
-            {"op": "branch_list", "expect": {"error": {"code": "*"}}},
-            {"op": "branch_delete", "name": "b", "expect": {"error": {"code": "bad_request"}}},
-            {"op": "branch_delete", "name": "b",
-             "expect": {"error": {"code": "branch_not_found", "branch": "x"}}},
-            {"op": "commits", "expect": {"count": 3}},
-            {"op": "commits", "expect": {"list": [{"actor_id": "ada"}]}},
-            {"op": "commits", "expect": {"each": {"actor_id": "<any>"}}},
-            {"op": "snapshot", "expect": {"id": "<int>"}},
-            {"op": "snapshot", "expect": {"tables": {"node:Item": {"row_count": 2}}}},
-        ],
-    )  # fmt: skip
-    def test_steps_that_are_not_met(self, step):
-        with pytest.raises((AssertionError, Failed)):
-            self.steps(step)
-
-    def test_a_step_without_an_expected_error_must_succeed(self):
-        with pytest.raises(og_errors.BranchNotFound):
-            self.steps({"op": "branch_delete", "name": "b"})
-
-    def test_unknown_keys_fail_and_missing_parts_are_named(self):
-        with pytest.raises(Failed, match="colour"):
-            self.steps({"op": "snapshot", "colour": 1})
-        with pytest.raises(Failed, match="colour"):
-            self.steps({"op": "snapshot", "expect": {"colour": 1}})
-        for step, part in (
-            ({"op": "merge", "source": "b"}, "merge"),
-            ({"op": "snapshot", "time": "2020-01-01"}, "time"),
-            ({**self.SET, "snapshot": "x"}, "write_target"),
-            ({"op": "branch_create", "name": "b", "from": {"version": 1}}, "branch_from_past"),
-        ):
-            with pytest.raises(NotBuiltError) as caught:
-                self.steps(step)
-            assert caught.value.part == part

@@ -56,6 +56,7 @@ def race(graph, writers, tmp_path):
 FORKING = ["insert", "edge", "merge", "append-strict", "empty", "data-source", "indexes"]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [*cases(KINDS, [GONE, AGAIN, EQUAL]), *cases(FORKING, [FORKED_NOW, BARE])],
@@ -69,6 +70,7 @@ PLAIN = ["insert", "delete-old", "edge", "merge", "overwrite", "empty"]
 CONDITIONAL = ["update", "delete-old", "append", "empty"]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [*cases(["edge", "merge"], [GONE, FORKED_NOW, BARE]), *cases(PLAIN, [AGAIN, EQUAL])],
@@ -79,6 +81,7 @@ def test_without_retries_the_lost_race_is_told(race, name, shape):
     race.run(name, remake, [(code, content)], retries=0)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("name", "shape"), cases(CONDITIONAL, SHAPES))
 def test_a_condition_on_the_old_branch_does_not_hold_on_the_new_one(race, name, shape):
     remake, content = prepare(race, shape)
@@ -89,6 +92,7 @@ def test_a_condition_on_the_old_branch_does_not_hold_on_the_new_one(race, name, 
 # ------------------------------------------------------------------ branches of branches
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("parents", ["parent stays", "parent made again"])
 @pytest.mark.parametrize(
     ("name", "written"),

@@ -25,10 +25,12 @@ from tests.faults.queue_workers import (
 from tests.faults.queueing_helpers import LIMIT, SCHEMA, check, put_tokens
 from tests.measured import MEASURED
 from tests.opened import workspace_of
+from tests.sampling import runs_all
 from tests.storage.processes import run_processes, stopped_at, talk_to
 from tests.write.writing import ends, nodes, run, state
 
-PROCESSES, TIMES = 8, 200
+# A quarter of what `./dev faults --all` does: 1,600 mutations take minutes on a busy machine.
+PROCESSES, TIMES = 8, 200 if runs_all() else 50
 # A load that is large beside single rows; 1,000,000 shows the same and takes minutes.
 LOAD_ROWS = int(os.environ.get("QUEUEING_LOAD_ROWS", "100_000"))
 

@@ -11,9 +11,10 @@ from tests.faults.queue_workers import write_in_turn
 from tests.faults.queueing_helpers import LIMIT, SCHEMA, check, put_tokens
 from tests.measured import MEASURED
 from tests.s3_server import BUCKET
+from tests.sampling import runs_all
 from tests.storage.processes import run_processes
 
-PROCESSES, TIMES = 4, 50
+PROCESSES, TIMES = 4, 50 if runs_all() else 15
 
 
 @pytest.fixture

@@ -282,7 +282,7 @@ def version_zero(graph) -> None:
 def is_current(table) -> bool:
     key = table.schema.field("object_id").metadata or {}
     return (
-        read_internal_version(table) == 1
+        read_internal_version(table) == INTERNAL_SCHEMA_VERSION
         and key.get(b"lance-schema:unenforced-primary-key") == b"true"
     )
 

@@ -29,11 +29,13 @@ def test_genesis_has_no_parent_and_no_actor(graph):
         "parent_commit_id": None,
         "merged_parent_commit_id": None,
         "actor_id": None,
-        "created_at": genesis.created_at,
+        "created_at": genesis.created_us,
         "operation": "init",
+        "operation_id": None,
+        "facts": {},
     }
     assert len(genesis.graph_commit_id) == 26
-    assert 1_600_000_000_000_000 < genesis.created_at < 10_000_000_000_000_000
+    assert 1_600_000_000_000_000 < genesis.created_us < 10_000_000_000_000_000
 
 
 def test_the_list_is_the_first_parent_chain_newest_first(graph):

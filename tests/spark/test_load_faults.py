@@ -128,6 +128,7 @@ def test_a_cluster_merges_and_repeats_tasks_that_died_or_are_slow(cluster, place
     check(place)
 
 
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("trouble", ["hold", "hold embedding", "hold writing"])
 def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(cluster, place, trouble):
     driver = cluster.start_driver(DRIVER, place / "g", place, "merge", trouble)
@@ -190,6 +191,7 @@ with og.open(uri) as graph:
 """
 
 
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize(
     "point",
     [

@@ -250,7 +250,7 @@ class TestNow:
             result = run(graph, f"{inserts} update N set {{ b: now() }} where a = now()")
             assert counts(result) == (100, 0)
             (instant,) = {v for row in nodes(graph, "N").values() for v in (row["a"], row["b"])}
-            assert instant == result.commit.created_at // 1000
+            assert instant == result.commit.created_us // 1000
 
     def test_it_does_not_change_when_a_lost_race_is_run_again(self, tmp_path):
         with init(tmp_path / "n", self.SCHEMA) as graph:
@@ -264,7 +264,7 @@ class TestNow:
             with failpoints.arm("mutation.before_locks", overtaken, times=1):
                 result = run(graph, 'insert N { k: "mine", a: now() }', retries=1)
             rows = nodes(graph, "N")
-            assert rows["mine"]["a"] == result.commit.created_at // 1000
+            assert rows["mine"]["a"] == result.commit.created_us // 1000
             assert rows["mine"]["a"] < rows["other"]["a"]
             assert graph.snapshot().commit == result.commit
             other.close()

@@ -34,7 +34,7 @@ from omnigraph.errors import (
     SchemaConflict,
     StorageError,
 )
-from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.history.equal_content import is_same_content
 from omnigraph.manifest.lost_races import branch_remade, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from omnigraph.commit.changes import Writer
 from omnigraph.commit.sidecar import TableEntry
-from omnigraph.manifest.commits import MAINTENANCE
+from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.storage.tables.transactions import Operation, TransactionFacts
 
 CONTENT_PRESERVING = frozenset(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.staging import needs_fork
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.manifest.commits import is_same_content
+from omnigraph.manifest.history.equal_content import is_same_content
 from omnigraph.manifest.lost_races import MANIFEST_KEY, branch_remade, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer

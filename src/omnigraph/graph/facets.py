@@ -11,11 +11,12 @@ from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
-from omnigraph.manifest import commits, refs
+from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.history.records import find_commit, list_commits
 from omnigraph.manifest.history.tags import Tag, list_tags
+from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target, TargetLike
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
@@ -110,14 +111,12 @@ class Commits:
     ) -> list[GraphCommit]:
         """Return the first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
         self._state.ensure_open()
-        return commits.list_commits(
-            self._state.workspace.manifest, trim_branch_name(branch), filter, limit
-        )
+        return list_commits(self._state.workspace.manifest, trim_branch_name(branch), filter, limit)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""
         self._state.ensure_open()
-        return commits.find_commit(self._state.workspace.manifest, graph_commit_id)
+        return find_commit(self._state.workspace.manifest, graph_commit_id)
 
 
 class Schema:

@@ -15,8 +15,8 @@ from omnigraph.graph.facets import Branches, Commits, Schema, Tags
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
-from omnigraph.manifest import commits
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
@@ -119,7 +119,7 @@ class Graph:
         commit.
         """
         self._state.ensure_open()
-        return commits.resolve(self._state.workspace.manifest, Target.of(**target))
+        return resolve(self._state.workspace.manifest, Target.of(**target))
 
     def query(
         self,

@@ -14,7 +14,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
-from omnigraph.manifest import commits
+from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.output.query_result import QueryResult
@@ -108,7 +108,7 @@ def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:
 
     Both come from one state of the branch, so that a schema change cannot slip in between.
     """
-    branch, snapshot = commits.resolve_on(state.workspace.manifest, target)
+    branch, snapshot = resolve_on(state.workspace.manifest, target)
     return snapshot, state.schemas.at(branch).catalog
 
 

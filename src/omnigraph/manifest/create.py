@@ -83,7 +83,7 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
         )
     failpoints.hit(AFTER_TABLES)
     # The first write of a Lance dataset is its version 1.
-    commit = GraphCommit(new_ulid(), None, 1, None, None, None, stamp_us(), "init")
+    commit = GraphCommit(new_ulid(), None, 1, None, None, None, stamp_us(), "init", depth=1)
     head = Head(
         graph_id=str(uuid.uuid4()),
         root=root.canonical,

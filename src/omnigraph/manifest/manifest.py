@@ -255,10 +255,20 @@ class Manifest:
         with self._unless_deleted(state.name, state.identifier):
             return _metadata(state.table, column, value)
 
-    def commits(self, state: BranchState) -> dict[str, GraphCommit]:
-        """Return every commit record of a branch by id."""
+    def commits(
+        self, state: BranchState, depths: tuple[int, int] | None = None
+    ) -> dict[str, GraphCommit]:
+        """Return the commit records of a branch by id.
+
+        ``depths`` are the least and the greatest depth wanted; None means all, however many.
+        """
+        wanted = [Condition("object_type", "=", rows.GRAPH_COMMIT)]
+        if depths is not None:
+            wanted.append(Condition(rows.DEPTH_COLUMN, ">=", depths[0]))
+            wanted.append(Condition(rows.DEPTH_COLUMN, "<=", depths[1]))
+        where = filter_expression(state.table.schema, wanted)
         with self._unless_deleted(state.name, state.identifier):
-            found = _metadata(state.table, "object_type", rows.GRAPH_COMMIT)
+            found = state.table.read(["metadata"], where).column("metadata").to_pylist()
         records = (rows.read_commit(metadata) for metadata in found)
         return {record.graph_commit_id: record for record in records}
 
@@ -328,4 +338,5 @@ def _metadata(
     """Return the metadata texts of the rows whose column has this value."""
     where = filter_expression(table.schema, [Condition(column, "=", value)])
     options = {} if fragment_ids is None else {"fragment_ids": fragment_ids}
-    return table.read(["metadata"], where, **options).column("metadata").to_pylist()
+    found: list[Any] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
+    return found

@@ -7,12 +7,17 @@ interrupted runs again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from omnigraph.errors import NewerFormat, StorageError
-from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
+from omnigraph.manifest import rows
+from omnigraph.manifest.manifest import read_head_row
+from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, GraphCommit
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
@@ -60,4 +65,35 @@ def _annotate_primary_key(table: Table) -> Table:
     return set_field_metadata(table, "object_id", {"lance-schema:unenforced-primary-key": "true"})
 
 
-STEPS: Mapping[int, Callable[[Table], Table]] = {0: _annotate_primary_key}
+def _record_depths(table: Table) -> Table:
+    """Step 1 to 2: give every commit its depth, in its record and in the column pages are read by.
+
+    The commits and the head are written at once. A publish that comes in between wins, and raises
+    ``RowCollision`` here.
+    """
+    where = filter_expression(table.schema, [Condition("object_type", "=", rows.GRAPH_COMMIT)])
+    found = table.read(["metadata"], where).column("metadata").to_pylist()
+    commits = with_depths(rows.read_commit(metadata) for metadata in found)
+    head = read_head_row(table)
+    head = replace(head, commit=commits[head.commit.graph_commit_id])
+    changed = [*(rows.commit_row(commit) for commit in commits.values()), rows.head_row(head)]
+    return merge_insert_exclusive(table, rows.to_table(changed, table.schema))
+
+
+def with_depths(records: Iterable[GraphCommit]) -> dict[str, GraphCommit]:
+    """Return records by id, each with its depth. All their ancestors must be among them."""
+    known = {record.graph_commit_id: record for record in records}
+    depths: dict[str, int] = {}
+    waiting = list(known)
+    while waiting:
+        name = waiting[-1]
+        missing = [parent for parent in known[name].parent_ids if parent not in depths]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        depths[name] = 1 + max((depths[parent] for parent in known[name].parent_ids), default=0)
+    return {name: replace(record, depth=depths[name]) for name, record in known.items()}
+
+
+STEPS: Mapping[int, Callable[[Table], Table]] = {0: _annotate_primary_key, 1: _record_depths}

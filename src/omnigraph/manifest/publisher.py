@@ -19,6 +19,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,7 +40,7 @@ from omnigraph.manifest.table_rows import former_keys, without_purge
 from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
-from omnigraph.storage.tables.table_errors import RowCollision
+from omnigraph.storage.tables.table_errors import RowCollision, TableMoved
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 PUBLISHER_RETRY_BUDGET = 5
@@ -66,6 +67,8 @@ class Intent:
     actor_id: str | None = None
     merged_parent_commit_id: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    operation_id: str | None = None
+    """The id that the caller chose for the operation, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def publish(
         if landed is not None:
             return landed
         check_expected(state.head, expected, head_commit_id)
-        commit = _new_commit(state, intent)
+        commit = _new_commit(manifest, state, intent, changes.adopted)
         head, new_rows = _rows(manifest, state, changes, commit)
         try:
             failpoints.hit(BEFORE_WRITE)
@@ -158,11 +161,14 @@ def _contention(branch: str) -> Contention:
 
 def _current_state(manifest: Manifest, branch: str) -> BranchState:
     """Return the newest state, after migrating it if its internal version is older."""
-    state = manifest.state(branch)
-    if read_internal_version(state.table) != INTERNAL_SCHEMA_VERSION:
-        migrate(state.table)
+    for _ in range(PUBLISHER_RETRY_BUDGET):
         state = manifest.state(branch)
-    return state
+        if read_internal_version(state.table) == INTERNAL_SCHEMA_VERSION:
+            return state
+        # Another process may be migrating it too; then one of the two comes too late.
+        with suppress(RowCollision, TableMoved):
+            migrate(state.table)
+    raise _contention(branch)
 
 
 def _find_landed(manifest: Manifest, branch: str, graph_commit_id: str) -> GraphCommit | None:
@@ -203,9 +209,7 @@ _Rewrite = tuple[Head, list[rows.Row]]
 """The head row to write, and the rows that are written with it."""
 
 
-def _rewrite_head(
-    manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite | None]
-) -> None:
+def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite | None]) -> None:
     """Write the head row of `main` again without a commit; ``rewrite`` returns None to leave it."""
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = _current_state(manifest, MAIN)
@@ -230,8 +234,13 @@ def _pause(attempt: int) -> None:
     time.sleep(random.uniform(0.5, 1.5) * 0.004 * (attempt + 1))
 
 
-def _new_commit(state: BranchState, intent: Intent) -> GraphCommit:
+def _new_commit(
+    manifest: Manifest, state: BranchState, intent: Intent, adopted: Iterable[GraphCommit]
+) -> GraphCommit:
     """Return the commit that a publish on top of this state makes."""
+    depth = state.head.commit.depth
+    if intent.merged_parent_commit_id is not None:
+        depth = max(depth, _depth(manifest, state, intent.merged_parent_commit_id, adopted))
     return GraphCommit(
         graph_commit_id=intent.graph_commit_id,
         branch=None if state.name == MAIN else state.name,
@@ -239,10 +248,28 @@ def _new_commit(state: BranchState, intent: Intent) -> GraphCommit:
         parent_commit_id=state.head.commit.graph_commit_id,
         merged_parent_commit_id=intent.merged_parent_commit_id,
         actor_id=intent.actor_id,
-        created_at=intent.created_at,
+        created_us=intent.created_at,
         operation=intent.operation,
         facts=intent.facts,
+        depth=depth + 1,
+        operation_id=intent.operation_id,
     )
+
+
+def _depth(
+    manifest: Manifest, state: BranchState, graph_commit_id: str, adopted: Iterable[GraphCommit]
+) -> int:
+    """Return the depth of a commit that is taken over now, or that the branch holds already."""
+    for commit in adopted:
+        if commit.graph_commit_id == graph_commit_id:
+            return commit.depth
+    known = manifest.commit(state, graph_commit_id)
+    if known is None:
+        raise StorageError(
+            f"the merged parent {graph_commit_id} is neither on branch `{state.name}` nor taken "
+            "over; report this as a bug"
+        )
+    return known.depth
 
 
 def _rows(

@@ -10,7 +10,7 @@ from typing import Any
 from omnigraph import failpoints
 from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash
-from omnigraph.manifest.commits import find_commit
+from omnigraph.manifest.history.records import find_commit
 from omnigraph.manifest.manifest import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_root

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import StorageError
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Value = TypeVar("Value")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 HEAD_ID = "head"
 SCHEMA_ID = "schema"
@@ -40,7 +43,13 @@ GRAPH_COMMIT = "graph_commit"
 GRAPH_HEAD = "graph_head"
 SCHEMA = "schema"
 TAG = "tag"
+DEPTH_COLUMN = "row_count"
+"""The column that holds the depth in rows of commits, which have no rows to count."""
 OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)
+
+
+TableIdentity = tuple[int, str | None, str | None, int]
+"""Incarnation, table branch, its Lance identifier, version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,7 @@ class TableState:
     table_branch_id: str | None = None
 
     @property
-    def identity(self) -> tuple[int, str | None, str | None, int]:
+    def identity(self) -> TableIdentity:
         """What distinguishes this state of the table from every other one, whatever its key is."""
         return self.incarnation, self.table_branch, self.table_branch_id, self.table_version
 
@@ -77,7 +86,12 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class GraphCommit:
-    """The record of one publish. ``branch`` is None for commits made on `main`."""
+    """The record of one publish. ``branch`` is None for commits made on `main`.
+
+    ``created_us`` are microseconds since the epoch. ``depth`` is the number of commits on the
+    longest way from genesis to this one, both included; 0 where a graph was written before depths
+    were recorded. ``operation_id`` is the one its caller chose, if any.
+    """
 
     graph_commit_id: str
     branch: str | None
@@ -85,9 +99,22 @@ class GraphCommit:
     parent_commit_id: str | None
     merged_parent_commit_id: str | None
     actor_id: str | None
-    created_at: int
+    created_us: int
     operation: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0
+    operation_id: str | None = None
+
+    @property
+    def created_at(self) -> datetime:
+        """When the operation started, in UTC."""
+        return EPOCH + timedelta(microseconds=self.created_us)
+
+    @property
+    def parent_ids(self) -> tuple[str, ...]:
+        """The ids of its parents: none, the first, or the first and the merged one."""
+        both = (self.parent_commit_id, self.merged_parent_commit_id)
+        return tuple(parent for parent in both if parent is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the public record; `recovery` appears only in commits of a recovery."""
@@ -98,8 +125,10 @@ class GraphCommit:
             "parent_commit_id": self.parent_commit_id,
             "merged_parent_commit_id": self.merged_parent_commit_id,
             "actor_id": self.actor_id,
-            "created_at": self.created_at,
+            "created_at": self.created_us,
             "operation": self.operation,
+            "operation_id": self.operation_id,
+            "facts": dict(self.facts),
         }
         if "recovery" in self.facts:
             record["recovery"] = self.facts["recovery"]
@@ -265,13 +294,16 @@ def tombstone_row(state: TableState, *, purge: bool = False) -> Row:
 
 
 def commit_row(commit: GraphCommit) -> Row:
-    """Return the record of a publish; its parents are the objects it is based on."""
-    parents = (commit.parent_commit_id, commit.merged_parent_commit_id)
+    """Return the record of a publish; its parents are the objects it is based on.
+
+    Its depth is also in a column, so that a page of history can be read without all the others.
+    """
     return Row(
         f"commit:{commit.graph_commit_id}",
         GRAPH_COMMIT,
-        base_objects=tuple(f"commit:{parent}" for parent in parents if parent is not None),
+        base_objects=tuple(f"commit:{parent}" for parent in commit.parent_ids),
         metadata=dump(_commit_document(commit)),
+        row_count=commit.depth,
     )
 
 
@@ -306,6 +338,7 @@ def schema_row(schema: SchemaRow) -> Row:
 
 def _commit_document(commit: GraphCommit) -> dict[str, Any]:
     document: dict[str, Any] = {name: getattr(commit, name) for name in GraphCommit.__slots__}
+    document["created_at"] = document.pop("created_us")
     document["facts"] = dict(commit.facts)
     return document
 
@@ -320,7 +353,11 @@ def dump(document: Mapping[str, Any]) -> str:
 
 def read_commit(metadata: str) -> GraphCommit:
     """Decode the commit of a `graph_commit` row."""
-    return decode(GRAPH_COMMIT, metadata, lambda document: GraphCommit(**document))
+    return decode(GRAPH_COMMIT, metadata, _commit)
+
+
+def _commit(document: dict[str, Any]) -> GraphCommit:
+    return GraphCommit(created_us=document.pop("created_at"), **document)
 
 
 def read_head(metadata: str) -> Head:
@@ -335,7 +372,7 @@ def _head(document: Mapping[str, Any]) -> Head:
         root=document["root"],
         product=document["product"],
         ir_hash=document["ir_hash"],
-        commit=GraphCommit(**document["commit"]),
+        commit=_commit(document["commit"]),
         tables={state.table_key: state for state in sorted(states, key=lambda s: s.table_key)},
         purges=tuple(Purge(*fields) for fields in document.get("purges", ())),
     )

@@ -1,7 +1,7 @@
 """Snapshots: immutable maps from table key to table state, and the targets that name them.
 
 For example, ``Target.of(branch="review", version=12)`` names one version of a branch;
-``manifest.commits.resolve`` turns it into a ``Snapshot`` whose tables are ``{"node:Person": version
+``manifest.history.resolve`` turns it into a ``Snapshot`` whose tables are ``{"node:Person": version
 8 on table branch "review", "edge:Knows": version 3 on the main lineage}``.
 """
 

@@ -17,11 +17,7 @@ from itertools import combinations, takewhile
 from omnigraph.errors import BranchInUse, HistoryReclaimed
 from omnigraph.manifest import refs
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
-from omnigraph.manifest.history.equal_content import (
-    is_readable,
-    oldest_equal,
-    readable_snapshot,
-)
+from omnigraph.manifest.history.equal_content import is_readable, origin_of, readable_snapshot
 from omnigraph.manifest.history.records import BranchRecords, first_parents
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.manifest import BranchState, Manifest
@@ -51,7 +47,7 @@ def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
     """
     manifest = workspace.manifest
     others = [manifest.state(name) for name in refs.list_refs(manifest) if name != doomed.name]
-    if len(others) < 2:  # noqa: PLR2004 - a pair
+    if len(others) < 2:
         return
     graph = CommitGraph(manifest, [*others, doomed])
     origins = _origins(workspace, graph, doomed)
@@ -60,7 +56,7 @@ def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
     for first, second in combinations(holders, 2):
         heads = first.head.commit, second.head.commit
         for base in merge_bases(graph, *heads):
-            origin = oldest_equal(graph, base).graph_commit_id
+            origin = origin_of(graph, base).graph_commit_id
             if origin in origins and origin not in lost:
                 lost[origin] = not _survives(workspace, graph, base, doomed.name)
             if lost.get(origin):
@@ -81,7 +77,7 @@ def _origins(
     )
     found = {}
     for commit in own:
-        origin = oldest_equal(graph, commit)
+        origin = origin_of(graph, commit)
         if origin.branch == doomed.name or not is_readable(workspace, origin):
             found[origin.graph_commit_id] = origin
     return found

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def _check_filters(filters: list[str] | None) -> list[str] | None:
     """Refuse a wrong filter as the argument parser refuses a value, before a graph is opened."""
-    from omnigraph.manifest.commits import parse_filter
+    from omnigraph.manifest.history.records import parse_filter
 
     for text in filters or ():
         try:
@@ -77,7 +77,7 @@ def _put_list(found: list[GraphCommit]) -> None:
             (
                 commit.graph_commit_id,
                 commit.manifest_version,
-                moment(commit.created_at),
+                moment(commit.created_us),
                 commit.actor_id,
                 commit.operation,
             )

@@ -73,7 +73,7 @@ def _put_list(found: list[Tag]) -> None:
                 tag.graph_commit_id,
                 tag.branch or "main",
                 tag.manifest_version,
-                moment(tag.created_at),
+                moment(tag.created_us),
                 tag.actor_id,
             )
             for tag in found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from omnigraph import failpoints
@@ -17,7 +18,7 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.publisher import publish_without_commit
-from omnigraph.manifest.rows import Row, TableState
+from omnigraph.manifest.rows import EPOCH, Row, TableState
 from omnigraph.types.temporal import format_moment
 
 BEFORE_PUBLISH = failpoints.declare("tag.before_publish")
@@ -29,17 +30,22 @@ class Tag:
     """A name for one commit, which keeps the content of that commit readable.
 
     ``branch`` is where the commit was made, None for `main`; ``branch_id`` is the Lance identifier of
-    that branch. ``tables`` are the pins of the commit. ``created_at`` is in microseconds.
+    that branch. ``tables`` are the pins of the commit. ``created_us`` are microseconds.
     """
 
     name: str
     graph_commit_id: str
     branch: str | None
     manifest_version: int
-    created_at: int
+    created_us: int
     actor_id: str | None
     branch_id: str | None = None
     tables: tuple[TableState, ...] = ()
+
+    @property
+    def created_at(self) -> datetime:
+        """When the tag was made, in UTC."""
+        return EPOCH + timedelta(microseconds=self.created_us)
 
     def to_json(self) -> dict[str, Any]:
         """Return the public record."""
@@ -49,11 +55,11 @@ class Tag:
             "branch": self.branch,
             "manifest_version": self.manifest_version,
             "actor_id": self.actor_id,
-            "created_at": self.created_at,
+            "created_at": self.created_us,
         }
 
     def __repr__(self) -> str:
-        made = f"{self.graph_commit_id} on {self.branch or MAIN}, {format_moment(self.created_at)}"
+        made = f"{self.graph_commit_id} on {self.branch or MAIN}, {format_moment(self.created_us)}"
         return f"<omnigraph.Tag {self.name}: {made}>"
 
 

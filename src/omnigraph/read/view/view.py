@@ -12,7 +12,7 @@ from omnigraph import settings
 from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.commits import has_rows_of
+from omnigraph.manifest.history.equal_content import has_rows_of
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
