@@ -29,7 +29,7 @@ MAY_COMPARE = {
         "has_rows_of",
     ): "versions of one lineage: incarnation and branch are equal",
     (
-        "read/view/view.py",
+        "read/view/pinned_table.py",
         "_is_being_purged",
     ): "a purge names versions of one incarnation, and at that time there is no other branch",
 }

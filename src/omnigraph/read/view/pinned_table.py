@@ -16,8 +16,11 @@ import pyarrow as pa
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA, Entity
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.tables.branch_refs import TableBranch
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
 from omnigraph.storage.tables.indexes import Coverage, IndexState, best_coverage, list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
@@ -170,6 +173,39 @@ class PinnedTable:
         return HistoryReclaimed(
             message, table_key=self.state.table_key, version=self.state.table_version
         )
+
+
+def pin_table(
+    workspace: Workspace, snapshot: Snapshot, entity: Entity, state: TableState
+) -> PinnedTable:
+    """A table as a snapshot pins it; ``HistoryReclaimed`` when its branch is gone."""
+
+    def read_fork() -> TableBranch | None:
+        branch = state.table_branch
+        return None if branch is None else read_branch(workspace.store, state.location, branch)
+
+    def is_dropped() -> bool:
+        now = workspace.manifest.state(snapshot.branch).head.tables.values()
+        return all(table.incarnation != state.incarnation for table in now)
+
+    return PinnedTable(
+        entity,
+        state,
+        snapshot.graph_id,
+        workspace.pinned(state),
+        read_fork,
+        is_dropped,
+        lambda: _is_being_purged(workspace, state),
+    )
+
+
+def _is_being_purged(workspace: Workspace, state: TableState) -> bool:
+    """Whether a hard drop owes the removal of that version of a table."""
+    return any(
+        purge.incarnation == state.incarnation
+        and (purge.below is None or state.table_version < purge.below)
+        for purge in workspace.manifest.state(MAIN).head.purges
+    )
 
 
 def columns_by_key(schema: pa.Schema) -> dict[ColumnKey, str]:

@@ -11,7 +11,6 @@ from time import perf_counter
 from omnigraph import settings
 from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
-from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.equal_content import has_rows_of
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -29,10 +28,9 @@ from omnigraph.read.view.numbering import (
     numbered_states,
     older_state,
 )
-from omnigraph.read.view.pinned_table import PinnedTable
+from omnigraph.read.view.pinned_table import PinnedTable, pin_table
 from omnigraph.read.view.same_rows import rows_identity
 from omnigraph.read.view.topology import EdgeSpace, Topology
-from omnigraph.storage.tables.branch_refs import read_branch
 
 
 class Reader:
@@ -172,18 +170,7 @@ class View:
                 type=entity.name,
                 snapshot=self.snapshot.graph_commit_id,
             )
-        workspace, branch = self._workspace, state.table_branch
-        pinned = PinnedTable(
-            entity,
-            state,
-            self.snapshot.graph_id,
-            workspace.pinned(state),
-            lambda: (
-                None if branch is None else read_branch(workspace.store, state.location, branch)
-            ),
-            lambda: self._is_dropped(state),
-            lambda: self._is_being_purged(state),
-        )
+        pinned = pin_table(self._workspace, self.snapshot, entity, state)
         pinned.identity = rows_identity(
             self._cache,
             pinned,
@@ -200,16 +187,3 @@ class View:
         except (StorageError, NotFound, HistoryReclaimed):
             # The branch, or the past of the manifest, is gone.
             return False
-
-    def _is_dropped(self, state: TableState) -> bool:
-        """Whether the branch has no table of that incarnation any more."""
-        now = self._workspace.manifest.state(self.snapshot.branch).head.tables.values()
-        return all(table.incarnation != state.incarnation for table in now)
-
-    def _is_being_purged(self, state: TableState) -> bool:
-        """Whether a hard drop owes the removal of that version of a table."""
-        return any(
-            purge.incarnation == state.incarnation
-            and (purge.below is None or state.table_version < purge.below)
-            for purge in self._workspace.manifest.state(MAIN).head.purges
-        )

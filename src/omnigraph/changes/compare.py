@@ -1,0 +1,114 @@
+"""Compare two states of one table: the entities whose images differ, in order of their ids.
+
+Where few rows changed, they are looked up by id on both sides. Where many did, or any may have, both
+sides are read in order of ids and laid side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.changes.candidates import candidate_ids
+from omnigraph.changes.images import equal_rows
+from omnigraph.changes.row_changes import RowChanges, Rows
+from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
+
+_FEW: Final = 10_000
+"""Up to this many candidates are always looked up by id."""
+
+_SHARE: Final = 8
+"""More candidates than one row in this many: reading everything in order is quicker."""
+
+
+def compare(
+    before: TableSide,
+    after: TableSide,
+    *,
+    after_id: str | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[RowChanges]:
+    """Yield what differs between two states of a table, in chunks of at most ``chunk_rows``.
+
+    Both sides have the same type, of which either may have no table. With ``after_id`` only ids
+    that come after it count.
+    """
+    for was, now in _pairs(before, after, after_id, chunk_rows):
+        differs = pc.invert(equal_rows(before.entity, was, now, (before, after)))
+        if not differs.true_count:
+            continue
+        left, right = (Rows(r.present.filter(differs), r.table.filter(differs)) for r in (was, now))
+        ids = pc.coalesce(right.table.column("id"), left.table.column("id")).combine_chunks()
+        yield RowChanges(ids, left, right)
+
+
+def same_state(before: TableSide, after: TableSide) -> bool:
+    """Whether both sides pin the same state of the table, or neither has one: nothing can differ."""
+    if before.state is None or after.state is None:
+        return before.state is after.state
+    return before.state.identity == after.state.identity
+
+
+def _pairs(
+    before: TableSide, after: TableSide, after_id: str | None, chunk_rows: int
+) -> Iterator[tuple[Rows, Rows]]:
+    """Rows of both sides with the same ids, which include every one that differs."""
+    meter = after.meter
+    if same_state(before, after):
+        meter.tables_skipped += 1
+        return
+    ids = None
+    if before.row_count and after.row_count:
+        limit = max(_FEW, (before.row_count + after.row_count) // _SHARE)
+        with before.reading(), after.reading():
+            ids = candidate_ids(before, after, limit)
+    if ids is None:
+        for was, now in _side_by_side(before, after, after_id, chunk_rows):
+            meter.candidates += len(now.present)
+            yield was, now
+        return
+    meter.candidates += len(ids)
+    if after_id is not None:
+        ids = ids.filter(pc.greater(ids, after_id))
+    for start in range(0, len(ids), chunk_rows):
+        chunk = ids.slice(start, chunk_rows)
+        yield before.aligned(chunk), after.aligned(chunk)
+
+
+def _side_by_side(
+    before: TableSide, after: TableSide, after_id: str | None, chunk_rows: int
+) -> Iterator[tuple[Rows, Rows]]:
+    """All rows of both sides in order of ids."""
+    sides = (before, after)
+    streams = [side.in_order(after_id) for side in sides]
+    held = [_next(side, stream) for side, stream in zip(sides, streams, strict=True)]
+    while any(rows.num_rows for rows in held):
+        # Everything up to here has been read from both: what one side lacks, it really lacks.
+        known = min(_last_id(rows) for rows in held if rows.num_rows)
+        parts = []
+        for at, side in enumerate(sides):
+            count = pc.sum(pc.less_equal(held[at].column("id"), known)).as_py() or 0
+            parts.append(held[at].slice(0, count))
+            held[at] = held[at].slice(count)
+            if not held[at].num_rows:
+                held[at] = _next(side, streams[at])
+        ids = pa.chunked_array([c for part in parts for c in part.column("id").chunks]).unique()
+        ids = ids.take(pc.array_sort_indices(ids))
+        for start in range(0, len(ids), chunk_rows):
+            chunk = ids.slice(start, chunk_rows)
+            yield before.align(parts[0], chunk), after.align(parts[1], chunk)
+
+
+def _next(side: TableSide, stream: Iterator[pa.Table]) -> pa.Table:
+    for rows in stream:
+        if rows.num_rows:
+            return rows
+    return side.schema.empty_table()
+
+
+def _last_id(rows: pa.Table) -> str:
+    last: str = rows.column("id")[rows.num_rows - 1].as_py()
+    return last

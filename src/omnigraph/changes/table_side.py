@@ -1,0 +1,190 @@
+"""One table of one snapshot: rows by id or in order of ids, under the current names of properties.
+
+A past state may have other columns. A property is the column that carries its id, whatever its name
+was then; where there is none, all values are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.changes.row_changes import ROW_ID, Rows
+from omnigraph.changes.stats import Meter
+from omnigraph.errors import StorageError
+from omnigraph.lang.schema.catalog import Entity, NodeType
+from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.view.pinned_table import PinnedTable, pin_table
+from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.tables.table import Table
+from omnigraph.validate.committed import KEY_LIMIT
+
+ROW_ADDRESS: Final = "_rowaddr"
+
+CHUNK_ROWS: Final = 8_192
+"""At most how many rows of a table are compared at once."""
+
+FEW_ROWS: Final = 65_536
+"""Up to this many rows, a table is sorted in memory."""
+
+DESCRIPTOR: Final = pa.struct(
+    [
+        ("kind", pa.uint8()),
+        ("position", pa.uint64()),
+        ("size", pa.uint64()),
+        ("blob_id", pa.uint32()),
+        ("blob_uri", pa.utf8()),
+    ]
+)
+"""A blob without its bytes, as Lance describes it."""
+
+
+def rows_schema(entity: Entity) -> pa.Schema:
+    """The columns of ``Rows.table``: `id`, the ends of an edge, the properties, ``ROW_ID``."""
+    fields = [pa.field(name, pa.utf8()) for name in entity.implicit_columns]
+    for name, prop in entity.properties.items():
+        fields.append(pa.field(name, DESCRIPTOR if prop.type.is_blob else prop.type.arrow_type()))
+    return pa.schema([*fields, pa.field(ROW_ID, pa.uint64())])
+
+
+class TableSide:
+    """The table of a type as a snapshot pins it. ``state`` is None where it has none: no rows.
+
+    ``entity`` gives the names of the columns; it may be of another time than the snapshot, because
+    table and columns are found by their ids. Every read raises ``HistoryReclaimed`` when the version
+    or its branch is gone.
+    """
+
+    def __init__(
+        self, workspace: Workspace, snapshot: Snapshot, entity: Entity, meter: Meter | None = None
+    ) -> None:
+        self.workspace = workspace
+        self.entity = entity
+        self.schema = rows_schema(entity)
+        self.state = _state_of(snapshot, entity)
+        self.meter = Meter(workspace) if meter is None else meter
+        self._pinned: PinnedTable | None = None
+        if self.state is not None:
+            self._pinned = pin_table(workspace, snapshot, entity, self.state)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return 0 if self.state is None else self.state.row_count
+
+    @property
+    def pinned(self) -> PinnedTable:
+        """The pinned table; only for a side that has one."""
+        assert self._pinned is not None
+        return self._pinned
+
+    @property
+    def table(self) -> Table:
+        """The open table; only for a side that has one."""
+        return self.pinned.table
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn the error of a missing file into one that says which branch or version was deleted."""
+        try:
+            yield
+        except StorageError:
+            if self._pinned is not None:
+                self._pinned.check()
+            raise
+
+    def aligned(self, ids: pa.Array | pa.ChunkedArray) -> Rows:
+        """The rows of these ids, one for each, in that order."""
+        return self.align(self.rows_of(ids), ids)
+
+    def rows_of(self, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+        """The rows with these ids, as far as there are any, in no particular order."""
+        if self.row_count == 0 or len(ids) == 0:
+            return self.schema.empty_table()
+        parts = []
+        with self.reading():
+            schema = self.table.schema
+            for start in range(0, len(ids), KEY_LIMIT):
+                wanted = ids.slice(start, KEY_LIMIT).to_pylist()
+                where = filter_expression(schema, [Condition("id", "in", wanted)])
+                parts.append(self._read(where))
+        return pa.concat_tables(parts)
+
+    def align(self, rows: pa.Table, ids: pa.Array | pa.ChunkedArray) -> Rows:
+        """Put rows in the order of ids, with nulls for those that are not among them."""
+        places = pc.index_in(ids, value_set=rows.column("id"))
+        if isinstance(places, pa.ChunkedArray):
+            places = places.combine_chunks()
+        return Rows(pc.is_valid(places), rows.take(places))
+
+    def addresses(self, row_ids: pa.Array | pa.ChunkedArray) -> list[int]:
+        """Where the rows with these row ids are, for reading their blobs."""
+        with self.reading():
+            found = self.table.take(row_ids.to_pylist(), [ROW_ADDRESS])
+        addresses: list[int] = found.column(ROW_ADDRESS).to_pylist()
+        return addresses
+
+    def in_order(self, after: str | None = None) -> Iterator[pa.Table]:
+        """Every row in ascending order of ids, in tables of a few thousand; ``after`` an id, if given."""
+        if self.row_count == 0:
+            return
+        with self.reading():
+            where = None
+            if after is not None:
+                where = filter_expression(self.table.schema, [Condition("id", ">", after)])
+            if self.row_count <= FEW_ROWS:
+                rows = self._read(where).sort_by("id")
+                for start in range(0, rows.num_rows, CHUNK_ROWS):
+                    yield rows.slice(start, CHUNK_ROWS)
+                return
+            runner = LocalRunner()
+            try:
+                names = self._columns()
+                frame = runner.frame(self.table.scan(names, where, with_row_id=True))
+                with runner.ordered(frame, "id") as batches:
+                    for batch in batches:
+                        rows = self.conform(pa.Table.from_batches([batch]))
+                        self.meter.rows_read += rows.num_rows
+                        for start in range(0, rows.num_rows, CHUNK_ROWS):
+                            yield rows.slice(start, CHUNK_ROWS)
+            finally:
+                runner.close()
+
+    def conform(self, rows: pa.Table) -> pa.Table:
+        """Rows as they were read, in the columns of ``schema``."""
+        columns = []
+        for field in self.schema:
+            name = self._column_of(field.name)
+            if name is None:
+                columns.append(pa.nulls(rows.num_rows, field.type))
+            else:
+                column = rows.column(name)
+                columns.append(column if column.type == field.type else column.cast(field.type))
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _read(self, where: Pushdown | None) -> pa.Table:
+        rows = self.conform(self.table.read(self._columns(), where, with_row_id=True))
+        self.meter.rows_read += rows.num_rows
+        return rows
+
+    def _columns(self) -> Sequence[str]:
+        found = [self._column_of(name) for name in self.schema.names if name != ROW_ID]
+        return [name for name in found if name is not None]
+
+    def _column_of(self, name: str) -> str | None:
+        return name if name == ROW_ID else self.pinned.column_of(name)
+
+
+def _state_of(snapshot: Snapshot, entity: Entity) -> TableState | None:
+    kind = "node" if isinstance(entity, NodeType) else "edge"
+    for key, state in snapshot.tables.items():
+        if state.incarnation == entity.table_incarnation_id and key.startswith(f"{kind}:"):
+            return state
+    return None

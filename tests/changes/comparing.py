@@ -1,0 +1,62 @@
+"""Two states of a table compared by reading all of both: what the product must agree with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.changes.candidates import candidate_ids
+from omnigraph.changes.compare import compare, same_state
+from omnigraph.changes.image_json import images
+from omnigraph.changes.table_side import TableSide
+from omnigraph.graph.graph import Graph
+from omnigraph.manifest.snapshot import Snapshot
+from tests.opened import workspace_of
+
+Image = dict[str, Any]
+
+
+def side_of(graph: Graph, snapshot: Snapshot, table_key: str) -> TableSide:
+    """One table of a snapshot, read under the schema of today."""
+    return TableSide(workspace_of(graph), snapshot, graph.schema.catalog.entity(table_key))
+
+
+def every_image(side: TableSide) -> dict[str, Image]:
+    """Every row of a side by its id."""
+    if side.state is None:
+        return {}
+    ids = side.table.read(["id"]).column("id").combine_chunks()
+    found = images(side, side.aligned(ids))
+    return {key: image for key, image in zip(ids.to_pylist(), found, strict=True) if image}
+
+
+def full_scan(before: TableSide, after: TableSide) -> dict[str, tuple[Image | None, Image | None]]:
+    """What differs, by comparing every row with every row."""
+    old, new = every_image(before), every_image(after)
+    keys = sorted(old.keys() | new.keys())
+    return {k: (old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)}
+
+
+def compared(before: TableSide, after: TableSide, **options: Any) -> dict[str, Any]:
+    """What the product finds; the ids must come in ascending order, each once."""
+    found: dict[str, Any] = {}
+    order: list[str] = []
+    for chunk in compare(before, after, **options):
+        ids = chunk.ids.to_pylist()
+        order += ids
+        pairs = zip(images(before, chunk.before), images(after, chunk.after), strict=True)
+        found.update(zip(ids, pairs, strict=True))
+    assert order == sorted(set(order))
+    return found
+
+
+def check(before: TableSide, after: TableSide) -> int:
+    """The product finds what a full scan finds, and its candidates include all of it."""
+    expected = full_scan(before, after)
+    assert compared(before, after) == expected
+    if before.state is not None and after.state is not None and not same_state(before, after):
+        ids = candidate_ids(before, after, 1_000_000)
+        assert isinstance(ids, pa.Array)
+        assert expected.keys() <= set(ids.to_pylist())
+    return len(expected)

@@ -1,0 +1,101 @@
+"""Comparing two states of a table finds what a full scan finds, however the states came about."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph as og
+from omnigraph.changes import table_side
+from omnigraph.changes.compare import compare
+from tests.changes.comparing import check, compared, side_of
+
+SCHEMA = """
+node Doc { name: String @key
+  n: I32?
+  x: F64?
+  text: String?
+  tags: [String]?
+  body: Blob? }
+edge Cites: Doc -> Doc { why: String? }
+"""
+
+
+def doc(name, **data):
+    return {"type": "Doc", "data": {"name": name, **data}}
+
+
+@pytest.fixture
+def graph(tmp_path):
+    graph = og.init(tmp_path / "g", SCHEMA)
+    graph.load([doc(f"d{number}", n=number) for number in range(20)])
+    return graph
+
+
+def sides(graph, before, after, table_key="node:Doc"):
+    return side_of(graph, before, table_key), side_of(graph, after, table_key)
+
+
+def test_null_empty_text_and_empty_list_are_three_values(graph):
+    before = graph.snapshot()
+    graph.load([doc("d1", n=1, text=""), doc("d2", n=2, tags=[]), doc("d3", n=3)], mode="merge")
+    found = compared(*sides(graph, before, graph.snapshot()))
+    assert list(found) == ["d1", "d2"]
+    assert found["d1"][1]["properties"]["text"] == ""
+    assert found["d2"][1]["properties"]["tags"] == []
+
+
+def test_minus_zero_is_zero(graph):
+    graph.load([doc("d1", x=0.0)], mode="merge")
+    before = graph.snapshot()
+    graph.load([doc("d1", x=-0.0)], mode="merge")
+    assert compared(*sides(graph, before, graph.snapshot())) == {}
+
+
+@pytest.mark.parametrize("size", [0, 10, 100_000, 5_000_000])
+def test_blobs_are_compared_by_their_bytes(graph, size):
+    graph.blobs.write("node", "Doc", "d1", "body", b"x" * size)
+    before = graph.snapshot()
+    # The row is written again, and its blob with it.
+    graph.load([doc("d2", n=5)], mode="merge")
+    graph.blobs.write("node", "Doc", "d1", "body", b"x" * size)
+    assert list(compared(*sides(graph, before, graph.snapshot()))) == ["d2"]
+    graph.blobs.write("node", "Doc", "d1", "body", b"y" + b"x" * (size - 1) if size else b"y")
+    assert list(compared(*sides(graph, before, graph.snapshot()))) == ["d1", "d2"]
+
+
+def test_forks_of_forks_meet_where_they_parted(graph):
+    states = [graph.snapshot()]
+    graph.branches.create("one")
+    graph.load([doc("d1", n=100), doc("new", n=1)], mode="merge", branch="one")
+    graph.load([doc("d2", n=100), doc("new", n=2)], mode="merge")
+    graph.branches.create("two", from_="one")
+    graph.load([doc("d3", n=100)], mode="merge", branch="two")
+    graph.load([doc("d4", n=100)], mode="merge", branch="one")
+    states += [graph.snapshot(branch=name) for name in ("main", "one", "two")]
+    for before in states:
+        for after in states:
+            check(*sides(graph, before, after))
+    assert check(*sides(graph, states[2], states[3])) == 2
+
+
+@pytest.mark.parametrize("few", [0, 65_536])
+def test_everything_differs_after_an_overwrite_except_what_is_equal(graph, few, monkeypatch):
+    monkeypatch.setattr(table_side, "FEW_ROWS", few)
+    monkeypatch.setattr("omnigraph.changes.compare._FEW", 2)
+    before = graph.snapshot()
+    rows = [doc(f"d{number}", n=number if number % 3 else -1) for number in range(2, 25)]
+    graph.load(rows, mode="overwrite")
+    left, right = sides(graph, before, graph.snapshot())
+    assert check(left, right) == 13
+    assert compared(left, right, chunk_rows=2) == compared(left, right)
+    assert list(compared(left, right, after_id="d20")) == [
+        "d21", "d22", "d23", "d24", "d3", "d6", "d9",
+    ]  # fmt: skip
+
+
+def test_equal_pins_are_not_opened(graph):
+    graph.branches.create("one")
+    left, right = sides(graph, graph.snapshot(), graph.snapshot(branch="one"))
+    assert list(compare(left, right)) == []
+    assert right.meter.tables_skipped == 1
+    assert right.meter.rows_read == 0
