@@ -17,6 +17,9 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph.changes.diff import Change as Change
+    from omnigraph.changes.diff_result import DiffResult as DiffResult
+    from omnigraph.changes.diff_result import DiffStats as DiffStats
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
     from omnigraph.write.blobs import BlobWritten as BlobWritten
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
+    from omnigraph.write.merge.conflicts import MergeConflict as MergeConflict
+    from omnigraph.write.merge.request import MergeResult as MergeResult
+    from omnigraph.write.merge.request import MergeStats as MergeStats
     from omnigraph.write.mutate import MutationResult as MutationResult
     from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
     from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
@@ -52,7 +58,10 @@ __all__ = [
     "BlobWritten",
     "BranchCreated",
     "Catalog",
+    "Change",
     "Compiled",
+    "DiffResult",
+    "DiffStats",
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
@@ -62,6 +71,9 @@ __all__ = [
     "IndexReport",
     "LintReport",
     "LoadResult",
+    "MergeConflict",
+    "MergeResult",
+    "MergeStats",
     "MutationResult",
     "Profiled",
     "Progress",
@@ -86,7 +98,10 @@ _HOMES = {
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
+    "Change": "omnigraph.changes.diff",
     "Compiled": "omnigraph.lang.schema.compile",
+    "DiffResult": "omnigraph.changes.diff_result",
+    "DiffStats": "omnigraph.changes.diff_result",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
@@ -96,6 +111,9 @@ _HOMES = {
     "IndexReport": "omnigraph.write.ensure_indices",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",
+    "MergeConflict": "omnigraph.write.merge.conflicts",
+    "MergeResult": "omnigraph.write.merge.request",
+    "MergeStats": "omnigraph.write.merge.request",
     "MutationResult": "omnigraph.write.mutate",
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",

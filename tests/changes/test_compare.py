@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import omnigraph as og
 from omnigraph.changes import table_side
 from omnigraph.changes.compare import compare
+from omnigraph.runner.external_sort import RUN_BYTES, external_sort
 from tests.changes.comparing import check, compared, side_of
 
 SCHEMA = """
@@ -78,9 +81,10 @@ def test_forks_of_forks_meet_where_they_parted(graph):
     assert check(*sides(graph, states[2], states[3])) == 2
 
 
-@pytest.mark.parametrize("few", [0, 65_536])
-def test_everything_differs_after_an_overwrite_except_what_is_equal(graph, few, monkeypatch):
-    monkeypatch.setattr(table_side, "FEW_ROWS", few)
+@pytest.mark.parametrize("run_bytes", [1, RUN_BYTES])
+def test_everything_differs_after_an_overwrite_except_what_is_equal(graph, run_bytes, monkeypatch):
+    spilling = partial(external_sort, run_bytes=run_bytes, piece_bytes=1)
+    monkeypatch.setattr(table_side, "external_sort", spilling)
     monkeypatch.setattr("omnigraph.changes.compare._FEW", 2)
     before = graph.snapshot()
     rows = [doc(f"d{number}", n=number if number % 3 else -1) for number in range(2, 25)]

@@ -21,7 +21,8 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import PinnedTable, pin_table
-from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.external_sort import external_sort
+from omnigraph.runner.protocol import SCAN_BYTES
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.table import Table
 from omnigraph.validate.committed import KEY_LIMIT
@@ -30,9 +31,6 @@ ROW_ADDRESS: Final = "_rowaddr"
 
 CHUNK_ROWS: Final = 8_192
 """At most how many rows of a table are compared at once."""
-
-FEW_ROWS: Final = 65_536
-"""Up to this many rows, a table is sorted in memory."""
 
 DESCRIPTOR: Final = pa.struct(
     [
@@ -139,23 +137,13 @@ class TableSide:
             where = None
             if after is not None:
                 where = filter_expression(self.table.schema, [Condition("id", ">", after)])
-            if self.row_count <= FEW_ROWS:
-                rows = self._read(where).sort_by("id")
-                for start in range(0, rows.num_rows, CHUNK_ROWS):
-                    yield rows.slice(start, CHUNK_ROWS)
-                return
-            runner = LocalRunner()
-            try:
-                names = self._columns()
-                frame = runner.frame(self.table.scan(names, where, with_row_id=True))
-                with runner.ordered(frame, "id") as batches:
-                    for batch in batches:
-                        rows = self.conform(pa.Table.from_batches([batch]))
-                        self.meter.rows_read += rows.num_rows
-                        for start in range(0, rows.num_rows, CHUNK_ROWS):
-                            yield rows.slice(start, CHUNK_ROWS)
-            finally:
-                runner.close()
+            scanned = self.table.scan(
+                self._columns(), where, with_row_id=True, batch_size_bytes=SCAN_BYTES
+            )
+            for batch in external_sort(scanned, "id", CHUNK_ROWS):
+                rows = self.conform(pa.Table.from_batches([batch]))
+                self.meter.rows_read += rows.num_rows
+                yield rows
 
     def conform(self, rows: pa.Table) -> pa.Table:
         """Rows as they were read, in the columns of ``schema``."""

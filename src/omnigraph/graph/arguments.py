@@ -54,6 +54,13 @@ def check_types(types: object) -> list[str] | None:
     return [str(name) for name in types]
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False; anything else is refused."""
+    if not isinstance(value, bool):
+        raise BadRequest(f"{name} is {value!r}; give True or False")
+    return value
+
+
 def check_limit(limit: object) -> int | None:
     """Return at most how many there shall be: a whole number from 1 on, or None for all."""
     if limit is None:

@@ -7,8 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import loads, reads
-from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
+from omnigraph.graph import diffs, loads, reads
+from omnigraph.graph.arguments import (
+    check_flag,
+    check_limit,
+    check_progress,
+    check_retries,
+    check_types,
+)
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema, Tags
@@ -18,12 +24,14 @@ from omnigraph.language import read_source
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
-from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords
+from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.changes.change_filter import Kind, Op
+    from omnigraph.changes.diff_result import DiffResult
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.manifest.manifest import BranchState
@@ -157,6 +165,31 @@ class Graph:
         """Run ``query`` and measure rows and milliseconds of each phase."""
         self._state.ensure_open()
         return reads.profile_query(self._state, source, name, params, Target.of(**target))
+
+    def diff(
+        self,
+        from_: TargetLike,
+        to: TargetLike,
+        kinds: Iterable[Kind] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[Op] | None = None,
+        images: bool = True,
+    ) -> DiffResult:
+        """Return what changed, net, from one state of the graph to another, on whichever branches.
+
+        A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
+        ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
+        """
+        from omnigraph.changes.change_filter import ChangeFilter
+
+        self._state.ensure_open()
+        return diffs.diff(
+            self._state,
+            from_,
+            to,
+            ChangeFilter.of(kinds, types, ops),
+            images=check_flag("images", images),
+        )
 
     def load(
         self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]

@@ -1,8 +1,9 @@
 """Check the set rules of a change set against the committed rows.
 
 Rules run in a fixed order: taken ids, uniqueness, missing endpoints, edges that lose a node, and
-cardinality. The first rule that is broken ends the check. Each rule first tries a cheap look at
-rows in memory, and asks the SQL engine (``validate/rules.py``) only if that does not settle it.
+cardinality. The first rule that is broken ends the check of a load or a mutation; a merge wants every
+violation of every rule. Each rule first tries a cheap look at rows in memory, and asks the SQL engine
+(``validate/rules.py``) only if that does not settle it.
 
 For example, a strict insert of Person "ann", which exists, gives ``[Violation("key", "node:Person",
 "ann", ...)]``.
@@ -11,8 +12,8 @@ For example, a strict insert of Person "ann", which exists, gives ``[Violation("
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
@@ -37,18 +38,17 @@ TEXT = PropType(Scalar.STRING)
 
 def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Violation]:
     """Return the violations of the first set rule that is broken, or an empty list."""
-    evaluation = Evaluation(changes, committed)
-    for rule in (
-        evaluation.taken_ids,
-        evaluation.unique,
-        evaluation.endpoints,
-        evaluation.stranded,
-        evaluation.cardinality,
-    ):
+    for rule in Evaluation(changes, committed).rules():
         found = list(rule())
         if found:
             return found
     return []
+
+
+def all_set_violations(changes: ChangeSet, committed: Committed) -> list[Violation]:
+    """Return every violation of every set rule."""
+    rules_ = Evaluation(changes, committed, limit=None).rules()
+    return [violation for rule in rules_ for violation in rule()]
 
 
 def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
@@ -70,10 +70,12 @@ def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
 class Evaluation:
     """The set rules, each a method that yields its violations.
 
-    Where a method takes a ``limit``, None means all of them.
+    ``limit`` is how many violations a query about a rule answers; None means all of them, and then
+    every row that shares a unique value with an earlier one is a violation of its own.
     """
 
-    def __init__(self, changes: ChangeSet, committed: Committed) -> None:
+    def __init__(self, changes: ChangeSet, committed: Committed, limit: int | None = SHOWN) -> None:
+        self.limit = limit
         self.changes = changes
         self.committed = committed
         self.runner: Runner = committed.runner
@@ -138,7 +140,11 @@ class Evaluation:
 
     # -- rules
 
-    def taken_ids(self, limit: int | None = SHOWN) -> Iterator[Violation]:
+    def rules(self) -> tuple[Callable[[], Iterator[Violation]], ...]:
+        """Return the rules in their order."""
+        return self.taken_ids, self.unique, self.endpoints, self.stranded, self.cardinality
+
+    def taken_ids(self) -> Iterator[Violation]:
         """Yield rows of strict inserts whose id exists already."""
         for delta in self.deltas():
             if not delta.strict or delta.pending is None or delta.replaced:
@@ -148,7 +154,7 @@ class Evaluation:
             if self.is_empty(com):
                 continue
             frames = {"pend": delta.pending, "com": com, "gone": self.removed_ids(delta)}
-            for row in self.ask(rules.taken_ids(limit), frames).to_pylist():
+            for row in self.ask(rules.taken_ids(self.limit), frames).to_pylist():
                 message = f"{entity.table_key} already has the id {row['id']!r}"
                 yield Violation("key", entity.table_key, row["id"], message, row["rec"])
 
@@ -165,12 +171,24 @@ class Evaluation:
     ) -> Iterator[Violation]:
         """Compare the incoming rows with each other, then with the committed rows."""
         if not self.fewer_than(2, pending):
-            found = self.ask(rules.unique_within(group), {"pend": pending})
-            yield from self.unique_violations(delta.entity, group, found)
+            yield from self.unique_within(delta, pending, group)
         yield from self.unique_against(delta, pending, group)
 
+    def unique_within(
+        self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
+    ) -> Iterator[Violation]:
+        """Yield rows that share their values; without a limit, all but the first of each value."""
+        frames = {"pend": pending}
+        if self.limit is None:
+            entity = delta.entity
+            frames["com"] = self.committed.rows(self.changes, entity, group, "id", pending, "id")
+            text = rules.later_of_tuple(group)
+        else:
+            text = rules.unique_within(group, self.limit)
+        yield from self.unique_violations(delta.entity, group, self.ask(text, frames))
+
     def unique_against(
-        self, delta: TableDelta, pending: Frame, group: tuple[str, ...], limit: int | None = SHOWN
+        self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
     ) -> Iterator[Violation]:
         """Yield rows with the values of a committed row that stays as it is."""
         lead = group[0]
@@ -178,7 +196,7 @@ class Evaluation:
         if self.are_among(com, "id", pending, self.removed_ids(delta)):
             return
         frames = {"pend": pending, "com": com, "gone": self.removed_ids(delta)}
-        found = self.ask(rules.unique_against(group, limit), frames)
+        found = self.ask(rules.unique_against(group, self.limit), frames)
         yield from self.unique_violations(delta.entity, group, found)
 
     def unique_violations(
@@ -191,15 +209,16 @@ class Evaluation:
             else (f"{entity.name}.({', '.join(group)})")
         )
         columns = [
-            _display_values(entity, name, found.column(f"v{at}")) for at, name in enumerate(group)
+            _json_values(entity, name, found.column(f"v{at}")) for at, name in enumerate(group)
         ]
         for at, row in enumerate(found.select(["row_id", "other_id", "rec"]).to_pylist()):
-            values = ", ".join(column[at] for column in columns)
+            value = [column[at] for column in columns]
+            shown = ", ".join(one if isinstance(one, str) else json.dumps(one) for one in value)
             message = (
-                f"@unique {place}: {values} is held by both {row['other_id']!r} and "
+                f"@unique {place}: {shown} is held by both {row['other_id']!r} and "
                 f"{row['row_id']!r}"
             )
-            detail = {"properties": list(group), "other_id": row["other_id"]}
+            detail = {"properties": list(group), "value": value, "other_id": row["other_id"]}
             yield Violation("unique", entity.table_key, row["row_id"], message, row["rec"], detail)
 
     def endpoints(self) -> Iterator[Violation]:
@@ -208,16 +227,14 @@ class Evaluation:
             if delta.pending is not None:
                 yield from self.missing_ends(edge, delta.pending)
 
-    def missing_ends(
-        self, edge: EdgeType, edges: Frame, limit: int | None = SHOWN
-    ) -> Iterator[Violation]:
+    def missing_ends(self, edge: EdgeType, edges: Frame) -> Iterator[Violation]:
         """Yield the edges of one type whose source or target does not exist after the change."""
         ends = list(self._look_up_ends(edge, edges))
         if self._all_ends_exist(edges, ends):
             return
         for side, type_name, com in ends:
             frames = self._endpoint_frames(edges, type_name, com)
-            for row in self.ask(rules.missing_endpoints(side, limit), frames).to_pylist():
+            for row in self.ask(rules.missing_endpoints(side, self.limit), frames).to_pylist():
                 yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, row["rec"])
 
     def _endpoint_frames(self, edges: Frame, type_name: str, com: Frame) -> dict[str, Frame]:
@@ -285,9 +302,20 @@ class Evaluation:
                     "nodes": self.pending_rows(nodes),
                     "left_nodes": self.removed_ids(nodes),
                 }
-                text = rules.stranded_edges(side, replaced=nodes.replaced)
+                text = rules.stranded_edges(side, self.limit, replaced=nodes.replaced)
                 for row in self.ask(text, frames).to_pylist():
                     yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, None)
+
+    def edges_at(self, edge: EdgeType, side: str, nodes: Frame) -> pa.Table:
+        """Return the ids of committed edges that stay as they are, with one of the nodes at that end."""
+        delta = self.changes.delta(edge)
+        frames = {
+            "com": self.committed.rows(self.changes, edge, ["src", "dst"], side, nodes, "id"),
+            "pend": self.pending_rows(delta),
+            "gone": self.removed_ids(delta),
+            "nodes": nodes,
+        }
+        return self.ask(rules.edges_at_nodes(side), frames)
 
     def _edges_at(self, edge: EdgeType, side: str, nodes: TableDelta) -> Frame:
         """Return the committed edges at the removed nodes."""
@@ -304,9 +332,7 @@ class Evaluation:
             for row in self.wrong_counts(edge, delta).to_pylist():
                 yield cardinality_violation(edge, row["src"], row["n"])
 
-    def wrong_counts(
-        self, edge: EdgeType, delta: TableDelta, limit: int | None = SHOWN
-    ) -> pa.Table:
+    def wrong_counts(self, edge: EdgeType, delta: TableDelta) -> pa.Table:
         """Return the touched source nodes (`src`) whose number of edges (`n`) is out of bounds."""
         bounds = edge.cardinality
         touched = self._touched_sources(edge, delta)
@@ -320,7 +346,7 @@ class Evaluation:
             "nodes": self.pending_rows(sources),
             "left_nodes": self.removed_ids(sources),
         }
-        text = rules.cardinality(bounds.min, bounds.max, sources.replaced, limit)
+        text = rules.cardinality(bounds.min, bounds.max, sources.replaced, self.limit)
         return self.ask(text, frames)
 
     def _cannot_exceed(self, edge: EdgeType, delta: TableDelta, limit: int | None) -> bool:
@@ -353,12 +379,11 @@ class Evaluation:
         return self.runner.sql(rules.touched_sources(), frames)
 
 
-def _display_values(entity: Entity, name: str, values: pa.ChunkedArray) -> list[str]:
-    """Return values as error messages show them."""
+def _json_values(entity: Entity, name: str, values: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column as JSON has them."""
     prop = entity.properties.get(name)
     kind = TEXT if prop is None else prop.type.as_nullable(False)
-    shown = (to_json(kind, value) for value in from_arrow(kind, values.cast(kind.arrow_type())))
-    return [value if isinstance(value, str) else json.dumps(value) for value in shown]
+    return [to_json(kind, value) for value in from_arrow(kind, values.cast(kind.arrow_type()))]
 
 
 def _endpoint_violation(

@@ -29,9 +29,9 @@ def offending_records(
 
     ``broken`` is the first answer of ``first_set_violations``.
     """
-    search = _Search(changes, committed)
+    search = _Search(changes, committed, limit=None)
     found = {
-        "key": search.taken,
+        "key": search.taken_ids,
         "unique": search.unique,
         "endpoint": search.endpoints,
         "cardinality": search.cardinality,
@@ -46,28 +46,16 @@ def offending_records(
 class _Search(Evaluation):
     """The set rules once more; each method yields every record that has to go."""
 
-    def taken(self) -> Iterator[Violation]:
-        yield from self.taken_ids(None)
-
     def unique(self) -> Iterator[Violation]:
         """Yield the records of the first broken group: rows that go may settle the others."""
         for delta in self.deltas():
             for group in delta.entity.unique if delta.pending is not None else ():
                 assert delta.pending is not None
-                ids = delta.pending
-                own = self.committed.rows(self.changes, delta.entity, group, "id", ids, "id")
-                frames = {"pend": delta.pending, "com": own}
-                within = self.ask(rules.later_of_tuple(group), frames)
-                found = list(self.unique_violations(delta.entity, group, within))
-                found = found or list(self.unique_against(delta, delta.pending, group, None))
+                found = list(self.unique_within(delta, delta.pending, group))
+                found = found or list(self.unique_against(delta, delta.pending, group))
                 if found:
                     yield from found
                     return
-
-    def endpoints(self) -> Iterator[Violation]:
-        for edge, delta in self.edge_deltas():
-            if delta.pending is not None:
-                yield from self.missing_ends(edge, delta.pending, None)
 
     def cardinality(self) -> Iterator[Violation]:
         for edge, delta in self.edge_deltas():
@@ -79,7 +67,7 @@ class _Search(Evaluation):
     def _counted(self, edge: EdgeType, delta: TableDelta) -> Iterator[Violation]:
         if delta.pending is None:
             return
-        wrong = self.wrong_counts(edge, delta, None)
+        wrong = self.wrong_counts(edge, delta)
         if not wrong.num_rows:
             return
         frames = {

@@ -93,7 +93,7 @@ def winning_rows() -> str:
     )
 
 
-def unique_within(members: Sequence[str]) -> str:
+def unique_within(members: Sequence[str], limit: int | None = SHOWN) -> str:
     """Find incoming rows that share one tuple of values; a tuple with a null member is exempt."""
     names = ", ".join(_q(name) for name in members)
     values = ", ".join(f"{_q(name)} AS v{at}" for at, name in enumerate(members))
@@ -101,7 +101,7 @@ def unique_within(members: Sequence[str]) -> str:
     return (
         "SELECT MIN_BY(id, `0rec`) AS other_id, MAX_BY(id, `0rec`) AS row_id, MAX(`0rec`) AS rec, "
         f"{values} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1 "
-        f"ORDER BY rec LIMIT {SHOWN}"
+        f"ORDER BY rec{_limit(limit)}"
     )
 
 
@@ -167,7 +167,7 @@ def missing_endpoints(side: str, limit: int | None = SHOWN) -> str:
     )
 
 
-def stranded_edges(side: str, *, replaced: bool) -> str:
+def stranded_edges(side: str, limit: int | None = SHOWN, *, replaced: bool) -> str:
     """Find committed edges that stay although the node at one end is removed.
 
     Here `com` are the edges, `nodes` incoming nodes, `left_nodes` the ids of removed nodes.
@@ -176,8 +176,13 @@ def stranded_edges(side: str, *, replaced: bool) -> str:
     return (
         f"SELECT c.id, c.{side} AS node FROM com c WHERE {UNTOUCHED} "
         f"AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.{side}) {lost}"
-        f"ORDER BY c.id LIMIT {SHOWN}"
+        f"ORDER BY c.id{_limit(limit)}"
     )
+
+
+def edges_at_nodes(side: str) -> str:
+    """Find committed edges (`com`) that stay as they are and have one of `nodes` at that end."""
+    return f"SELECT c.id FROM com c JOIN nodes n ON n.id = c.{side} WHERE {UNTOUCHED}"
 
 
 def touched_sources() -> str:

@@ -236,7 +236,9 @@ class _Apply:
         if not self.request.allow_data_loss:
             return set()
         dropped = {table.incarnation for table in changes.dropped}
-        return dropped | {table.incarnation for table, columns in changes.columns if columns.dropped}
+        return dropped | {
+            table.incarnation for table, columns in changes.columns if columns.dropped
+        }
 
     # -- under the locks
 

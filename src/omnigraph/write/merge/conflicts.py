@@ -1,0 +1,89 @@
+"""Conflicts of a merge: what a person has to decide, and the error that lists all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from omnigraph.errors import MergeConflicts
+
+EntityConflictKind = Literal["divergent_insert", "divergent_update", "delete_vs_update"]
+GraphConflictKind = Literal[
+    "orphan_edge", "unique_violation", "cardinality_violation", "value_constraint_violation"
+]
+ConflictKind = EntityConflictKind | GraphConflictKind
+
+NAMED = 3
+"""How many conflicts the text of the error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    """One conflict of a merge or a revert.
+
+    ``row_id`` is the id of the entity in conflict; of an ``orphan_edge`` that of the edge, of a
+    ``unique_violation`` that of the incoming entity, and None where a rule is about several.
+    ``detail`` has what is known besides: the node that an edge lost, the value that two entities
+    share, or the ``base``, ``source`` and ``target`` images if these were asked for.
+    """
+
+    kind: ConflictKind
+    table_key: str
+    row_id: str | None
+    message: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def entity_kind(self) -> str:
+        """``node`` or ``edge``."""
+        return self.table_key.partition(":")[0]
+
+    @property
+    def type_name(self) -> str:
+        """The type of the entity."""
+        return self.table_key.partition(":")[2]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form; ``detail`` is left out if there is none."""
+        record: dict[str, Any] = {
+            "kind": self.kind,
+            "table_key": self.table_key,
+            "entity_kind": self.entity_kind,
+            "type_name": self.type_name,
+            "row_id": self.row_id,
+            "message": self.message,
+        }
+        if self.detail:
+            record["detail"] = dict(self.detail)
+        return record
+
+
+def in_order(conflicts: Iterable[MergeConflict]) -> list[MergeConflict]:
+    """Return the conflicts as reports list them: by table, id (None last), kind and message."""
+    return sorted(
+        conflicts,
+        key=lambda one: (
+            one.table_key,
+            one.row_id is None,
+            one.row_id or "",
+            one.kind,
+            one.message,
+        ),
+    )
+
+
+def conflicts_error(what: str, conflicts: Sequence[MergeConflict]) -> MergeConflicts:
+    """Return the error of a merge that ends in these conflicts, given in order.
+
+    ``what`` names the operation, such as ``the merge of side into main``.
+    """
+    named = "; ".join(one.message for one in conflicts[:NAMED])
+    rest = len(conflicts) - NAMED
+    more = f"; and {rest} more" if rest > 0 else ""
+    number = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
+    return MergeConflicts(
+        f"{what} has {number}: {named}{more}; change one of the sides and try again, or decide with "
+        "`resolve`",
+        conflicts=[one.to_json() for one in conflicts],
+    )

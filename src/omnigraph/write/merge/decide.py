@@ -1,0 +1,389 @@
+"""What a merge does with each entity that the source changed since the base.
+
+Three states of one entity are compared: base, source and target. For example
+
+    base      source    target       result
+    absent    added     absent       the source's image is inserted
+    present   changed   as in base   the source's image replaces it
+    present   removed   as in base   it is removed
+    present   changed   the same     nothing to do
+    present   changed   otherwise    a conflict, unless `resolve` decides it, or each of its
+                                     properties was changed on one side alone and that is enough
+
+A chunk of entities is decided at once, by masks; only entities in conflict are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.write.merge.conflicts import EntityConflictKind, MergeConflict
+from omnigraph.write.merge.resolutions import NO_RESOLUTIONS, Decision, Image, Resolutions
+
+Granularity = Literal["entity", "property"]
+GRANULARITIES = ("entity", "property")
+
+Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+
+class Side(IntEnum):
+    """Where rows, or the values of a row, come from."""
+
+    BASE = 0
+    SOURCE = 1
+    TARGET = 2
+    IMAGE = 3
+    """Given by a resolution."""
+
+
+class Cells(NamedTuple):
+    """Rows of one side. Blobs of ``Side.IMAGE`` are values to write, those of other sides descriptors."""
+
+    side: Side
+    table: pa.Table
+
+
+Equal = Callable[[Sequence[str], Cells, Cells], pa.BooleanArray]
+"""Compares two sides row by row in the named columns, by image equality; the answer has no null."""
+ShowImages = Callable[[Cells], Sequence[Mapping[str, Any]]]
+"""Shows the rows of a side as images, ``{properties, endpoints?}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecideOptions:
+    """How a merge decides. ``images``: conflicts show the three states of their entity."""
+
+    granularity: Granularity = "entity"
+    resolutions: Resolutions = NO_RESOLUTIONS
+    images: ShowImages | None = None
+
+
+class BlobOrigin(NamedTuple):
+    """Where the values of one Blob column come from, row by row.
+
+    ``side`` holds numbers of ``Side``. ``row_id`` is the row id in that side's table; where the side is
+    ``IMAGE`` it is null, and ``given`` has the value, as ``storage/tables/blobs/columns.py`` describes it.
+    """
+
+    side: pa.Int8Array
+    row_id: pa.UInt64Array
+    given: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a merge does with one chunk of a table."""
+
+    rows: pa.Table
+    """The rows to write, by id: ``id``, the ends of edges, every property. Blobs are descriptors; see
+    ``blobs`` for the table that each belongs to."""
+    replaces: pa.UInt64Array
+    """For each of the rows, the target's row id of the row it replaces; null where it is inserted."""
+    blobs: Mapping[str, BlobOrigin]
+    """By Blob property: where the values of the rows come from."""
+    removed: pa.StringArray
+    """The ids of the target's rows to delete."""
+    cut_off: pa.StringArray
+    """Those of ``removed`` that the source has: no cascade of the source removed the edges of such a node."""
+    conflicts: tuple[MergeConflict, ...]
+    """The entities in conflict that are left."""
+    resolved: int
+    """How many entities in conflict were decided by a resolution."""
+    named: tuple[str, ...]
+    """The ids among them that the resolutions name one by one."""
+
+
+def decide(
+    entity: Entity, changes: RowChanges, target: Rows, options: DecideOptions, equal: Equal
+) -> Decided:
+    """Decide about one chunk: ``changes`` are those from the base to the source.
+
+    ``target`` has the target's rows of the same ids; it may be ``changes.before`` itself, where the target
+    has not changed the table.
+    """
+    return _Chunk(entity, changes, target, options, equal).decided()
+
+
+def units(entity: Entity) -> list[tuple[str, ...]]:
+    """Return the columns of a type in groups that are only changed together.
+
+    An edge's ends are one group; so are a text and the vectors that are made from it.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, prop in entity.properties.items():
+        groups.setdefault(prop.embed.source if prop.embed else name, []).append(name)
+    ends = [("src", "dst")] if isinstance(entity, EdgeType) else []
+    return [*ends, *(tuple(group) for group in groups.values())]
+
+
+_SHOWN_COLUMNS = {"src": "from", "dst": "to"}
+_TEXTS: dict[EntityConflictKind, str] = {
+    "divergent_insert": "was added on both sides with different values",
+    "divergent_update": "was changed differently on both sides",
+}
+
+
+class _Chunk:
+    """The decisions about one chunk, gathered step by step."""
+
+    def __init__(
+        self,
+        entity: Entity,
+        changes: RowChanges,
+        target: Rows,
+        options: DecideOptions,
+        equal: Equal,
+    ) -> None:
+        self.entity = entity
+        self.ids = changes.ids
+        self.tables = {
+            Side.BASE: changes.before.table,
+            Side.SOURCE: changes.after.table,
+            Side.TARGET: target.table,
+        }
+        self.was, self.is_, self.there = (
+            one.present.to_numpy(zero_copy_only=False)
+            for one in (changes.before, changes.after, target)
+        )
+        self.target_is_base = target is changes.before
+        self.options = options
+        self.equal = equal
+        self.decisions = options.resolutions.of_table(entity)
+        self.units = units(entity) or [("id",)]
+        self.columns = [name for unit in self.units for name in unit if name != "id"]
+        size = len(self.ids)
+        # For each unit and entity, the side that its value comes from; zero where nothing is written.
+        self.picks = np.zeros((len(self.units), size), np.int8)
+        self.removed = np.zeros(size, np.bool_)
+        self.cut_off = np.zeros(size, np.bool_)
+        self.images: dict[int, Image] = {}
+        self.conflicts: dict[int, MergeConflict] = {}
+        self.named: list[str] = []
+        self.resolved = 0
+
+    def decided(self) -> Decided:
+        self._settle_plain()
+        if self.images:
+            self._drop_equal_images()
+        return self._result()
+
+    # -- comparing
+
+    def _same(
+        self, left: Side, right: Side, where: Mask, names: Sequence[str] | None = None
+    ) -> Mask:
+        """Return where both sides have equal values; false outside of ``where``."""
+        found = np.zeros(len(self.ids), np.bool_)
+        places = np.flatnonzero(where)
+        if len(places):
+            one, other = (Cells(side, self._taken(side, places)) for side in (left, right))
+            found[places] = _mask(self.equal(names or self.columns, one, other))
+        return found
+
+    def _taken(self, side: Side, places: Places) -> pa.Table:
+        table = self.tables[side]
+        return table if len(places) == table.num_rows else table.take(pa.array(places))
+
+    # -- deciding
+
+    def _settle_plain(self) -> None:
+        """Decide every entity that only one side changed, or both alike; then those in conflict."""
+        was, is_, there = self.was, self.is_, self.there
+        unchanged = was & there
+        if not self.target_is_base:
+            unchanged = self._same(Side.BASE, Side.TARGET, unchanged)
+        alike = self._same(Side.SOURCE, Side.TARGET, is_ & there & ~unchanged)
+        alone = unchanged | (~was & ~there)
+        self.picks[:, alone & is_] = Side.SOURCE
+        self.removed[:] = alone & ~is_ & there
+        open_ = ~alone & ~alike & (is_ | there)
+        both = open_ & is_ & there
+        updates = both & was
+        if self.options.granularity == "property" and updates.any():
+            open_ &= ~self._combine(updates)
+            updates &= open_
+        for place in np.flatnonzero(open_).tolist():
+            if updates[place]:
+                self._decide(place, "divergent_update")
+            else:
+                self._decide(place, "divergent_insert" if both[place] else "delete_vs_update")
+
+    def _combine(self, where: Mask) -> Mask:
+        """Put entities together from both sides; return which of them have no conflict left.
+
+        The picks of the others are set as well, except for the units in conflict, which get ``BASE``.
+        """
+        clash = np.zeros(len(self.ids), np.bool_)
+        for number, unit in enumerate(self.units):
+            kept = self._same(Side.BASE, Side.SOURCE, where, unit)
+            free = self._same(Side.BASE, Side.TARGET, where & ~kept, unit)
+            alike = self._same(Side.SOURCE, Side.TARGET, where & ~kept & ~free, unit)
+            self.picks[number, where & (kept | alike)] = Side.TARGET
+            self.picks[number, where & free] = Side.SOURCE
+            clash |= where & ~kept & ~free & ~alike
+        # An entity that takes nothing from the source stays as the target has it.
+        idle = where & ~clash & ~(self.picks == Side.SOURCE).any(axis=0)
+        self.picks[:, idle] = 0
+        return where & ~clash
+
+    def _decide(self, place: int, kind: EntityConflictKind) -> None:
+        """Decide one entity in conflict as a resolution says, or report it."""
+        id_ = self.ids[place].as_py()
+        word = self.options.resolutions.word
+        if id_ in self.decisions:
+            self.named.append(id_)
+            decision = self.decisions[id_]
+        elif word is not None:
+            decision = word
+        else:
+            self.conflicts[place] = self._conflict(place, id_, kind)
+            self.picks[:, place] = 0
+            return
+        self.resolved += 1
+        self._apply(place, decision)
+
+    def _apply(self, place: int, decision: Decision) -> None:
+        picks = self.picks[:, place]
+        if isinstance(decision, Image):
+            self.images[place] = decision
+            picks[:] = Side.IMAGE
+        elif decision is None:
+            picks[:] = 0
+            self.removed[place] = self.there[place]
+            self.cut_off[place] = self.there[place] and self.is_[place]
+        elif picks.any():
+            # Under property granularity a word decides only the units in conflict.
+            picks[picks == 0] = Side.TARGET if decision == "ours" else Side.SOURCE
+            if not (picks == Side.SOURCE).any():
+                picks[:] = 0
+        elif decision == "theirs":
+            picks[:] = Side.SOURCE if self.is_[place] else 0
+            self.removed[place] = not self.is_[place]
+
+    def _conflict(self, place: int, id_: str, kind: EntityConflictKind) -> MergeConflict:
+        name = f"{self.entity.name} {id_!r}"
+        detail: dict[str, Any] = {}
+        if kind == "delete_vs_update":
+            order = ("source", "target") if self.there[place] else ("target", "source")
+            text = "was deleted in the {} and changed in the {}".format(*order)
+        else:
+            text = _TEXTS[kind]
+        if kind == "divergent_update" and self.options.granularity == "property":
+            clashing = [
+                _SHOWN_COLUMNS.get(column, column) if unit == ("src", "dst") else column
+                for number, unit in enumerate(self.units)
+                for column in unit
+                if not self.picks[number, place]
+            ]
+            detail["properties"] = sorted(clashing)
+            text = f"{text}: {', '.join(detail['properties'])}"
+        return MergeConflict(kind, self.entity.table_key, id_, f"{name} {text}", detail)
+
+    def _with_images(self, show: ShowImages) -> Iterator[MergeConflict]:
+        """Yield the conflicts with the three images of their entity; None where it is absent."""
+        sides = (Side.BASE, self.was), (Side.SOURCE, self.is_), (Side.TARGET, self.there)
+        shown: list[tuple[str, dict[int, Mapping[str, Any]]]] = []
+        for side, present in sides:
+            places = [place for place in self.conflicts if present[place]]
+            rows = self.tables[side].take(pa.array(places, pa.int64()))
+            found = zip(places, show(Cells(side, rows)), strict=True) if places else ()
+            shown.append((side.name.lower(), dict(found)))
+        for place, conflict in self.conflicts.items():
+            images = {name: of_side.get(place) for name, of_side in shown}
+            yield replace(conflict, detail={**conflict.detail, **images})
+
+    # -- the result
+
+    def _drop_equal_images(self) -> None:
+        """Write nothing for an image that the target has already."""
+        places = np.array([place for place in self.images if self.there[place]], np.int64)
+        if not len(places):
+            return
+        target = self.tables[Side.TARGET].take(pa.array(places))
+        given = pa.table(
+            {name: self._given(name, target.column(name).type, places) for name in self.columns}
+        )
+        same = self.equal(self.columns, Cells(Side.IMAGE, given), Cells(Side.TARGET, target))
+        self.picks[:, places[_mask(same)]] = 0
+
+    def _given(self, name: str, type_: pa.DataType, places: Places) -> pa.Array:
+        """Return one column of the images at these places."""
+        values = [self.images[place].values[name] for place in places.tolist()]
+        is_blob = name in self.entity.blob_properties
+        return pa.array(values, BLOB_VALUE if is_blob else type_)
+
+    def _result(self) -> Decided:
+        show = self.options.images
+        places = np.flatnonzero(self.picks.any(axis=0))
+        picks = self.picks[:, places]
+        target = self.tables[Side.TARGET]
+        pick_of = {name: picks[at] for at, unit in enumerate(self.units) for name in unit}
+        names = [*self.entity.implicit_columns[1:], *self.entity.properties]
+        columns = [self._picked(name, pick_of[name], places) for name in names]
+        schema = pa.schema([target.schema.field(name) for name in ("id", *names)])
+        return Decided(
+            rows=pa.Table.from_arrays([self.ids.take(pa.array(places)), *columns], schema=schema),
+            replaces=_one(target.column(ROW_ID)).take(pa.array(places)),
+            blobs={
+                name: self._origin(name, pick_of[name], places)
+                for name in self.entity.blob_properties
+            },
+            removed=self.ids.filter(pa.array(self.removed)),
+            cut_off=self.ids.filter(pa.array(self.cut_off)),
+            conflicts=tuple(self.conflicts.values() if show is None else self._with_images(show)),
+            resolved=self.resolved,
+            named=tuple(self.named),
+        )
+
+    def _picked(self, name: str, picks: npt.NDArray[np.int8], places: Places) -> pa.Array:
+        """Return one column of the rows to write, each value from the side that was picked."""
+        source, target = (
+            _one(self.tables[side].column(name)) for side in (Side.SOURCE, Side.TARGET)
+        )
+        if (picks == Side.SOURCE).all():
+            return source.take(pa.array(places))
+        size = len(self.ids)
+        imaged = np.flatnonzero(picks == Side.IMAGE)
+        if name in self.entity.blob_properties or name == ROW_ID:
+            given = pa.nulls(len(imaged), source.type)
+        else:
+            given = self._given(name, source.type, places[imaged])
+        index = np.where(picks == Side.TARGET, places + size, places)
+        index[imaged] = 2 * size + np.arange(len(imaged))
+        return pa.concat_arrays([source, target.cast(source.type), given]).take(pa.array(index))
+
+    def _origin(self, name: str, picks: npt.NDArray[np.int8], places: Places) -> BlobOrigin:
+        imaged = np.flatnonzero(picks == Side.IMAGE)
+        values: list[Any] = [None] * len(places)
+        for at in imaged.tolist():
+            values[at] = self.images[int(places[at])].values[name]
+        return BlobOrigin(
+            side=pa.array(picks, pa.int8()),
+            row_id=self._picked(ROW_ID, picks, places),
+            given=pa.array(values, BLOB_VALUE),
+        )
+
+
+BLOB_VALUE = pa.struct(
+    {"data": pa.large_binary(), "uri": pa.utf8(), "position": pa.uint64(), "size": pa.uint64()}
+)
+"""The type of blob values that a resolution gives."""
+
+
+def _mask(answer: pa.BooleanArray) -> Mask:
+    return np.asarray(answer.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return column.combine_chunks()
