@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -83,6 +84,7 @@ __all__ = [
     "SchemaStep",
     "Snapshot",
     "TableState",
+    "Tag",
     "Target",
     "__version__",
     "at",
@@ -123,6 +125,7 @@ _HOMES = {
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
+    "Tag": "omnigraph.manifest.history.tags",
     "Target": "omnigraph.manifest.snapshot",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",

@@ -166,6 +166,19 @@ class Graph:
         self._state.ensure_open()
         return reads.profile_query(self._state, source, name, params, Target.of(**target))
 
+    def entity(
+        self, kind: Kind, type: str, id: str, **target: Unpack[TargetKeywords]
+    ) -> dict[str, Any] | None:
+        """Return one node or edge as plain data; None if there is no such type or id at the target.
+
+        It has ``kind``, ``type``, ``id``, ``properties`` in the values of an export, the
+        ``endpoints`` of an edge, and ``graph_commit_id``, the commit that was read.
+        """
+        from omnigraph.graph.entities import find_entity
+
+        self._state.ensure_open()
+        return find_entity(self._state, kind, type, id, Target.of(**target))
+
     def diff(
         self,
         from_: TargetLike,
