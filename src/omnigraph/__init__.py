@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
@@ -60,6 +62,8 @@ __all__ = [
     "BranchCreated",
     "Catalog",
     "Change",
+    "CleanupReport",
+    "CleanupRow",
     "Compiled",
     "DiffResult",
     "DiffStats",
@@ -101,6 +105,8 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Change": "omnigraph.changes.diff",
+    "CleanupReport": "omnigraph.maintenance.report",
+    "CleanupRow": "omnigraph.maintenance.report",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffResult": "omnigraph.changes.diff_result",
     "DiffStats": "omnigraph.changes.diff_result",

@@ -20,6 +20,10 @@ NUMBERS = {"table_version", "manifest_version"}
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
     (
+        "maintenance/lineages.py",
+        "have",
+    ): "versions of one lineage: incarnation, branch and its identifier are equal",
+    (
         "manifest/publisher.py",
         "publish",
     ): "the version that this very publish made on the same branch",

@@ -24,6 +24,7 @@ from omnigraph.cli.commands import (
     tag,
     version,
 )
+from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import HelpingGroup, take_flags
@@ -43,6 +44,7 @@ MODULES = (
     branch,
     tag,
     commit,
+    cleanup,
     lint,
     version,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.maintenance.report import CleanupReport
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -326,6 +328,30 @@ class Graph:
         who, branch = self._state.choose_actor(actor), trim_branch_name(branch)
         workspace, schemas = self._state.workspace, self._state.schemas
         return ensure_indices_on(engine, workspace, lambda at: schemas.at(at).catalog, branch, who)
+
+    def cleanup(
+        self,
+        keep_versions: int | None = None,
+        older_than: timedelta | float | None = None,
+        dry_run: bool = False,
+    ) -> CleanupReport:
+        """Remove versions of tables that nothing needs: no branch, merge, tag or running export.
+
+        Besides those, the newest ``keep_versions`` of each table stay, and what was current within
+        ``older_than`` (a timedelta, or seconds); give at least one. With ``dry_run`` nothing goes.
+        """
+        from omnigraph.maintenance.cleanup import check_policy, cleanup
+
+        if dry_run:
+            self._state.ensure_open()
+        else:
+            self._state.ensure_writable()
+        report = cleanup(
+            self._state.workspace, check_policy(keep_versions, older_than), dry_run=dry_run
+        )
+        if not dry_run:
+            self._state.forget_reads()
+        return report
 
     def status(self) -> dict[str, Any]:
         """Return branches, head, and for each table of `main` its versions, fragments and indexes."""
