@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, takewhile
 
-from omnigraph.errors import BranchInUse, HistoryReclaimed
+from omnigraph.clock import now_us
+from omnigraph.errors import BranchInUse, Contention, HistoryReclaimed
 from omnigraph.manifest import refs
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
 from omnigraph.manifest.history.equal_content import is_readable, origin_of, readable_snapshot
@@ -23,6 +24,7 @@ from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.locks.read_leases import live_leases
 
 
 def refuse_needed(workspace: Workspace, name: str) -> None:
@@ -37,6 +39,7 @@ def refuse_needed(workspace: Workspace, name: str) -> None:
             by=other,
         )
     _refuse_tagged(workspace.manifest, state)
+    _refuse_leased(workspace, state)
 
 
 def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
@@ -106,4 +109,20 @@ def _refuse_tagged(manifest: Manifest, doomed: BranchState) -> None:
                 "delete the tag first",
                 branch=doomed.name,
                 by=f"tag:{tag.name}",
+            )
+
+
+def _refuse_leased(workspace: Workspace, doomed: BranchState) -> None:
+    """Refuse while a live read lease names a table fork of the branch."""
+    forks = {
+        table.table_branch_id
+        for table in doomed.head.tables.values()
+        if table.table_branch == doomed.name
+    }
+    for lease in live_leases(workspace.store, now_us()):
+        if any(table.table_branch_id in forks for table in lease.tables):
+            raise Contention(
+                f"a running {lease.operation} reads branch `{doomed.name}`; try again when it has ended",
+                attempts=1,
+                lease=lease.id,
             )
