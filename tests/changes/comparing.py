@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
-from omnigraph.changes.candidates import candidate_ids
+from omnigraph.changes.candidates import find_candidates
 from omnigraph.changes.compare import compare, same_state
 from omnigraph.changes.image_json import images
 from omnigraph.changes.table_side import TableSide
@@ -56,7 +54,7 @@ def check(before: TableSide, after: TableSide) -> int:
     expected = full_scan(before, after)
     assert compared(before, after) == expected
     if before.state is not None and after.state is not None and not same_state(before, after):
-        ids = candidate_ids(before, after, 1_000_000)
-        assert isinstance(ids, pa.Array)
-        assert expected.keys() <= set(ids.to_pylist())
+        found = find_candidates(before, after, 1_000_000, 0)
+        assert found is not None
+        assert expected.keys() <= set(found.ids.to_pylist())
     return len(expected)

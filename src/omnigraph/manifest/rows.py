@@ -147,6 +147,12 @@ class Purge:
     location: str
     below: int | None
 
+    def removes(self, state: TableState) -> bool:
+        """Whether this version of a table has to go."""
+        return self.incarnation == state.incarnation and (
+            self.below is None or state.table_version < self.below
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the public form, as `status` shows it."""
         return {

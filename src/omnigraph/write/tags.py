@@ -66,10 +66,9 @@ def _readable(workspace: Workspace, target: Target) -> Snapshot:
 
 def _refuse_purged(snapshot: Snapshot, purges: Iterable[Purge]) -> None:
     """Refuse a snapshot with a table version that a hard drop is about to remove from disk."""
-    owed = {purge.incarnation: purge for purge in purges}
+    owed = list(purges)
     for table in snapshot.tables.values():
-        purge = owed.get(table.incarnation)
-        if purge is not None and (purge.below is None or table.table_version < purge.below):
+        if any(purge.removes(table) for purge in owed):
             raise HistoryReclaimed(
                 f"a hard drop removes version {table.table_version} of {table.table_key}; choose a "
                 "newer commit",
