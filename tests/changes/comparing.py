@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from datetime import datetime
 from typing import Any
 
 from omnigraph.changes.candidates import find_candidates
@@ -21,12 +23,37 @@ def side_of(graph: Graph, snapshot: Snapshot, table_key: str) -> TableSide:
 
 
 def every_image(side: TableSide) -> dict[str, Image]:
-    """Every row of a side by its id."""
+    """Every row of a side by its id, straight from Lance."""
     if side.state is None:
         return {}
-    ids = side.table.read(["id"]).column("id").combine_chunks()
-    found = images(side, side.aligned(ids))
-    return {key: image for key, image in zip(ids.to_pylist(), found, strict=True) if image}
+    columns = {
+        (field.metadata or {}).get(b"omnigraph.stable_property_id"): field.name
+        for field in side.table.schema
+    }
+    rows = side.table.read(None, with_row_address=True).to_pylist()
+    found = {}
+    for row in rows:
+        properties = {}
+        for name, prop in side.entity.properties.items():
+            column = columns.get(str(prop.property_id).encode())
+            value = None if column is None else row[column]
+            if prop.type.is_blob and value is not None:
+                value = _blob_text(side, column, value, row["_rowaddr"])
+            if isinstance(value, datetime):
+                value = value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            properties[name] = value
+        found[row["id"]] = {"properties": properties}
+        if "src" in row:
+            found[row["id"]]["endpoints"] = {"from": row["src"], "to": row["dst"]}
+    assert len(found) == len(rows)
+    return found
+
+
+def _blob_text(side: TableSide, column: str | None, described: Image, address: int) -> str:
+    if described["kind"] == 3:
+        return str(described["blob_uri"])
+    ((_, data),) = side.table.dataset.read_blobs(column, addresses=[address])
+    return "base64:" + base64.b64encode(data).decode()
 
 
 def full_scan(before: TableSide, after: TableSide) -> dict[str, tuple[Image | None, Image | None]]:

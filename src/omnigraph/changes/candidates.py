@@ -25,7 +25,6 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 
 
@@ -88,16 +87,18 @@ def find_candidates(
     None: any may differ, because more than ``limit`` rows changed or Lance cannot tell what did. Rows
     that are read on the way are kept up to ``keep_bytes`` on each side.
     """
+    stretches = segments_between(before, after)
+    ways = []
     try:
-        ways = []
-        stretches = segments_between(before, after)
         for side, segments in zip((before, after), stretches, strict=True):
             way = _way_to(side, segments, limit, keep_bytes)
             if way is None:
                 return None
             ways.append(way)
-    except VersionMissing:
-        # Cleanup removed the version where the two ways part.
+    except StorageError:
+        # Cleanup may have removed a version where the two ways part, or where one of them forks.
+        if all(_has_start(segment) for segments in stretches for segment in segments):
+            raise
         return None
     mine, theirs = ways
     ids = pa.chunked_array(
@@ -193,6 +194,10 @@ def _way_to(
         changes = ordered.aggregate([("first", "first", every), ("last", "last", every)])
         changes = changes.rename_columns(_STEP.names)
     return _Way(changes, pa.concat_tables(kept))
+
+
+def _has_start(segment: Segment) -> bool:
+    return open_table(segment.end).has_version(segment.start)
 
 
 def _steps_of(end: Table, start: int) -> Iterator[tuple[pa.Table, pa.RecordBatch | None]]:

@@ -24,6 +24,7 @@ from omnigraph.cli.commands import (
     tag,
     version,
 )
+from omnigraph.cli.commands.history import changes
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -44,6 +45,7 @@ MODULES = (
     branch,
     tag,
     commit,
+    changes,
     cleanup,
     lint,
     version,
