@@ -24,7 +24,7 @@ from omnigraph.cli.commands import (
     tag,
     version,
 )
-from omnigraph.cli.commands.history import changes
+from omnigraph.cli.commands.history import changes, log
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -45,6 +45,7 @@ MODULES = (
     branch,
     tag,
     commit,
+    log,
     changes,
     cleanup,
     lint,
