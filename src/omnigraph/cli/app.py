@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     commit,
     embed,
     explain,
+    export,
     init,
     lint,
     load,
@@ -21,9 +22,10 @@ from omnigraph.cli.commands import (
     schema,
     snapshot,
     status,
+    tag,
     version,
 )
-from omnigraph.cli.commands.history import changes
+from omnigraph.cli.commands.history import changes, log
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -38,11 +40,14 @@ MODULES = (
     embed,
     query,
     explain,
+    export,
     status,
     snapshot,
     schema,
     branch,
+    tag,
     commit,
+    log,
     changes,
     cleanup,
     lint,
