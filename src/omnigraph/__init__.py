@@ -17,6 +17,12 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph.changes.diff import Change as Change
+    from omnigraph.changes.diff_result import DiffResult as DiffResult
+    from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
+    from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
+    from omnigraph.changes.feed.poll import ChangePage as ChangePage
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -30,6 +36,9 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.report import CleanupRow as CleanupRow
+    from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -43,6 +52,9 @@ if TYPE_CHECKING:
     from omnigraph.write.blobs import BlobWritten as BlobWritten
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.ensure_indices import IndexReport as IndexReport
+    from omnigraph.write.merge.conflicts import MergeConflict as MergeConflict
+    from omnigraph.write.merge.request import MergeResult as MergeResult
+    from omnigraph.write.merge.request import MergeStats as MergeStats
     from omnigraph.write.mutate import MutationResult as MutationResult
     from omnigraph.write.schema_apply import SchemaApplied as SchemaApplied
     from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
@@ -52,16 +64,28 @@ __all__ = [
     "BlobWritten",
     "BranchCreated",
     "Catalog",
+    "Change",
+    "ChangeBlock",
+    "ChangePage",
+    "CleanupReport",
+    "CleanupRow",
+    "CommitChanges",
     "Compiled",
+    "DiffResult",
+    "DiffStats",
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
     "Explanation",
     "Graph",
     "GraphCommit",
+    "History",
     "IndexReport",
     "LintReport",
     "LoadResult",
+    "MergeConflict",
+    "MergeResult",
+    "MergeStats",
     "MutationResult",
     "Profiled",
     "Progress",
@@ -86,16 +110,28 @@ _HOMES = {
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
+    "Change": "omnigraph.changes.diff",
+    "ChangeBlock": "omnigraph.changes.feed.commit_changes",
+    "ChangePage": "omnigraph.changes.feed.poll",
+    "CleanupReport": "omnigraph.maintenance.report",
+    "CleanupRow": "omnigraph.maintenance.report",
+    "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
+    "DiffResult": "omnigraph.changes.diff_result",
+    "DiffStats": "omnigraph.changes.diff_result",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
+    "History": "omnigraph.manifest.history.history",
     "IndexReport": "omnigraph.write.ensure_indices",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",
+    "MergeConflict": "omnigraph.write.merge.conflicts",
+    "MergeResult": "omnigraph.write.merge.request",
+    "MergeStats": "omnigraph.write.merge.request",
     "MutationResult": "omnigraph.write.mutate",
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",

@@ -20,10 +20,18 @@ NUMBERS = {"table_version", "manifest_version"}
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
     (
+        "maintenance/lineages.py",
+        "have",
+    ): "versions of one lineage: incarnation, branch and its identifier are equal",
+    (
         "manifest/publisher.py",
         "publish",
     ): "the version that this very publish made on the same branch",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
+    (
+        "manifest/history/records.py",
+        "_made_on_lineage",
+    ): "versions of one branch, whose commit of that version is then compared by its id",
     (
         "manifest/history/equal_content.py",
         "has_rows_of",

@@ -67,6 +67,10 @@ def the_manifest_grows(graph: Graph) -> None:
     graph.branches.create("whole")
 
 
+def old_versions_go(graph: Graph) -> None:
+    graph.cleanup(keep_versions=1)
+
+
 def writers_die(graph: Graph) -> None:
     """One is rolled back, one loses its branch."""
     die(graph, "load.after_table_commit", "load")
@@ -93,6 +97,7 @@ SCENARIOS = [
     branches_come_and_go,
     a_mutation_runs,
     a_property_is_added_and_destroyed,
+    old_versions_go,
     every_writer_writes_on_a_branch,
     writers_die,
     the_manifest_grows,

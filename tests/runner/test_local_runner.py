@@ -184,7 +184,7 @@ class TestBounds:
                 texts = [f"{hash(number) * 2654435761 % 2**64:064d}" for number in numbers]
                 yield pa.record_batch([pa.array(texts), pa.array(numbers, pa.int64())], schema)
 
-        runner = LocalRunner(memory_limit="100MB")
+        runner = LocalRunner(memory_limit="96MB")
         try:
             frame = runner.frame(pa.RecordBatchReader.from_batches(schema, rows()))
             again = runner.sql("SELECT id, n FROM a WHERE n > 4", {"a": frame})
@@ -220,7 +220,7 @@ class TestFailures:
             runner.ask("SELECT * FROM pend", {})
 
     def test_too_little_memory_is_an_error_of_ours(self):
-        runner = LocalRunner(memory_limit="1MB")
+        runner = LocalRunner(memory_limit="96MB")
         try:
             with pytest.raises(StorageError, match=r"[Mm]emory"):
                 runner.ask("SELECT LIST(range) AS l FROM range(5000000)", {})

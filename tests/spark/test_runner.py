@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import InputError, StorageError
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.protocol import distinct
+from omnigraph.runner.protocol import Through, distinct
 from omnigraph.runner.spark_runner import SparkRunner
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.staging import stage_append
@@ -62,6 +62,57 @@ def test_rows_can_be_asked_counted_collected_and_mapped(runner, place):
     none = runner.sql("SELECT n FROM f WHERE n < 0", {"f": frame})
     assert (tuple(none.columns), runner.count(none)) == (("n",), 0)
     assert runner.collect(none).num_rows == 0
+
+
+TEXTS = ["", "a", "a\0", "a\0b", "b", "é", "\ue000", "\U0001f600", "aa" * 40, None]
+
+
+@pytest.mark.parametrize("place", [here, away])
+def test_rows_stream_in_code_point_order_in_batches_of_the_size_asked_for(runner, place):
+    ids = [text for n in range(30) for text in (TEXTS if n == 7 else [f"id {n * 7 % 30}"])]
+    rows = pa.table({"userId": ids, "n": pa.array(range(len(ids)), pa.uint64())})
+    batches = list(runner.stream(place(runner, rows), 8, order_by="userId"))
+    assert max(batch.num_rows for batch in batches) <= 8
+    streamed = pa.Table.from_batches(batches)
+    assert streamed.column("userId").to_pylist() == [*sorted(filter(_is_text, ids)), None]
+    places = streamed.column("n").to_pylist()
+    assert [ids[int(n)] for n in places] == streamed.column("userId").to_pylist()
+
+
+def _is_text(value):
+    return value is not None
+
+
+@pytest.mark.parametrize("place", [here, away])
+def test_a_stream_can_be_unordered_empty_or_left_early(runner, place):
+    frame = place(runner, NUMBERS)
+    found = [n for batch in runner.stream(frame) for n in batch.column("n").to_pylist()]
+    assert sorted(found) == list(range(1000))
+    none = runner.stream(place(runner, NUMBERS.slice(0, 0)), order_by="n")
+    assert [batch for batch in none if batch.num_rows] == []
+    left = runner.stream(frame, 10, order_by="n")
+    assert next(left).column("n").to_pylist() == list(range(10))
+    left.close()
+    assert runner.count(frame) == 1000
+
+
+def test_a_table_is_scanned_in_order_through_a_function(runner, tmp_path):
+    rows = pa.table(
+        {"id": [f"{n * 7 % 100:03}" for n in range(100)], "at": [[n] for n in range(100)]}
+    )
+    table = create_table(TableRef(str(tmp_path / "t")), rows.schema, rows)
+    plain = pa.Table.from_batches(runner.sorted_scan(table.ref, ["id", "at", "_rowid"], "id"))
+    assert plain.column("id").to_pylist() == [f"{n:03}" for n in range(100)]
+    assert [f"{at * 7 % 100:03}" for (at,) in plain.column("at").to_pylist()] == plain.column(
+        "id"
+    ).to_pylist()
+    shouted = Through(shout, pa.schema({"word": pa.utf8()}))
+    words = pa.Table.from_batches(runner.sorted_scan(table.ref, ["id"], "word", shouted))
+    assert words.column("word").to_pylist() == [f"{n:03}!" for n in range(100)]
+
+
+def shout(batch):
+    return pa.record_batch({"word": pc.binary_join_element_wise(batch.column("id"), "!", "")})
 
 
 def test_only_rows_in_arrow_are_in_memory(runner):

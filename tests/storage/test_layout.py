@@ -41,6 +41,7 @@ def test_names_under_the_root():
     assert layout.RECOVERY_AUDIT == "_graph_commit_recoveries.lance"
     assert layout.RECOVERY_DIR == "__recovery"
     assert layout.LOCKS_DIR == "__locks"
+    assert layout.LEASES_DIR == "__leases"
     assert layout.SCHEMA_MIRRORS == ("_schema.pg", "_schema.ir.json", "__schema_state.json")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from omnigraph.changes.change_filter import Op
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
 
@@ -44,7 +45,8 @@ class Meter:
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+        # Lance counts per store, and all tables of a graph are in one.
+        self._dataset = workspace.manifest.state(MAIN).table.dataset
         self.inserts = 0
         self.updates = 0
         self.deletes = 0
@@ -54,6 +56,16 @@ class Meter:
         self.tables_adopted = 0
         self._bytes_read = 0
         self._seconds = 0.0
+
+    def count(self, op: Op) -> None:
+        """Count one entity that was inserted, updated or deleted."""
+        match op:
+            case "insert":
+                self.inserts += 1
+            case "update":
+                self.updates += 1
+            case "delete":
+                self.deletes += 1
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -66,9 +78,7 @@ class Meter:
             self._bytes_read += self._read_so_far() - read
 
     def _read_so_far(self) -> int:
-        # Lance counts per store, and all tables of a graph are in one.
-        dataset = self._workspace.manifest.state(MAIN).table.dataset
-        return int(dataset.io_stats_snapshot().read_bytes)
+        return int(self._dataset.io_stats_snapshot().read_bytes)
 
     def stats(self) -> Stats:
         """Return the counts so far."""

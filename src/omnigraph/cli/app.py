@@ -23,6 +23,8 @@ from omnigraph.cli.commands import (
     status,
     version,
 )
+from omnigraph.cli.commands.history import changes, log
+from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import HelpingGroup, take_flags
@@ -41,6 +43,9 @@ MODULES = (
     schema,
     branch,
     commit,
+    log,
+    changes,
+    cleanup,
     lint,
     version,
 )

@@ -73,6 +73,11 @@ def writes_graph(name: str) -> Command:
     return Command(name, "any", takes, writes=True)
 
 
+def opens_storage(name: str) -> Command:
+    """Return a command that works on the storage of a graph itself, never through a server."""
+    return Command(name, "direct", frozenset({"store", "cluster", "graph", "profile"}), writes=True)
+
+
 def refuse_unusable(command: Command, flags: Flags) -> None:
     """Refuse the flags that this command cannot use, or that no command can use yet."""
     for name in SCOPE_FLAGS:

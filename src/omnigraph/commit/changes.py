@@ -20,7 +20,14 @@ from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 
 Writer = Literal[
-    "mutation", "load", "schema_apply", "branch_merge", "embed", "ensure_indices", "optimize"
+    "mutation",
+    "load",
+    "schema_apply",
+    "branch_merge",
+    "revert",
+    "embed",
+    "ensure_indices",
+    "optimize",
 ]
 WRITERS: tuple[Writer, ...] = get_args(Writer)
 
@@ -97,7 +104,9 @@ class Write:
     the commit; the commit records what is owed. ``exact_head``: no other commit may come between the head the operation was prepared on
     and this one. ``only_if_changed``: a write that left out every step ends with
     ``NothingToPublish``. ``is_large``: preparing it again under its locks takes long, so others
-    should expect to wait.
+    should expect to wait. ``taken_over`` are states of tables that other branches made and that this
+    branch pins from now on; the pins they replace are among ``relied_on``. ``adopted`` are the records
+    of commits that the branch does not know yet.
     """
 
     writer: Writer
@@ -106,6 +115,7 @@ class Write:
     tables: tuple[TableChange, ...] = ()
     created: tuple[NewDataset, ...] = ()
     relied_on: tuple[TableState, ...] = ()
+    taken_over: tuple[TableState, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[TableState, ...] = ()
     purged: tuple[int, ...] = ()
@@ -135,5 +145,5 @@ class Write:
 
     @property
     def touches_no_table(self) -> bool:
-        """Whether the operation consists of a publish and nothing else."""
+        """Whether the operation consists of a publish and nothing else: no table gets a version."""
         return not self.tables and not self.created

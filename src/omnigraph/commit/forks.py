@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph.commit.drift import HealFirst, covers
-from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.errors import BranchInUse, Contention
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
@@ -58,6 +58,26 @@ def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list
             _reclaim_dependent(workspace, location, branch, dependent, pending)
         delete_branch(ref, branch)
     remove_residue(ref, branch)
+
+
+def reclaim_leftover(workspace: Workspace, location: str, branch: str) -> bool:
+    """Remove the fork of a table that the live branch of its name does not pin.
+
+    Return False if it is needed after all: its writer is at work, or died and is not settled yet.
+    """
+    held = workspace.locks.try_acquire(workspace.lock_name(location, branch))
+    if held is None:
+        return False
+    with held:
+        state = workspace.manifest.state(branch)
+        pending = list_sidecars(workspace, state.head.graph_id)
+        pins = state.head.tables.values()
+        if any(one.branch == branch and covers(one, location) for one in pending) or any(
+            pin.location == location and pin.table_branch == branch for pin in pins
+        ):
+            return False
+        reclaim_fork(workspace, location, branch, pending)
+    return True
 
 
 def _reclaim_dependent(

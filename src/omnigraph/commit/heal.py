@@ -12,10 +12,12 @@ the next read-write open, because a restore beside running writers can lose an a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from omnigraph.commit.audit import Recovery
-from omnigraph.commit.recovery import OthersFirst, recover
+from omnigraph.commit.drift import rollback_needed
+from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
@@ -40,6 +42,30 @@ def heal(workspace: Workspace) -> HealReport:
 def sweep(workspace: Workspace) -> HealReport:
     """Recover the operation of every dead writer, forward or back."""
     return _recover_pending(workspace, may_roll_back=True)
+
+
+def refuse_rollbacks(
+    workspace: Workspace, branches: Collection[str], *, read_only: bool = False
+) -> None:
+    """Heal, and refuse if an operation on one of these branches is left that must be rolled back.
+
+    With ``read_only`` nothing is finished, and a lock that seems held counts as held.
+    """
+    if read_only:
+        graph_id = workspace.manifest.state(MAIN).head.graph_id
+        left = [one for one in list_sidecars(workspace, graph_id) if _is_stuck(workspace, one)]
+    else:
+        left = heal(workspace).deferred
+    for sidecar in left:
+        if sidecar.branch in branches:
+            raise rollback_needed(sidecar.operation_id)
+
+
+def _is_stuck(workspace: Workspace, sidecar: Sidecar) -> bool:
+    """Return whether the writer of a sidecar is dead and its operation must be rolled back."""
+    if any(workspace.locks.seems_held(name) for name in sidecar.locks):
+        return False
+    return needs_rollback(workspace, sidecar)
 
 
 def _recover_pending(workspace: Workspace, *, may_roll_back: bool) -> HealReport:

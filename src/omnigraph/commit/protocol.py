@@ -410,7 +410,10 @@ class _Commit:
         write = self.write
         created = {new.state.incarnation for new in write.created}
         changes = Changes(
-            tables=tuple(pin for pin in pins if pin.incarnation not in created),
+            tables=(
+                *(pin for pin in pins if pin.incarnation not in created),
+                *write.taken_over,
+            ),
             registered=tuple(pin for pin in pins if pin.incarnation in created),
             renamed=write.renamed,
             dropped=tuple(table.incarnation for table in write.dropped),

@@ -21,6 +21,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import NamedTuple
 
 from omnigraph import failpoints
 from omnigraph.clock import stamp_us
@@ -128,6 +129,20 @@ def _recover(
     return work.roll_back() if may_roll_back else None
 
 
+def needs_rollback(workspace: Workspace, sidecar: Sidecar) -> bool:
+    """Return whether an operation, whose writer is dead, can only be undone; nothing is written.
+
+    Without locks that is what it looks like now: another process may be settling it.
+    """
+    state = _live_branch(workspace, sidecar)
+    if state is None or _already_published(workspace, state, sidecar) is not None:
+        return False
+    classes = _observe_all(workspace, sidecar, state).classes
+    return decide(classes, expectations_hold=_expectations_hold(state, sidecar)) is not (
+        Decision.ROLL_FORWARD
+    )
+
+
 def _expectations_hold(state: BranchState, sidecar: Sidecar) -> bool:
     """Return whether everything the operation was validated against is still current."""
     try:
@@ -178,6 +193,41 @@ def _recovery_from(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) ->
     )
 
 
+class _Observed(NamedTuple):
+    """The tables of an operation, in the order of its sidecar: pins, what is there, and how far it got."""
+
+    pins: list[TableState | None]
+    seen: list[Observation]
+    classes: list[TableClass]
+
+
+def _observe_all(workspace: Workspace, sidecar: Sidecar, state: BranchState) -> _Observed:
+    pins = [_pin_of(state, entry) for entry in sidecar.tables]
+    seen = [
+        Observation(None) if pin is None else observe(workspace, entry, pin.table_version)
+        for entry, pin in zip(sidecar.tables, pins, strict=True)
+    ]
+    classes = [
+        TableClass.NO_MOVEMENT
+        if pin is None
+        else classify(sidecar.writer, entry, pin.table_version, found, sidecar.operation_id)
+        for entry, pin, found in zip(sidecar.tables, pins, seen, strict=True)
+    ]
+    return _Observed(pins, seen, classes)
+
+
+def _pin_of(state: BranchState, entry: TableEntry) -> TableState | None:
+    """Return what the manifest pins now; None if the table no longer concerns this operation.
+
+    Another operation may have dropped the table, or created one where this one meant to.
+    """
+    tables = state.head.tables.values()
+    if entry.created_dataset:
+        taken = any(table.location == entry.base.location for table in tables)
+        return None if taken else entry.base
+    return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
+
+
 # ------------------------------------------------------------------ forward and back
 
 
@@ -190,29 +240,7 @@ class _Work:
         self.workspace = workspace
         self.sidecar = sidecar
         self.held = held
-        self.state = state
-        self.pins = [self._pin(entry) for entry in sidecar.tables]
-        self.seen = [
-            Observation(None) if pin is None else observe(workspace, entry, pin.table_version)
-            for entry, pin in zip(sidecar.tables, self.pins, strict=True)
-        ]
-        self.classes = [
-            TableClass.NO_MOVEMENT
-            if pin is None
-            else classify(sidecar.writer, entry, pin.table_version, seen, sidecar.operation_id)
-            for entry, pin, seen in zip(sidecar.tables, self.pins, self.seen, strict=True)
-        ]
-
-    def _pin(self, entry: TableEntry) -> TableState | None:
-        """Return what the manifest pins now; None if the table no longer concerns this operation.
-
-        Another operation may have dropped the table, or created one where this one meant to.
-        """
-        tables = self.state.head.tables.values()
-        if entry.created_dataset:
-            taken = any(table.location == entry.base.location for table in tables)
-            return None if taken else entry.base
-        return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
+        self.pins, self.seen, self.classes = _observe_all(workspace, sidecar, state)
 
     def moved_by(self, theirs: AbstractSet[str]) -> bool:
         """Return whether a table that looks foreign was moved by transactions with these UUIDs."""
@@ -231,7 +259,10 @@ class _Work:
             pins.append(pin_at(entry.base, head))
         registered = set(sidecar.registered)
         changes = Changes(
-            tables=tuple(pin for pin in pins if pin.incarnation not in registered),
+            tables=(
+                *(pin for pin in pins if pin.incarnation not in registered),
+                *sidecar.taken_over,
+            ),
             registered=tuple(pin for pin in pins if pin.incarnation in registered),
             renamed=sidecar.renamed,
             dropped=sidecar.dropped,

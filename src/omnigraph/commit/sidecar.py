@@ -68,6 +68,7 @@ class Sidecar:
     locks: tuple[str, ...]
     owner: Mapping[str, Any]
     registered: tuple[int, ...] = ()
+    taken_over: tuple[TableState, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[int, ...] = ()
     purged: tuple[int, ...] = ()
@@ -124,6 +125,7 @@ def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks)
         locks=held.names,
         owner={**held.owner.as_json(), "locks": held.name},
         registered=tuple(new.state.incarnation for new in write.created),
+        taken_over=write.taken_over,
         renamed=dict(write.renamed),
         dropped=tuple(table.incarnation for table in write.dropped),
         purged=write.purged,
@@ -291,6 +293,7 @@ def _decode(document: dict[str, Any]) -> Sidecar:
             "tables": tables,
             "locks": tuple(document["locks"]),
             "registered": tuple(document["registered"]),
+            "taken_over": tuple(TableState(**s) for s in document.get("taken_over", ())),
             "renamed": {int(key): value for key, value in document["renamed"].items()},
             "dropped": tuple(document["dropped"]),
             "purged": tuple(document.get("purged", ())),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.actors import check_actor
+from omnigraph.manifest.actors import check_actor, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def check_load_options(options: Mapping[str, Any], actor: str | None) -> LoadOpt
         retries=check_retries(asked.retries),
         branch=trim_branch_name(asked.branch),
         from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
+        operation_id=check_operation_id(asked.operation_id),
     )
 
 
@@ -52,6 +53,13 @@ def check_types(types: object) -> list[str] | None:
     if isinstance(types, str) or not isinstance(types, Iterable):
         raise BadRequest(f"types is {types!r}; give a list of names of node types, or leave it out")
     return [str(name) for name in types]
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False; anything else is refused."""
+    if not isinstance(value, bool):
+        raise BadRequest(f"{name} is {value!r}; give True or False")
+    return value
 
 
 def check_limit(limit: object) -> int | None:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
+from omnigraph.graph.arguments import check_flag
+from omnigraph.graph.changes import commit_changes
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.history import History, read_history
 from omnigraph.manifest.history.records import find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.changes.feed.commit_changes import CommitChanges
+    from omnigraph.write.merge.request import MergeOptions, MergeResult
     from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
 
 
+Resolve = str | Mapping[tuple[str, str], Any] | None
+"""How entities in conflict are decided: a word for all, or for each (table key, id) what becomes of it."""
+
+
 class Branches:
-    """`graph.branches`: create, list and delete branches."""
+    """`graph.branches`: create, list, merge and delete branches."""
 
     def __init__(self, state: GraphState) -> None:
         self._state = state
@@ -62,9 +71,35 @@ class Branches:
         check_actor(actor)
         delete_branch(self._state.workspace, name)
 
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        actor: str | None = None,
+        delete_branch: bool = False,
+        granularity: str = "entity",
+        resolve: Resolve = None,
+        dry_run: bool = False,
+        engine: str = "auto",
+        images: bool = False,
+    ) -> MergeResult:
+        """Bring what ``source`` changed since the common base into another branch, as one commit.
+
+        ``granularity="property"`` puts entities together that both sides changed in different properties.
+        ``resolve`` decides entities in conflict: ``"ours"`` (the target's state), ``"theirs"``, or for
+        each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
+        nothing and lists the conflicts; ``images`` makes conflicts show the entities. With
+        ``delete_branch`` the source is deleted afterwards.
+        """
+        from omnigraph.write.merge.merge import merge_branches
+
+        options = _merge_options(self._state, actor, granularity, resolve, dry_run, images, engine)
+        deletes = check_flag("delete_branch", delete_branch)
+        return merge_branches(self._state.workspace, source, into, options, delete_branch=deletes)
+
 
 class Commits:
-    """`graph.commits`: the history of a branch, and single commits."""
+    """`graph.commits`: the history of a branch, single commits, and how to undo one."""
 
     def __init__(self, state: GraphState) -> None:
         self._state = state
@@ -74,15 +109,71 @@ class Commits:
         branch: str = MAIN,
         filter: str | Iterable[str] | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[GraphCommit]:
-        """Return the first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
+        """Return the first-parent chain, newest first; only what all filters let through.
+
+        A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
+        ``before``: start after that commit.
+        """
         self._state.ensure_open()
-        return list_commits(self._state.workspace.manifest, trim_branch_name(branch), filter, limit)
+        return list_commits(
+            self._state.workspace.manifest, trim_branch_name(branch), filter, limit, before
+        )
+
+    def history(
+        self,
+        branches: str | Iterable[str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> History:
+        """Return a page of everything the branches reach over both parents, children first.
+
+        All branches unless some are named; 200 commits unless ``limit`` says otherwise, at most
+        1,000. ``before`` is the ``next`` of the page before.
+        """
+        self._state.ensure_open()
+        return read_history(self._state.workspace.manifest, branches, limit, before)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""
         self._state.ensure_open()
         return find_commit(self._state.workspace.manifest, graph_commit_id)
+
+    def changes(
+        self,
+        graph_commit_id: str,
+        kinds: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        limit: int | None = None,
+        page_token: str | None = None,
+    ) -> CommitChanges:
+        """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
+
+        ``kinds``, ``types`` and ``ops`` choose among them. While ``next_page_token`` is not None, there
+        is another page.
+        """
+        return commit_changes(self._state, graph_commit_id, kinds, types, ops, limit, page_token)
+
+    def revert(
+        self,
+        graph_commit_id: str,
+        branch: str = MAIN,
+        actor: str | None = None,
+        granularity: str = "entity",
+        resolve: Resolve = None,
+        dry_run: bool = False,
+        images: bool = False,
+    ) -> MergeResult:
+        """Undo one commit of a branch as a new commit; the options are those of a merge.
+
+        ``resolve="ours"`` keeps the state of the branch, ``"theirs"`` takes the one before the commit.
+        """
+        from omnigraph.write.merge.revert import revert_commit
+
+        options = _merge_options(self._state, actor, granularity, resolve, dry_run, images)
+        return revert_commit(self._state.workspace, graph_commit_id, branch, options)
 
 
 class Schema:
@@ -139,3 +230,32 @@ def _request(
         raise BadRequest(f"allow_data_loss is True or False, not {allow_data_loss!r}")
     source, filename = read_source(schema)
     return SchemaRequest(source, filename, allow_data_loss, actor_id)
+
+
+def _merge_options(
+    state: GraphState,
+    actor: str | None,
+    granularity: str,
+    resolve: Resolve,
+    dry_run: object,
+    images: object,
+    engine: str = "auto",
+) -> MergeOptions:
+    """Return the checked options of a merge or revert; a read-only handle may ask for a dry run."""
+    from omnigraph.write.merge.request import MergeOptions, check_granularity
+
+    dry = check_flag("dry_run", dry_run)
+    if dry:
+        state.ensure_open()
+    else:
+        state.ensure_writable()
+    return MergeOptions(
+        lambda branch: state.schemas.at(branch).catalog,
+        state.choose_actor(actor),
+        check_granularity(granularity),
+        resolve,
+        dry,
+        check_flag("images", images),
+        engine,
+        state.blob_policy,
+    )

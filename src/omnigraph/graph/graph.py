@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import loads, reads
-from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
+from omnigraph.graph import diffs, loads, reads
+from omnigraph.graph.arguments import (
+    check_flag,
+    check_limit,
+    check_progress,
+    check_retries,
+    check_types,
+)
 from omnigraph.graph.blobs import Blobs
+from omnigraph.graph.changes import Changes
 from omnigraph.graph.checks import check_graph, verify_mirrors
+from omnigraph.graph.diffs import Side
 from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
@@ -24,8 +34,11 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.changes.change_filter import Kind, Op
+    from omnigraph.changes.diff_result import DiffResult
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.maintenance.report import CleanupReport
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -52,6 +65,7 @@ class Graph:
         self._state = GraphState(root, mode, actor, embedder, blobs)
         self.blobs = Blobs(self._state)
         self.branches = Branches(self._state)
+        self.changes = Changes(self._state)
         self.commits = Commits(self._state)
         self.schema = Schema(self._state)
 
@@ -169,6 +183,31 @@ class Graph:
         target = Target.of(branch, snapshot, version)
         return reads.profile_query(self._state, source, name, params, target)
 
+    def diff(
+        self,
+        from_: Side,
+        to: Side,
+        kinds: Iterable[Kind] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[Op] | None = None,
+        images: bool = True,
+    ) -> DiffResult:
+        """Return what changed, net, from one state of the graph to another, on whichever branches.
+
+        A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
+        ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
+        """
+        from omnigraph.changes.change_filter import ChangeFilter
+
+        self._state.ensure_open()
+        return diffs.diff(
+            self._state,
+            from_,
+            to,
+            ChangeFilter.of(kinds, types, ops),
+            images=check_flag("images", images),
+        )
+
     def load(
         self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
     ) -> LoadResult:
@@ -209,11 +248,13 @@ class Graph:
         actor: str | None = None,
         if_commit: str | None = None,
         retries: int | None = None,
+        operation_id: str | None = None,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
         ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
         """
         from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
@@ -237,6 +278,7 @@ class Graph:
             check_retries(retries),
             self.embedder,
             self._state.blob_policy,
+            check_operation_id(operation_id),
         )
         return mutate(self._state.workspace, request)
 
@@ -291,6 +333,30 @@ class Graph:
         who, branch = self._state.choose_actor(actor), trim_branch_name(branch)
         workspace, schemas = self._state.workspace, self._state.schemas
         return ensure_indices_on(engine, workspace, lambda at: schemas.at(at).catalog, branch, who)
+
+    def cleanup(
+        self,
+        keep_versions: int | None = None,
+        older_than: timedelta | float | None = None,
+        dry_run: bool = False,
+    ) -> CleanupReport:
+        """Remove versions of tables that nothing needs: no branch, merge, tag or running export.
+
+        Besides those, the newest ``keep_versions`` of each table stay, and what was current within
+        ``older_than`` (a timedelta, or seconds); give at least one. With ``dry_run`` nothing goes.
+        """
+        from omnigraph.maintenance.cleanup import check_policy, cleanup
+
+        if dry_run:
+            self._state.ensure_open()
+        else:
+            self._state.ensure_writable()
+        report = cleanup(
+            self._state.workspace, check_policy(keep_versions, older_than), dry_run=dry_run
+        )
+        if not dry_run:
+            self._state.forget_reads()
+        return report
 
     def status(self) -> dict[str, Any]:
         """Return branches, head, and for each table of `main` its versions, fragments and indexes."""

@@ -73,6 +73,10 @@ class GraphState:
         self.is_closed = True
         self._release_clients()
         self.workspace.manifest.forget()
+        self.forget_reads()
+
+    def forget_reads(self) -> None:
+        """Drop what reads keep in memory, such as tables at versions that may be gone."""
         with self._lock:
             if self._reader is not None:
                 self._reader.forget()

@@ -269,7 +269,16 @@ class Manifest:
     def schema(self, state: BranchState) -> SchemaRow:
         """Return the accepted schema of the branch at this state."""
         with self._unless_deleted(state.name, state.identifier):
-            found = _metadata(state.table, "object_id", rows.SCHEMA_ID)
+            return self._schema_row(state.table)
+
+    def schema_at(self, branch: str, version: int) -> SchemaRow:
+        """Return the schema that was accepted on a branch at one Lance version."""
+        identifier = self._branch_ref(branch).identifier
+        with self._unless_deleted(branch, identifier):
+            return self._schema_row(open_table(self._table_ref(branch, identifier).at(version)))
+
+    def _schema_row(self, table: Table) -> SchemaRow:
+        found = _metadata(table, "object_id", rows.SCHEMA_ID)
         if not found:
             raise StorageError(
                 f"the manifest of {self.root.canonical} has no schema row; restore the graph from "

@@ -8,15 +8,16 @@ however large the input is.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
+from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BatchFunction, Frame
+from omnigraph.runner.protocol import BATCH_ROWS, SCAN_BYTES, BatchFunction, Frame, Through
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.table import open_table
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY_LIMIT = "1GB"
-BATCH_ROWS = 65_536
 FEW_ROWS = 100_000
 """Up to this number of rows, looking at Arrow data here is quicker than a query."""
 HASHED_ROWS = 1 << 25
@@ -108,9 +108,8 @@ class LocalRunner:
         """Stream every batch through the function."""
         import pyarrow as pa
 
-        with self._batches(_local(frame)) as batches:
-            mapped = (function(batch) for batch in batches)
-            return self.frame(pa.RecordBatchReader.from_batches(schema, mapped))
+        mapped = (function(batch) for batch in self.stream(frame))
+        return self.frame(pa.RecordBatchReader.from_batches(schema, mapped))
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> LocalFrame:
         """Return the rows of a query as a frame, kept in a table of DuckDB."""
@@ -166,26 +165,38 @@ class LocalRunner:
             self._spill.cleanup()
             self._spill = None
 
-    @contextmanager
-    def ordered(self, frame: Frame, column: str) -> Iterator[Iterable[pa.RecordBatch]]:
-        """Stream the rows in the order of a column; there may be more than memory holds."""
+    def stream(
+        self, frame: Frame, batch_rows: int = BATCH_ROWS, *, order_by: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
         local = _local(frame)
-        if local.table is not None:
-            yield local.table.sort_by(column).to_batches(max_chunksize=BATCH_ROWS)
-            return
-        with self._batches(local, f" ORDER BY `{encoded(column)}`") as batches:
-            yield batches
+        if order_by is not None:
+            yield from external_sort(self._batches(local, BATCH_ROWS), order_by, batch_rows)
+        else:
+            yield from self._batches(local, batch_rows)
 
-    @contextmanager
-    def _batches(self, frame: LocalFrame, order: str = "") -> Iterator[Iterable[pa.RecordBatch]]:
+    def sorted_scan(
+        self, ref: TableRef, columns: Sequence[str], order_by: str, through: Through | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table in order; they do not pass through DuckDB."""
+        batches: Iterator[pa.RecordBatch] = iter(
+            open_table(ref).scan(columns, batch_size_bytes=SCAN_BYTES)
+        )
+        if through is not None:
+            batches = map(through.function, batches)
+        return external_sort(batches, order_by, BATCH_ROWS)
+
+    def _batches(self, frame: LocalFrame, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if frame.table is not None:
-            yield frame.table.to_batches(max_chunksize=BATCH_ROWS)
+            yield from frame.table.to_batches(max_chunksize=batch_rows)
             return
         # The rows are read while others are written, for which DuckDB needs a second connection.
         cursor = self._duck.cursor()
         try:
-            reader = cursor.sql(f"SELECT * FROM {frame.name}{order}").to_arrow_reader(BATCH_ROWS)
-            yield (renamed(batch, decoded) for batch in reader)
+            with self._sources({}):
+                rows = cursor.sql(f"SELECT * FROM {frame.name}")
+                for batch in rows.to_arrow_reader(batch_rows):
+                    yield renamed(batch, decoded)
         finally:
             cursor.close()
 

@@ -5,8 +5,8 @@ The same SQL texts and the same functions run on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.table_ref import TableRef
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BatchFunction = Callable[["pa.RecordBatch"], "pa.RecordBatch"]
+
+BATCH_ROWS = 65_536
+"""The rows of a batch at most, unless a caller asks for fewer."""
+SCAN_BYTES = 8 << 20
+"""About how much of a table a scan that sorts holds in one batch."""
+
+
+class Through(NamedTuple):
+    """A function for batches and the schema of what it returns; executors get a copy of it."""
+
+    function: BatchFunction
+    schema: pa.Schema
 
 
 class Frame(Protocol):
@@ -46,6 +58,15 @@ class Runner(Protocol):
         """Return columns of a table at a version, of the rows that satisfy the filter."""
         ...
 
+    def sorted_scan(
+        self, ref: TableRef, columns: Sequence[str], order_by: str, through: Through | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield columns of a whole table in the order of one of them, as ``stream`` does.
+
+        With ``through`` every batch passes a function where it is read, before it is sorted.
+        """
+        ...
+
     def map(self, frame: Frame, function: BatchFunction, schema: pa.Schema) -> Frame:
         """Pass every batch through a function that returns batches of the given schema."""
         ...
@@ -68,6 +89,16 @@ class Runner(Protocol):
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
         """Return the rows of a small frame, at most ``limit`` of them."""
+        ...
+
+    def stream(
+        self, frame: Frame, batch_rows: int = BATCH_ROWS, *, order_by: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a frame of any size in batches, in the order of a column if one is given.
+
+        Texts are ordered by code point, nulls come last. Sorting spills to disk beyond the engine's
+        memory, and this process holds a few batches at a time.
+        """
         ...
 
     def count(self, frame: Frame) -> int:

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.names import decoded, encoded_text, renamed
-from omnigraph.runner.protocol import BatchFunction, Frame
+from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
+from omnigraph.runner.protocol import BATCH_ROWS, SCAN_BYTES, BatchFunction, Frame, Through
 from omnigraph.runner.spark_columns import (
     from_portable,
     portable,
@@ -118,15 +118,23 @@ class SparkRunner:
         table: Table,
         columns: Sequence[str],
         where: Pushdown | None = None,
+        through: Through | None = None,
         **options: Any,
     ) -> SparkFrame:
         """Have executors read rows of a table; ``options`` are those of Lance's scanner."""
-        schema = signed_places(table.scan(columns, limit=1, **options).schema.empty_table()).schema
+        given = table.scan(columns, limit=1, **options).schema
+        schema = given if through is None else through.schema
+        schema = signed_places(schema.empty_table()).schema
         groups = group_fragments(fragment_sizes(table), GROUP_ROWS)
         if not groups:
             return self.frame(schema.empty_table())
         scan = partial(
-            _scan_fragments, ref=table.ref, columns=list(columns), where=where, options=options
+            _scan_fragments,
+            ref=table.ref,
+            columns=list(columns),
+            where=where,
+            function=None if through is None else through.function,
+            options=options,
         )
         ids = [group.fragment_ids for group in groups]
         with spark_errors():
@@ -162,6 +170,26 @@ class SparkRunner:
             return spark.table if limit is None else spark.table.slice(0, limit)
         with spark_errors():
             return _fetched(spark.data if limit is None else spark.data.limit(limit))
+
+    def stream(
+        self, frame: Frame, batch_rows: int = BATCH_ROWS, *, order_by: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches; executors sort them, and one partition is fetched after another."""
+        spark = _spark(frame)
+        if spark.table is not None:
+            yield from self._here.stream(
+                self._here.frame(spark.table), batch_rows, order_by=order_by
+            )
+        else:
+            yield from _streamed(spark.data, batch_rows, order_by)
+
+    def sorted_scan(
+        self, ref: TableRef, columns: Sequence[str], order_by: str, through: Through | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table in order; executors read and sort them."""
+        table = open_table(ref)
+        scanned = self.scan_fragments(table, columns, through=through, batch_size_bytes=SCAN_BYTES)
+        return self.stream(scanned, order_by=order_by)
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
         """Return the rows if they are in Arrow already."""
@@ -244,11 +272,12 @@ def _scan_fragments(
     ref: TableRef,
     columns: Sequence[str],
     where: Pushdown | None,
+    function: BatchFunction | None,
     options: dict[str, Any],
 ) -> Batches:
     """Read the rows of some fragments, in types that Spark takes."""
     for batch in open_table(ref).scan(columns, where, fragment_ids=fragment_ids, **options):
-        yield portable(signed_places(batch))
+        yield portable(signed_places(batch if function is None else function(batch)))
 
 
 @executor_task
@@ -259,6 +288,34 @@ def _mapped(batches: Batches, *, function: BatchFunction) -> Iterator[pa.RecordB
         table = from_portable(pa.Table.from_batches([batch]))
         for whole in renamed(table, decoded).combine_chunks().to_batches():
             yield portable(function(whole))
+
+
+def _streamed(data: DataFrame, batch_rows: int, order_by: str | None) -> Iterator[pa.RecordBatch]:
+    with spark_errors():
+        if order_by is not None:
+            data = data.orderBy(data[f"`{encoded(order_by)}`"].asc_nulls_last())
+        packed = data.mapInArrow(_packed, "batch binary")
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            yield from _unpacked(row.batch).to_batches(max_chunksize=batch_rows)
+
+
+@executor_task
+def _packed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Pack every batch into one row: Spark has no other way to stream Arrow to the driver."""
+    import pyarrow as pa
+
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch({"batch": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def _unpacked(data: bytearray) -> pa.Table:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return from_portable(renamed(reader.read_all(), decoded))
 
 
 def _fetched(data: DataFrame) -> pa.Table:

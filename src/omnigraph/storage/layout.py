@@ -11,6 +11,7 @@ MANIFEST: Final = "__manifest"
 RECOVERY_AUDIT: Final = "_graph_commit_recoveries.lance"
 RECOVERY_DIR: Final = "__recovery"
 LOCKS_DIR: Final = "__locks"
+LEASES_DIR: Final = "__leases"
 PROBE_DIR: Final = "__probe"
 
 SCHEMA_SOURCE: Final = "_schema.pg"
@@ -20,7 +21,9 @@ SCHEMA_MIRRORS: Final = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 _TABLE_DIRS: Final[dict[TableKind, str]] = {"node": "nodes", "edge": "edges"}
 
-_SIDECAR: Final = re.compile(rf"{RECOVERY_DIR}/[0-7][0-9A-HJKMNP-TV-Z]{{25}}\.json")
+_ULID_JSON: Final = r"[0-7][0-9A-HJKMNP-TV-Z]{25}\.json"
+_SIDECAR: Final = re.compile(f"{RECOVERY_DIR}/{_ULID_JSON}")
+_LEASE: Final = re.compile(f"{LEASES_DIR}/{_ULID_JSON}")
 
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
@@ -56,3 +59,13 @@ def sidecar_name(operation_id: str) -> str:
 def is_sidecar(name: str) -> bool:
     """Whether a control object is named like a recovery sidecar: after a ULID."""
     return _SIDECAR.fullmatch(name) is not None
+
+
+def lease_name(lease_id: str) -> str:
+    """The control object that holds a read lease."""
+    return f"{LEASES_DIR}/{lease_id}.json"
+
+
+def is_lease(name: str) -> bool:
+    """Whether a control object is named like a read lease: after a ULID."""
+    return _LEASE.fullmatch(name) is not None

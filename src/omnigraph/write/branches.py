@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from omnigraph.commit.heal import heal
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.errors import Contention
+from omnigraph.errors import BranchInUse, Contention
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, check_branch_name
+from omnigraph.manifest.history.equal_content import is_same_content
+from omnigraph.manifest.lost_races import branch_remade
+from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -22,14 +25,34 @@ def create_branch(workspace: Workspace, name: str, source: str | Target) -> refs
         return refs.create_ref(workspace.manifest, name, source)
 
 
-def delete_branch(workspace: Workspace, name: str) -> None:
-    """Delete a branch and its commits, while no writer is between its checks and its publish."""
+def delete_branch(workspace: Workspace, name: str, merged: BranchPin | None = None) -> None:
+    """Delete a branch and its commits, while no writer is between its checks and its publish.
+
+    ``merged`` is the branch as a merge brought it into another one: if it is another branch by now, or
+    has commits since, it stays.
+    """
     patience = Patience()
     with (
         _take_graph_lock(workspace, name, "branch_delete", patience),
         _lock_out_writers(workspace, name, patience),
     ):
+        if merged is not None:
+            _refuse_unmerged(workspace, merged)
         refs.delete_ref(workspace.manifest, name)
+
+
+def _refuse_unmerged(workspace: Workspace, merged: BranchPin) -> None:
+    """Refuse to delete what was written to a branch after it was merged."""
+    state = workspace.manifest.state(merged.name)
+    if state.identifier != merged.identifier:
+        raise branch_remade(merged.name)
+    if not is_same_content(workspace.manifest, state, merged.head_commit_id):
+        raise BranchInUse(
+            f"branch `{merged.name}` has commits that came after the merge, so it was not deleted; merge "
+            "it again",
+            branch=merged.name,
+            by=merged.name,
+        )
 
 
 def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) -> bool:

@@ -34,7 +34,7 @@ def finish_purges(workspace: Workspace) -> tuple[str, ...]:
         return ()
     try:
         with workspace.locks.acquire(workspace.locks.graph_lock(), None, PURPOSE) as held:
-            return _purge_all(workspace, held)
+            return purge_all(workspace, held)
     except OmniGraphError as error:
         return tuple(_warn(purge, error) for purge in purges_owed(workspace))
 
@@ -44,7 +44,7 @@ def try_purges(workspace: Workspace) -> None:
     held = workspace.locks.try_acquire(workspace.locks.graph_lock())
     if held is not None:
         with held:
-            _purge_all(workspace, held)
+            purge_all(workspace, held)
 
 
 def purges_owed(workspace: Workspace) -> tuple[Purge, ...]:
@@ -52,8 +52,8 @@ def purges_owed(workspace: Workspace) -> tuple[Purge, ...]:
     return workspace.manifest.state(MAIN).head.purges
 
 
-def _purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
-    """Purge one table after the other, and record those that are done."""
+def purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
+    """Remove what is owed, under the graph lock; return a warning for each purge left unfinished."""
     done, warnings = [], []
     try:
         for purge in purges_owed(workspace):
@@ -78,26 +78,28 @@ def _purge(workspace: Workspace, purge: Purge) -> None:
     if purge.below is None:
         purge_table(ref)
         return
-    _remove_orphans(ref, set(workspace.manifest.branches()))
+    remove_orphans(ref, set(workspace.manifest.branches()))
     purge_versions(ref, purge.below)
     left = [version for version in open_table(ref).versions() if version < purge.below]
     if left:
         raise StorageError(f"something still needs its versions {left}, such as a Lance tag")
 
 
-def _remove_orphans(ref: TableRef, live: set[str]) -> None:
-    """Remove forks that deleted branches left behind: they would keep old versions alive.
+def remove_orphans(ref: TableRef, live: set[str]) -> list[str]:
+    """Remove forks that deleted branches left behind, and return their names.
 
-    Nobody can reach them, and under the graph lock no branch of their name can be made. A fork that
-    another one was made from goes after that one.
+    They would keep old versions alive. Nobody can reach them, and under the graph lock no branch of their
+    name can be made. A fork that another one was made from goes after that one.
     """
     orphans = {name: fork for name, fork in list_branches(ref).items() if name not in live}
+    names = sorted(orphans)
     while orphans:
         parents = {fork.parent for fork in orphans.values()}
         leaves = [name for name in orphans if name not in parents] or list(orphans)
         for name in leaves:
             delete_branch(ref, name)
             del orphans[name]
+    return names
 
 
 def _warn(purge: Purge, error: OmniGraphError) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.validate.change_set import ORDER
 
@@ -23,10 +22,9 @@ class TakenIds:
     @classmethod
     def of(cls, runner: Runner, taken: Frame, path: Path) -> TakenIds | None:
         """Write the frame to ``path``; None where no record takes an id."""
-        assert isinstance(runner, LocalRunner), "rows of this process are asked here"
         schema = pa.schema({ORDER: pa.int64(), "id": pa.utf8()})
-        with runner.ordered(taken, ORDER) as batches, pa.ipc.new_file(str(path), schema) as file:
-            for batch in batches:
+        with pa.ipc.new_file(str(path), schema) as file:
+            for batch in runner.stream(taken, order_by=ORDER):
                 file.write_batch(batch.select(schema.names).cast(schema))
         with pa.memory_map(str(path)) as mapped:
             table = pa.ipc.open_file(mapped).read_all()

@@ -181,6 +181,10 @@ class Leases:
         """Always False: asking would cost every write a request, and waiters look often anyway."""
         return False
 
+    def is_held(self, name: str) -> bool:
+        """Whether anyone holds a lease, or may still hold it."""
+        return not self._is_free(name)
+
     def _look(self, name: str) -> tuple[_Record, _Sighting] | None:
         try:
             text, version = self._store.read_versioned(name)

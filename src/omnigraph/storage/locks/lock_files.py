@@ -74,3 +74,10 @@ class LockFiles:
     def is_waited_for(self, name: str) -> bool:
         """Whether anyone seems to wait for a lock: there is a ticket, perhaps of a dead process."""
         return has_tickets(self._directory, name)
+
+    def is_held(self, name: str) -> bool:
+        """Whether anyone holds a lock; True where that cannot be found out."""
+        try:
+            return flock.is_locked(str(self._directory / name))
+        except OSError:
+            return True

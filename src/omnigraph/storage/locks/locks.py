@@ -54,6 +54,7 @@ class _Place(Protocol):
     def holder_of(self, name: str) -> Holder: ...
     def line_up(self, name: str) -> Ticket: ...
     def is_waited_for(self, name: str) -> bool: ...
+    def is_held(self, name: str) -> bool: ...
 
 
 class LockManager:
@@ -140,6 +141,10 @@ class LockManager:
             return True
         held.release()
         return False
+
+    def seems_held(self, name: str) -> bool:
+        """Whether anyone holds the lock, as far as can be seen without taking it or writing anything."""
+        return self._place.is_held(_object_name(name))
 
     def _take(self, held: HeldLocks, name: str, later: Sequence[str], patience: Patience) -> None:
         turn = _Turn.of(self._realm, name)

@@ -120,6 +120,12 @@ class ObjectStore:
             return sorted(self._names(prefix))
         return []
 
+    def total_size(self, prefix: str) -> int:
+        """How many bytes all objects below a prefix (whole segments) have."""
+        with contextlib.suppress(NotFound), self._translated("measure", check_prefix(prefix)):
+            return self._size(prefix)
+        return 0
+
     def rename(self, source: str, target: str) -> None:
         """Move an object, replacing the target if there is one: one step on a disk, two in S3."""
         check_name(target)
@@ -244,6 +250,10 @@ class ObjectStore:
         for batch in obstore.list(self._backend, prefix.removesuffix("/") or None):
             for meta in batch:
                 yield meta["path"]
+
+    def _size(self, prefix: str) -> int:
+        listed = obstore.list(self._backend, prefix.removesuffix("/") or None)
+        return sum(meta["size"] for batch in listed for meta in batch)
 
     def _rename(self, source: str, target: str) -> None:
         obstore.rename(self._backend, source, target, overwrite=True)

@@ -1,0 +1,1 @@
+"""Keep a graph in shape: `cleanup` removes versions that nothing needs any more."""

@@ -1,0 +1,207 @@
+"""Remove versions that nothing needs any more, under the graph lock.
+
+1. Finish the purges that hard drops owe, forget dead read leases, and remove table branches whose graph
+   branch is gone: all of them would keep versions alive.
+2. Look at everything (``survey``), and decide what stays (``keep_set``).
+3. Remove the other versions of each table, one lineage at a time. What fails is recorded on its row.
+4. Trim `__manifest` and the audit table (``trimming``): a commit whose tables are gone is of no use.
+
+A crash anywhere leaves a graph in which some old versions are gone and the others are whole; running it
+again does the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from omnigraph import failpoints
+from omnigraph.clock import now_us
+from omnigraph.commit.forks import reclaim_leftover
+from omnigraph.commit.heal import heal
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.maintenance.keep_set import Lineage, Policy, Reasons, keep_set
+from omnigraph.maintenance.lineages import (
+    AFTER_TABLE,
+    BEFORE_TABLE,
+    Survivors,
+    clean_lineage,
+    pass_point,
+)
+from omnigraph.maintenance.report import CleanupReport, CleanupRow
+from omnigraph.maintenance.survey import (
+    Registered,
+    TableFound,
+    dropped_since,
+    facts_of,
+    registered_tables,
+    survey,
+)
+from omnigraph.maintenance.trimming import trim_audit, trim_manifest
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.columns.purge import purge_table
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.read_leases import remove_dead_leases
+from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.tables.table_branches import list_branches
+from omnigraph.storage.tables.table_errors import TableMissing
+from omnigraph.write.purges import purge_all, remove_orphans
+
+BEFORE_PURGES = failpoints.declare("cleanup.before_purges")
+BEFORE_ORPHANS = failpoints.declare("cleanup.before_orphans")
+BEFORE_TRIM = failpoints.declare("cleanup.before_trim")
+AFTER_TRIM = failpoints.declare("cleanup.after_trim")
+
+FEW_VERSIONS = 3
+"""Keeping fewer versions than this is warned of."""
+
+logger = logging.getLogger(__name__)
+
+
+def check_policy(keep_versions: object, older_than: object) -> Policy:
+    """Return the policy that the arguments of a cleanup mean; at least one must be given."""
+    if keep_versions is None and older_than is None:
+        raise BadRequest(
+            "say what a cleanup may remove: give keep_versions=<how many> or older_than=<timedelta "
+            "or seconds>"
+        )
+    if keep_versions is not None and (
+        isinstance(keep_versions, bool) or not isinstance(keep_versions, int) or keep_versions < 1
+    ):
+        raise BadRequest(f"keep_versions is a whole number, at least 1, not {keep_versions!r}")
+    return Policy(keep_versions, None if older_than is None else _seconds(older_than))
+
+
+def _seconds(older_than: object) -> float:
+    if isinstance(older_than, timedelta):
+        seconds = older_than.total_seconds()
+    elif isinstance(older_than, int | float) and not isinstance(older_than, bool):
+        seconds = older_than
+    else:
+        raise BadRequest(f"older_than is a timedelta or a number of seconds, not {older_than!r}")
+    if not 0 <= seconds < float("inf"):
+        raise BadRequest(f"older_than is {older_than!r}; it must not be negative or endless")
+    return seconds
+
+
+def cleanup(workspace: Workspace, policy: Policy, *, dry_run: bool = False) -> CleanupReport:
+    """Remove what nothing needs; with ``dry_run`` only say what would go, without any effect."""
+    if dry_run:
+        return _run(workspace, policy, None)
+    heal(workspace)
+    purpose = Purpose("cleanup", slow=True)
+    with workspace.locks.acquire(workspace.locks.graph_lock(), None, purpose) as held:
+        return _run(workspace, policy, held)
+
+
+def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> CleanupReport:
+    """Clean up under the graph lock; without it, only look."""
+    warnings = list(_warn_of_few(policy))
+    rows = []
+    if held is not None:
+        warnings += _prepare(workspace, held)
+    found = survey(workspace, policy)
+    lately = set()
+    if policy.older_than is not None and any(one.table.is_dropped for one in found.tables):
+        lately = dropped_since(workspace, found.now - policy.older_than)
+    kept = keep_set(facts_of(found, policy, lately))
+    survivors = Survivors()
+    for table in found.tables:
+        rows += _clean_table(workspace, table, kept, survivors, held)
+    pass_point(held, BEFORE_TRIM)
+    rows += trim_manifest(workspace, found, survivors, held)
+    rows += trim_audit(workspace, policy, found.now, held)
+    pass_point(held, AFTER_TRIM)
+    return CleanupReport(tuple(rows), policy, held is None, tuple(warnings))
+
+
+def _warn_of_few(policy: Policy) -> Sequence[str]:
+    if policy.keep_versions is None or policy.keep_versions >= FEW_VERSIONS:
+        return ()
+    text = (
+        f"only the newest {policy.keep_versions} of each table's versions stay, so states of the graph "
+        "that one might want to go back to may go"
+    )
+    return (text,)
+
+
+# ------------------------------------------------------------------ what keeps versions alive needlessly
+
+
+def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
+    """Finish purges, forget dead leases, remove orphaned table branches; return warnings."""
+    pass_point(held, BEFORE_PURGES)
+    warnings = list(purge_all(workspace, held))
+    for lease in remove_dead_leases(workspace.store, now_us()):
+        logger.info("removed the read lease %s, which nobody renews any more", lease.id)
+    pass_point(held, BEFORE_ORPHANS)
+    live = set(workspace.manifest.branches())
+    for table in registered_tables(workspace):
+        try:
+            _remove_orphans(workspace, table, live)
+        except TableMissing:
+            continue
+        except OmniGraphError as error:
+            warnings.append(f"a table branch of {table.table_key} that nobody needs stays: {error}")
+    return warnings
+
+
+def _remove_orphans(workspace: Workspace, table: Registered, live: set[str]) -> None:
+    """Remove table branches whose graph branch is gone, or never got to pin them.
+
+    No branch can be made meanwhile, for that needs the graph lock. A branch that lives may have a
+    writer, so its leftovers are removed under the lock of the table, unless somebody holds it.
+    """
+    ref = workspace.ref(table.location)
+    for name in remove_orphans(ref, live):
+        logger.info("removed branch %s of %s, which no branch needs", name, table.table_key)
+    for name, fork in list_branches(ref).items():
+        pins = workspace.manifest.state(name).head.tables.values() if name in live else ()
+        pinned = any(pin.table_branch_id == fork.identifier for pin in pins)
+        if not pinned and reclaim_leftover(workspace, table.location, name):
+            logger.info("removed a leftover branch %s of %s", name, table.table_key)
+
+
+# ------------------------------------------------------------------ the versions of one table
+
+
+def _clean_table(
+    workspace: Workspace,
+    found: TableFound,
+    kept: Mapping[Lineage, Reasons],
+    survivors: Survivors,
+    held: HeldLocks | None,
+) -> list[CleanupRow]:
+    """Remove the versions of every lineage of a table that have no reason to stay."""
+    key = found.table.table_key
+    if found.error is not None:
+        survivors.add_unknown(found.table.incarnation)
+        return [CleanupRow(key, None, error=found.error)]
+    if found.table.is_dropped and not any(kept[lineage] for lineage, _ in found.lineages()):
+        return [_remove_dropped(workspace, found, held)]
+    made = []
+    for lineage, branch in found.lineages():
+        table, reasons = found.opened[branch], kept[lineage]
+        doomed = [version for version in found.versions[branch] if version not in reasons]
+        cleaned = clean_lineage(table, doomed, held)
+        fork = None if branch is None else found.forks[branch].identifier
+        survivors.add(lineage, fork, {*reasons, *cleaned.spared})
+        made.append(cleaned.row(key, branch, reasons))
+    return made
+
+
+def _remove_dropped(workspace: Workspace, found: TableFound, held: HeldLocks | None) -> CleanupRow:
+    """Remove a table that was dropped, and of which nothing is needed, its newest version included."""
+    place, error = found.table.location, None
+    size = workspace.store.total_size(place)
+    if held is not None:
+        try:
+            BEFORE_TABLE.hit()
+            held.check()
+            purge_table(workspace.ref(place))
+        except OmniGraphError as failure:
+            size, error = 0, str(failure)
+        pass_point(held, AFTER_TABLE)
+    count = 0 if error else sum(len(versions) for versions in found.versions.values())
+    return CleanupRow(found.table.table_key, None, size, count, {}, error)

@@ -1,0 +1,125 @@
+"""Remove versions of a table that nobody needs, with the files only they used.
+
+Lance says which files those are, and keeps what its own branches and tags need. The files are removed
+here, in an order that Lance's own cleanup does not keep to: first the versions, the oldest first, and
+then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and
+whoever looks for the version after the one he knows never finds a gap above it. Files that are left
+behind by a crash are found by Lance once they are a week old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from omnigraph import failpoints
+from omnigraph.storage.tables.table import Table, manifest_path, open_table
+from omnigraph.storage.tables.table_errors import is_not_found, lance_errors
+from omnigraph.storage.tables.table_ref import TableRef
+
+BEFORE_VERSION = failpoints.declare("cleanup.before_version")
+BEFORE_FILES = failpoints.declare("cleanup.before_files")
+
+_ALL_FILES = 2**31 - 1
+_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What removing versions takes away: how many bytes, and the files below the table's directory.
+
+    ``versions`` are those of the versions themselves, the oldest first; ``files`` are all others.
+    """
+
+    bytes: int
+    versions: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceTag:
+    """A version that somebody tagged with Lance's own tools; ``branch`` is None on the main lineage."""
+
+    name: str
+    branch: str | None
+    version: int
+
+
+def lance_tags(ref: TableRef) -> list[LanceTag]:
+    """The Lance tags of a table and of all its branches."""
+    table = open_table(ref.on(None))
+    with lance_errors(f"listing the tags of {ref.uri}"):
+        found = table.dataset.tags.list()
+    return [LanceTag(name, tag["branch"], tag["version"]) for name, tag in sorted(found.items())]
+
+
+def version_times(table: Table) -> dict[int, float]:
+    """When each version of the table's branch was made, in seconds since 1970. Reads all of them."""
+    with lance_errors(f"listing the versions of {table.ref.dataset_uri}"):
+        return {one["version"]: one["timestamp"].timestamp() for one in table.dataset.versions()}
+
+
+def plan_removal(table: Table, versions: Sequence[int]) -> Removal:
+    """What removing these versions of the table's branch would take away. No effect.
+
+    The newest version cannot be removed, nor one that a Lance branch or a Lance tag needs. Files that
+    no version uses and that are a week old (left behind by failed writes) go with them.
+    """
+    if not versions:
+        return Removal(0, (), ())
+    with lance_errors(f"looking for what old versions of {table.ref} use"):
+        explained = open_table(table.ref.at(None)).dataset.explain_cleanup_old_versions(
+            versions=sorted(versions),
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=_ALL_FILES,
+        )
+        found = {one.path: one.size_bytes for one in explained.candidate_files}
+    # Lance names files from the root of the store. All are below the directory of the versions.
+    top = next((path[: path.rindex("_versions/")] for path in found if "_versions/" in path), None)
+    if top is None:
+        return Removal(0, (), ())
+    names = {path.removeprefix(top): size for path, size in found.items()}
+    manifests = (manifest_path(version) for version in sorted(versions))
+    return Removal(
+        sum(names.values()),
+        tuple(name for name in manifests if name in names),
+        tuple(name for name in names if not name.startswith("_versions/")),
+    )
+
+
+def remove_versions(
+    table: Table, versions: Sequence[int], check: Callable[[], object] = lambda: None
+) -> int:
+    """Remove exactly these versions of the table's branch; return how many bytes went.
+
+    As for ``plan_removal``; versions that the graph pins must not be listed, for Lance does not know
+    them. ``check`` is called before each step and may raise to stop.
+    """
+    removal = plan_removal(table, versions)
+    for name in removal.versions:
+        check()
+        BEFORE_VERSION.hit()
+        _remove(table, name)
+    check()
+    BEFORE_FILES.hit()
+    _remove_all(table, removal.files)
+    return removal.bytes
+
+
+def _remove_all(table: Table, names: Sequence[str]) -> None:
+    if not names:
+        return
+    with ThreadPoolExecutor(min(_THREADS, len(names))) as pool:
+        for _ in pool.map(lambda name: _remove(table, name), names):
+            pass
+
+
+def _remove(table: Table, name: str) -> None:
+    with lance_errors(f"removing {name} of {table.ref.dataset_uri}"):
+        try:
+            table.files.delete_file(name)
+        except (OSError, ValueError) as error:
+            if not is_not_found(error):
+                raise

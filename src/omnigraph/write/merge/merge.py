@@ -1,0 +1,133 @@
+"""Merge one branch into another: one commit with two parents, or nothing.
+
+1. Finish what dead writers left, and pin both heads. What happens on the source afterwards is not
+   merged; a commit on the target, maintenance aside, ends the merge without effect.
+2. Find the base in the commit graph. The outcome follows from the heads alone.
+3. Compare and decide (``three_way.py``), then publish (``publish.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.commit.heal import refuse_rollbacks
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
+from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases, unknown_records
+from omnigraph.manifest.history.equal_content import readable_snapshot
+from omnigraph.manifest.lost_races import schema_changed
+from omnigraph.manifest.manifest import BranchPin, BranchState
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.write.branches import delete_branch as delete_source
+from omnigraph.write.merge.operation import Operation, run_until_planned
+from omnigraph.write.merge.request import MergeOptions, MergeResult, Outcome
+from omnigraph.write.merge.three_way import Plan
+
+
+def merge_branches(
+    workspace: Workspace,
+    source: object,
+    target: object,
+    options: MergeOptions,
+    *,
+    delete_branch: bool = False,
+) -> MergeResult:
+    """Bring what the source changed since the common base into the target.
+
+    With ``delete_branch`` the source is deleted afterwards; if that is refused, the result says so.
+    """
+    theirs, ours = _branch(source), _branch(target)
+    if theirs == ours:
+        raise BadRequest(f"branch `{ours}` cannot be merged into itself; name two branches")
+    if options.dry_run and delete_branch:
+        raise BadRequest("a dry run deletes no branch; leave out delete_branch or dry_run")
+    refuse_rollbacks(workspace, (theirs, ours), read_only=options.dry_run)
+    merged: list[BranchPin] = []
+
+    def make() -> _Merge:
+        return _Merge(workspace, options, tuple(map(workspace.manifest.state, (ours, theirs))))
+
+    def run(merge: _Merge) -> MergeResult:
+        merged.append(merge.source.pin)
+        return merge.run()
+
+    result = run_until_planned(make, run)
+    return _delete(workspace, merged[-1], result) if delete_branch else result
+
+
+def _branch(name: object) -> str:
+    text = trim_branch_name(name)
+    return text if text == MAIN else check_branch_name(text)
+
+
+def _delete(workspace: Workspace, merged: BranchPin, result: MergeResult) -> MergeResult:
+    """Delete the merged branch. The merge is done, so a refusal is only reported."""
+    try:
+        delete_source(workspace, merged.name, merged)
+    except OmniGraphError as error:
+        return replace(result, branch_deleted=False, branch_delete_error=str(error))
+    return replace(result, branch_deleted=True)
+
+
+class _Merge(Operation):
+    """One merge of two pinned heads."""
+
+    def run(self) -> MergeResult:
+        """Merge, or say in a dry run what a merge would do."""
+        if self.source.head.ir_hash != self.target.head.ir_hash:
+            raise schema_changed()
+        theirs, ours = self.source.head.commit, self.target.head.commit
+        plan, commit = Plan(), None
+        with self.meter.running():
+            graph = CommitGraph(self.workspace.manifest, self.pinned)
+            base = merge_bases(graph, theirs, ours)[0]
+            outcome = self._outcome(graph, base)
+            self._refuse_idle_resolutions(outcome)
+            if outcome != "already_up_to_date":
+                before = readable_snapshot(self.workspace, graph, base, [theirs, ours])
+                after = Snapshot.of(self.source.name, self.source.head)
+                # The result of a fast-forward is the source, which keeps all rules.
+                plan = self.plan(before, after, checks=outcome == "merged")
+                commit = self._commit(graph, plan, outcome, base)
+        return self.result(outcome, base, theirs, plan, commit, source=self.source.name)
+
+    @property
+    def source(self) -> BranchState:
+        """The branch that is merged."""
+        return self.pinned[1]
+
+    def _outcome(self, graph: CommitGraph, base: GraphCommit) -> Outcome:
+        """Return what the heads say; maintenance on either side does not count."""
+        if base == graph.counts_as(self.source.head.commit):
+            return "already_up_to_date"
+        if base == graph.counts_as(self.target.head.commit):
+            return "fast_forward"
+        return "merged"
+
+    def _refuse_idle_resolutions(self, outcome: Outcome) -> None:
+        if self.resolutions.named and outcome != "merged":
+            raise BadRequest(
+                f"there is nothing to resolve: the merge of `{self.source.name}` into "
+                f"`{self.target.name}` is {outcome}; leave out resolve"
+            )
+
+    def _commit(
+        self, graph: CommitGraph, plan: Plan, outcome: Outcome, base: GraphCommit
+    ) -> GraphCommit | None:
+        theirs = self.source.head.commit
+        facts = {
+            "outcome": outcome,
+            "base_commit_id": base.graph_commit_id,
+            "granularity": self.options.granularity,
+            "resolved": plan.resolved,
+        }
+        return self.commit(
+            plan,
+            "branch_merge",
+            f"the merge of `{self.source.name}` into `{self.target.name}`",
+            {"merge": facts},
+            theirs.graph_commit_id,
+            unknown_records(graph, theirs, self.target),
+        )

@@ -1,0 +1,117 @@
+"""What is asked of a merge or a revert, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.changes.stats import Stats
+from omnigraph.errors import BadRequest
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
+
+if TYPE_CHECKING:
+    from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.write.merge.conflicts import MergeConflict
+
+Outcome = Literal["already_up_to_date", "fast_forward", "merged", "reverted", "nothing_to_revert"]
+Granularity = Literal["entity", "property"]
+GRANULARITIES = ("entity", "property")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How a merge or a revert is run.
+
+    ``catalog`` returns the types of a state of a branch. ``resolve`` is what the caller gave.
+    ``dry_run``: say what would be done, and write nothing. ``images``: conflicts show their entities.
+    """
+
+    catalog: Callable[[BranchState], Catalog]
+    actor_id: str | None = None
+    granularity: Granularity = "entity"
+    resolve: object = None
+    dry_run: bool = False
+    images: bool = False
+    engine: str = "auto"
+    blobs: BlobPolicy = NO_POLICY
+
+
+def check_granularity(granularity: object) -> Granularity:
+    """Return the granularity; refuse another word."""
+    if granularity not in GRANULARITIES:
+        raise BadRequest(
+            f"granularity is {granularity!r}; it is `entity` (a change of different properties on "
+            "both sides is a conflict) or `property` (only of the same property)"
+        )
+    return granularity  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStats(Stats):
+    """What a merge did and what it cost; ``resolved`` entities were decided by ``resolve``."""
+
+    resolved: int = 0
+
+    @classmethod
+    def of(cls, stats: Stats, resolved: int = 0) -> MergeStats:
+        """Return the counts of an operation with the number of decided entities."""
+        counts = {field.name: getattr(stats, field.name) for field in fields(Stats)}
+        return cls(**counts, resolved=resolved)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts by name."""
+        return {**Stats.to_json(self), "resolved": self.resolved}
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge or a revert did; ``commit`` is None if there was nothing to do, or in a dry run.
+
+    ``source`` is the branch that was merged; of a revert it is None, and ``reverted`` names the commit.
+    ``conflicts`` are those that a dry run found. ``branch_deleted`` says what became of the source
+    if it was to be deleted, ``branch_delete_error`` why it is still there.
+    """
+
+    outcome: Outcome
+    target: str
+    base_commit_id: str
+    source_commit_id: str
+    target_commit_id: str
+    stats: MergeStats
+    source: str | None = None
+    reverted: str | None = None
+    actor_id: str | None = None
+    commit: GraphCommit | None = None
+    dry_run: bool = False
+    conflicts: tuple[MergeConflict, ...] = ()
+    branch_deleted: bool | None = None
+    branch_delete_error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        whose = {"source": self.source} if self.reverted is None else {"reverted": self.reverted}
+        document: dict[str, Any] = {
+            **whose,
+            "target": self.target,
+            "outcome": self.outcome,
+            "base_commit_id": self.base_commit_id,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_json(),
+            "stats": self.stats.to_json(),
+        }
+        if self.dry_run:
+            document |= {
+                "dry_run": True,
+                "source_commit_id": self.source_commit_id,
+                "target_commit_id": self.target_commit_id,
+                "conflicts": [conflict.to_json() for conflict in self.conflicts],
+                "conflict_count": len(self.conflicts),
+            }
+        if self.branch_deleted is not None:
+            document["branch_deleted"] = self.branch_deleted
+        if self.branch_delete_error is not None:
+            document["branch_delete_error"] = self.branch_delete_error
+        return document

@@ -1,0 +1,328 @@
+"""A cleanup removes what nothing needs, says why the rest stays, and breaks nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from omnigraph import failpoints
+from omnigraph.clock import now_us
+from omnigraph.commit.audit import read_audit
+from omnigraph.errors import BadRequest, HistoryReclaimed, RecoveryRequired
+from omnigraph.graph import init
+from omnigraph.graph import open as open_graph
+from omnigraph.storage import layout
+from omnigraph.storage.locks.read_leases import LeasedTable, put_lease
+from omnigraph.storage.tables.lance_import import lance
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.write.purges import purges_owed
+from tests.commit.synthetic import Died, foreign_append
+from tests.maintenance.cleaning import (
+    PEOPLE,
+    PERSON,
+    SCHEMA,
+    age,
+    ages,
+    all_content,
+    check_report,
+    files_of,
+    fill,
+    on_disk,
+    readable,
+    reasons,
+)
+from tests.opened import workspace_of
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with init(tmp_path / "graph", SCHEMA) as graph:
+        fill(graph)
+        yield graph
+
+
+def location(graph) -> str:
+    return graph.snapshot().tables[PERSON].location
+
+
+class TestBranches:
+    def test_what_a_branch_that_never_wrote_reads_stays(self, graph):
+        start = graph.snapshot().graph_commit_id
+        graph.branches.create("side")
+        gone = [age(graph, n) for n in (2, 3)]
+        head = age(graph, 4)
+        before = all_content(graph)
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert reasons(report) == {
+            2: ("head:side", "merge_base:main..side"),
+            5: ("head:main", "keep"),
+        }
+        assert all_content(graph) == before
+        assert readable(graph, [start, *gone, head]) == {
+            start: True, gone[0]: False, gone[1]: False, head: True
+        }  # fmt: skip
+        age(graph, 9, "side", "bob")
+        assert ages(graph, branch="side") == {"ada": 1, "bob": 9}
+
+    def test_forks_and_their_children_stay_readable_and_comparable(self, graph):
+        graph.branches.create("side")
+        for n in (2, 3, 4):
+            age(graph, n, "side")
+        graph.branches.create("child", "side")
+        graph.branches.create("lazy", "child")
+        for n in (5, 6, 7):
+            age(graph, n, "child", "bob")
+            age(graph, n, "side")
+            age(graph, n, name="bob")
+        before = all_content(graph)
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert all_content(graph) == before
+        # Version 2 of main is where `side` was forked, version 5 of `side` where `child` was.
+        assert reasons(report)[2] == (
+            "merge_base:main..child",
+            "merge_base:main..lazy",
+            "merge_base:main..side",
+            "fork:side",
+        )
+        assert set(reasons(report, PERSON, "side")) == {2, 5, 8}
+        assert "fork:child" in reasons(report, PERSON, "side")[5]
+        assert reasons(report, PERSON, "child")[5] == ("fork:child",)
+        for branch, start in (("side", 2), ("child", 5)):
+            pin = graph.snapshot(branch=branch).tables[PERSON]
+            changed = open_table(workspace_of(graph).pinned(pin)).delta(start)
+            assert changed.updated().read_all().num_rows == 1
+
+    def test_a_second_run_finds_nothing_to_do(self, graph):
+        graph.branches.create("side")
+        for n in (2, 3):
+            age(graph, n)
+            age(graph, n, "side")
+        first = graph.cleanup(keep_versions=1)
+        again = graph.cleanup(keep_versions=1)
+        assert first.old_versions_removed > 0
+        assert (again.old_versions_removed, again.bytes_removed) == (0, 0)
+        assert [row.why_kept for row in again] == [row.why_kept for row in first]
+
+    @pytest.mark.parametrize("live", [False, True])
+    def test_a_table_branch_that_no_branch_needs_goes_with_what_it_held(self, graph, live):
+        workspace = workspace_of(graph)
+        for n in (2, 3):
+            age(graph, n)
+        create_branch(open_table(workspace.ref(location(graph)).at(3)), "left")
+        if live:
+            graph.branches.create("left")
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert (location(graph), "left") not in on_disk(graph)
+        assert 3 not in reasons(report)
+        if not live:
+            graph.branches.create("left")
+        age(graph, 8, "left")
+        assert ages(graph, branch="left") == {"ada": 8, "bob": 1}
+
+
+class TestPolicy:
+    def test_the_newest_versions_stay_and_with_them_as_many_commits(self, graph):
+        ids = [age(graph, n) for n in range(2, 9)]
+        report = graph.cleanup(keep_versions=3)
+        check_report(graph, report)
+        assert reasons(report) == {7: ("keep",), 8: ("keep",), 9: ("head:main", "keep")}
+        assert readable(graph, ids) == {commit: place >= 4 for place, commit in enumerate(ids)}
+        assert [ages(graph, snapshot=one)["ada"] for one in ids[4:]] == [6, 7, 8]
+
+    def test_what_was_current_within_the_time_stays(self, graph):
+        ids = [age(graph, n) for n in (2, 3)]
+        everything = graph.cleanup(older_than=timedelta(hours=1))
+        assert everything.old_versions_removed == 0
+        assert reasons(everything)[3] == ("younger",)
+        report = graph.cleanup(older_than=0)
+        check_report(graph, report)
+        assert reasons(report) == {4: ("head:main",)}
+        assert readable(graph, ids) == {ids[0]: False, ids[1]: True}
+
+    def test_few_versions_are_warned_of(self, graph):
+        assert graph.cleanup(keep_versions=3, dry_run=True).warnings == ()
+        (warning,) = graph.cleanup(keep_versions=2, dry_run=True).warnings
+        assert "newest 2" in warning
+
+    def test_a_dry_run_says_what_a_cleanup_does_and_touches_nothing(self, graph):
+        graph.branches.create("side")
+        for n in (2, 3, 4):
+            age(graph, n)
+            age(graph, n, "side", "bob")
+        with open_graph(graph.uri, mode="r") as reader:
+            before = files_of(graph)
+            dry = reader.cleanup(keep_versions=1, dry_run=True)
+            assert files_of(graph) == before
+            with pytest.raises(BadRequest):
+                reader.cleanup(keep_versions=1)
+        real = graph.cleanup(keep_versions=1)
+        assert dry.tables == real.tables
+        assert real.old_versions_removed == 8
+        assert sum(before.values()) - sum(files_of(graph).values()) == real.bytes_removed
+
+
+class TestReaders:
+    def test_other_handles_see_the_newest_state_and_named_errors(self, graph):
+        old = graph.snapshot()
+        with open_graph(graph.uri, mode="r") as early, open_graph(graph.uri) as late:
+            assert ages(early) == ages(late) == {"ada": 1, "bob": 1}
+            ids = [age(graph, n) for n in range(2, 7)]
+            assert ages(late)["ada"] == 6
+            graph.cleanup(keep_versions=1)
+            # `early` knows only versions of the manifest that are gone, with those after them.
+            assert on_disk(graph)[layout.MANIFEST, None][0] > old.manifest_version + 1
+            for handle in (early, late):
+                assert ages(handle) == {"ada": 6, "bob": 1}
+                for commit in (old.graph_commit_id, *ids[:-1]):
+                    with pytest.raises(HistoryReclaimed):
+                        handle.query(PEOPLE, snapshot=commit)
+                with pytest.raises(HistoryReclaimed):
+                    handle.query(PEOPLE, branch="main", version=old.manifest_version)
+            age(late, 7)
+            assert ages(early) == {"ada": 7, "bob": 1}
+            assert len(late.commits.list()) == len(ids) + 3
+
+    def test_a_leased_version_stays_until_the_lease_ends(self, graph):
+        pin = graph.snapshot().tables[PERSON]
+        for n in (2, 3):
+            age(graph, n)
+        workspace = workspace_of(graph)
+        leased = [LeasedTable(PERSON, pin.location, pin.table_version)]
+        graph_id = workspace.manifest.state("main").head.graph_id
+        with put_lease(workspace.store, graph_id, "export", leased) as held:
+            report = graph.cleanup(keep_versions=1)
+            check_report(graph, report)
+            assert reasons(report)[2] == (f"lease:{held.lease.id}",)
+        assert set(reasons(graph.cleanup(keep_versions=1))) == {4}
+
+    def test_a_lease_that_nobody_renews_is_removed(self, graph, monkeypatch):
+        pin = graph.snapshot().tables[PERSON]
+        age(graph, 2)
+        workspace = workspace_of(graph)
+        leased = [LeasedTable(PERSON, pin.location, pin.table_version)]
+        graph_id = workspace.manifest.state("main").head.graph_id
+        long_ago = now_us() - 16 * 60 * 1_000_000
+        monkeypatch.setattr("omnigraph.storage.locks.read_leases.stamp_us", lambda: long_ago)
+        with put_lease(workspace.store, graph_id, "export", leased):
+            assert len(workspace.store.list(layout.LEASES_DIR)) == 1
+            assert set(reasons(graph.cleanup(keep_versions=1, dry_run=True))) == {3}
+            assert len(workspace.store.list(layout.LEASES_DIR)) == 1
+            graph.cleanup(keep_versions=1)
+            assert workspace.store.list(layout.LEASES_DIR) == []
+
+
+class TestWhatIsNotOurs:
+    def test_versions_tagged_with_lances_own_tools_stay(self, graph):
+        for n in (2, 3, 4):
+            age(graph, n)
+        workspace = workspace_of(graph)
+        lance().dataset(workspace.ref(location(graph)).uri).tags.create("mine", 3)
+        lance().dataset(workspace.manifest.ref.uri).tags.create("his", 3)
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert reasons(report) == {3: ("lance_tag:mine",), 5: ("head:main", "keep")}
+        assert reasons(report, layout.MANIFEST)[3] == ("lance_tag:his",)
+
+    def test_what_an_unknown_writer_left_above_the_pin_stays_for_repair(self, graph):
+        age(graph, 2)
+        foreign_append(graph, PERSON, ["x"])
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert reasons(report) == {3: ("head:main", "keep"), 4: ("unpublished",)}
+
+    def test_what_a_dead_writer_needs_to_be_undone_stays(self, graph):
+        age(graph, 2)
+        both = 'query q() { insert Person { name: "eve" } insert Team { code: "u" } }'
+        with failpoints.arm("mutation.after_table_commit", Died()), pytest.raises(Died):
+            graph.mutate(both)
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        ((claim,),) = (why for version, why in reasons(report).items() if version == 4)
+        assert claim.startswith("sidecar:")
+        assert reasons(report)[3] == ("head:main", "keep", claim)
+        with open_graph(graph.uri) as again:
+            assert ages(again) == {"ada": 2, "bob": 1}
+            again.mutate(both)
+            check_report(again, again.cleanup(keep_versions=1))
+
+
+class TestDroppedTables:
+    def test_a_dropped_type_stays_as_long_as_the_policy_says(self, graph):
+        past = graph.snapshot().graph_commit_id
+        place = graph.snapshot().tables["node:Team"].location
+        small = "node Person { name: String @key  age: I32? }"
+        graph.schema.apply(small)
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert reasons(report, "node:Team") == {2: ("keep",)}
+        young = graph.cleanup(older_than=timedelta(hours=1))
+        assert reasons(young, "node:Team") == {2: ("younger",)}
+        dry = graph.cleanup(older_than=0, dry_run=True)
+        report = graph.cleanup(older_than=0)
+        check_report(graph, report)
+        assert dry.tables == report.tables
+        assert not any(name.startswith(place) for name in files_of(graph))
+        with open_graph(graph.uri) as other, pytest.raises(HistoryReclaimed):
+            other.query(PEOPLE, snapshot=past)
+        graph.schema.apply(SCHEMA)
+        fill(graph)
+        check_report(graph, graph.cleanup(keep_versions=1))
+
+    def test_purges_owed_are_finished(self, graph):
+        with failpoints.arm("schema_apply.before_purge", Died()), pytest.raises(Died):
+            graph.schema.apply(SCHEMA.replace("age: I32?", ""), allow_data_loss=True)
+        assert len(purges_owed(workspace_of(graph))) == 1
+        report = graph.cleanup(keep_versions=10)
+        check_report(graph, report)
+        assert purges_owed(workspace_of(graph)) == ()
+        assert set(reasons(report)) == {graph.snapshot().tables[PERSON].table_version}
+
+
+class TestFaults:
+    def test_a_table_that_fails_is_named_and_the_others_are_cleaned(self, graph):
+        for n in (2, 3):
+            age(graph, n)
+            graph.load([{"type": "Team", "data": {"code": f"t{n}"}}])
+        # Edge types come first: the third table is Team.
+        with failpoints.arm("cleanup.before_table", "raise", times=1, skip=2):
+            report = graph.cleanup(keep_versions=1)
+        (failed,) = report.failed
+        assert failed.table_key == "node:Team"
+        assert "cleanup.before_table" in failed.error
+        assert set(reasons(report, PERSON)) == {4}
+        assert set(failed.why_kept) == {1, 2, 3, 4}
+        check_report(graph, graph.cleanup(keep_versions=1))
+
+    def test_a_table_that_cannot_be_read_is_left_alone_and_so_is_its_history(self, graph):
+        ids = [age(graph, n) for n in (2, 3)]
+        place = graph.snapshot().tables["node:Team"].location
+        folder = workspace_of(graph).root.path
+        versions = sorted(Path(folder, place, "_versions").iterdir())
+        content = versions[0].read_bytes()
+        versions[0].write_bytes(b"damaged")
+        report = graph.cleanup(keep_versions=1)
+        (failed,) = report.failed
+        assert failed.table_key == "node:Team"
+        assert set(reasons(report)) == {4}
+        versions[0].write_bytes(content)
+        assert readable(graph, ids) == {ids[0]: False, ids[1]: True}
+        check_report(graph, graph.cleanup(keep_versions=1))
+
+    def test_the_table_of_recoveries_is_trimmed(self, graph):
+        for n in (2, 3):
+            with (
+                failpoints.arm("publish.before_write", "raise", times=1),
+                pytest.raises(RecoveryRequired),
+            ):
+                age(graph, n)
+            graph.refresh()
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert len(reasons(report, layout.RECOVERY_AUDIT)) == 1
+        assert len(read_audit(workspace_of(graph))) == 2
