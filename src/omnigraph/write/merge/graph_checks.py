@@ -36,8 +36,8 @@ def value_conflicts(entity: Entity, rows: pa.Table) -> list[MergeConflict]:
     ``rows`` are those of ``Decided``. No rule is about blobs, except that a required one is there, and
     an image without it is refused as soon as it is read.
     """
-    judged = rows.drop_columns(list(entity.blob_properties))
-    return list(_conflicts(row_violations(entity, judged, None)))
+    judged = [name for name in rows.column_names if name not in entity.blob_properties]
+    return list(_conflicts(row_violations(entity, rows.select(judged), None)))
 
 
 def graph_conflicts(changes: ChangeSet, committed: Committed) -> list[MergeConflict]:
