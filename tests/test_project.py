@@ -197,7 +197,7 @@ def test_no_setting_is_read_elsewhere():
 
 
 PUBLIC_OF_A_GRAPH = {
-    "actor", "blobs", "branches", "close", "commits", "diff", "embed", "embedder", "ensure_indices", "explain",
+    "actor", "blobs", "branches", "changes", "close", "commits", "diff", "embed", "embedder", "ensure_indices", "explain",
     "internal_schema_version", "load", "load_edges", "load_nodes", "mode", "mutate", "profile",
     "query", "refresh", "schema", "snapshot", "status", "uri", "cleanup",
 }  # fmt: skip

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
+    from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
+    from omnigraph.changes.feed.poll import ChangePage as ChangePage
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -61,8 +64,11 @@ __all__ = [
     "BranchCreated",
     "Catalog",
     "Change",
+    "ChangeBlock",
+    "ChangePage",
     "CleanupReport",
     "CleanupRow",
+    "CommitChanges",
     "Compiled",
     "DiffResult",
     "DiffStats",
@@ -103,8 +109,11 @@ _HOMES = {
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Change": "omnigraph.changes.diff",
+    "ChangeBlock": "omnigraph.changes.feed.commit_changes",
+    "ChangePage": "omnigraph.changes.feed.poll",
     "CleanupReport": "omnigraph.maintenance.report",
     "CleanupRow": "omnigraph.maintenance.report",
+    "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffResult": "omnigraph.changes.diff_result",
     "DiffStats": "omnigraph.changes.diff_result",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.changes import table_side
+from omnigraph.changes.candidates import find_candidates, segments_between
 from omnigraph.changes.compare import compare
 from omnigraph.runner.external_sort import RUN_BYTES, external_sort
+from omnigraph.storage.tables.table import manifest_path
 from tests.changes.comparing import check, compared, side_of
 
 SCHEMA = """
@@ -103,3 +107,24 @@ def test_equal_pins_are_not_opened(graph):
     assert list(compare(left, right)) == []
     assert right.meter.tables_skipped == 1
     assert right.meter.rows_read == 0
+
+
+def test_without_the_version_where_two_states_part_everything_is_compared(graph):
+    graph.branches.create("one")
+    graph.load([doc("d1", n=100)], mode="merge", branch="one")
+    graph.load([doc("d2", n=100)], mode="merge")
+    left, right = sides(graph, graph.snapshot(), graph.snapshot(branch="one"))
+    (start,) = (segment.start for segment in segments_between(left, right)[1])
+    Path(right.table.ref.dataset_uri, manifest_path(start)).unlink()
+    assert find_candidates(left, right, 1000, 0) is None
+    assert list(compared(left, right)) == ["d1", "d2"]
+    assert right.meter.candidates == 20
+
+
+def test_a_row_id_that_means_another_row_is_not_believed(graph):
+    side = side_of(graph, graph.snapshot(), "node:Doc")
+    ids = pa.array(["d1", "nobody", "d2", "d3"])
+    right = side.aligned(ids)
+    wrong = pa.array([right.table.column("_rowid")[2].as_py(), 0, 10**9, None], pa.uint64())
+    assert side.aligned(ids, wrong) == right
+    assert right.table.column("n").to_pylist() == [1, None, 2, 3]

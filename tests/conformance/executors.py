@@ -31,15 +31,10 @@ NOT_BUILT = {
     "time": "needs reads of a point in time, not built yet",
     "operation_id": "needs operation ids, not built yet",
     "branch_from_past": "needs branches of the past, not built yet",
-    "merge": "needs merge, not built yet",
-    "diff": "needs diff, not built yet",
     "export": "needs export, not built yet",
-    "feed": "needs the change feed, not built yet",
     "baseline": "needs the change feed, not built yet",
+    "merge_base_rule": "needs the rule that merge bases stay readable, not built yet",
     "entity": "needs reads of one entity, not built yet",
-    "cleanup": "needs cleanup, not built yet",
-    "revert": "needs revert, not built yet",
-    "write_target": "needs `og.at`, not built yet",
     **dict.fromkeys(("tag", "tag_create", "tag_list", "tag_delete"), "needs tags, not built yet"),
 }
 

@@ -12,10 +12,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.candidates import candidate_ids
+from omnigraph.changes.candidates import find_candidates
 from omnigraph.changes.images import equal_rows
 from omnigraph.changes.row_changes import RowChanges, Rows
-from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
+from omnigraph.changes.table_side import CHUNK_BYTES, CHUNK_ROWS, TableSide
 
 _FEW: Final = 10_000
 """Up to this many candidates are always looked up by id."""
@@ -60,22 +60,41 @@ def _pairs(
     if same_state(before, after):
         meter.tables_skipped += 1
         return
-    ids = None
+    found = None
     if before.row_count and after.row_count:
         limit = max(_FEW, (before.row_count + after.row_count) // _SHARE)
         with before.reading(), after.reading():
-            ids = candidate_ids(before, after, limit)
-    if ids is None:
+            found = find_candidates(before, after, limit, CHUNK_BYTES)
+    if found is None:
         for was, now in _side_by_side(before, after, after_id, chunk_rows):
             meter.candidates += len(now.present)
             yield was, now
         return
-    meter.candidates += len(ids)
+    meter.candidates += len(found.ids)
+    start = 0
     if after_id is not None:
-        ids = ids.filter(pc.greater(ids, after_id))
-    for start in range(0, len(ids), chunk_rows):
-        chunk = ids.slice(start, chunk_rows)
-        yield before.aligned(chunk), after.aligned(chunk)
+        start = pc.sum(pc.less_equal(found.ids, after_id)).as_py() or 0
+    for at in range(start, len(found.ids), chunk_rows):
+        ids, old, new = (column.slice(at, chunk_rows) for column in found[:3])
+        yield (
+            _rows(before, ids, old, found.rows_before, sure=found.starts_before),
+            _rows(after, ids, new, found.rows_after, sure=found.starts_after),
+        )
+
+
+def _rows(
+    side: TableSide, ids: pa.Array, row_ids: pa.Array, known: pa.Table, *, sure: bool
+) -> Rows:
+    """The rows of candidates, of which some are known already and some are known to be absent."""
+    given = known.filter(pc.is_in(known.column("id"), value_set=ids))
+    places = pc.and_(pc.is_valid(row_ids), pc.invert(pc.is_in(ids, value_set=given.column("id"))))
+    wanted, at = ids.filter(places), row_ids.filter(places)
+    if not len(wanted):
+        return side.align(given, ids)
+    if sure:
+        return side.align(pa.concat_tables([given, side.rows_at(at, wanted, sure=True)]), ids)
+    asked = side.aligned(wanted, at)
+    return side.align(pa.concat_tables([given, asked.table.filter(asked.present)]), ids)
 
 
 def _side_by_side(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import StorageError
-from omnigraph.lang.schema.catalog import Entity, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -31,6 +31,11 @@ ROW_ADDRESS: Final = "_rowaddr"
 
 CHUNK_ROWS: Final = 8_192
 """At most how many rows of a table are compared at once."""
+
+CHUNK_BYTES: Final = 32 << 20
+"""About how much of a table is held at once."""
+
+Ids: TypeAlias = pa.Array | pa.ChunkedArray
 
 DESCRIPTOR: Final = pa.struct(
     [
@@ -67,6 +72,7 @@ class TableSide:
         self.entity = entity
         self.schema = rows_schema(entity)
         self.state = _state_of(snapshot, entity)
+        self._key = _key_that_is_the_id(entity)
         self.meter = Meter(workspace) if meter is None else meter
         self._pinned: PinnedTable | None = None
         if self.state is not None:
@@ -98,11 +104,41 @@ class TableSide:
                 self._pinned.check()
             raise
 
-    def aligned(self, ids: pa.Array | pa.ChunkedArray) -> Rows:
-        """The rows of these ids, one for each, in that order."""
-        return self.align(self.rows_of(ids), ids)
+    def aligned(self, ids: Ids, row_ids: Ids | None = None) -> Rows:
+        """The rows of these ids, one for each, in that order.
 
-    def rows_of(self, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+        ``row_ids`` say where each may be, null where nobody knows. That spares the look-up by id
+        where it is right; where it is not, the look-up is done all the same.
+        """
+        if row_ids is None or self.row_count == 0:
+            return self.align(self.rows_of(ids), ids)
+        found = self.rows_at(row_ids, ids)
+        rest = ids.filter(pc.invert(pc.is_in(ids, value_set=found.column("id"))))
+        if len(rest):
+            found = pa.concat_tables([found, self.rows_of(rest)])
+        return self.align(found, ids)
+
+    def rows_at(self, row_ids: Ids, ids: Ids, *, sure: bool = False) -> pa.Table:
+        """The rows at these row ids that are those of the ids beside them, in no particular order.
+
+        ``sure``: the row ids were given by this state of the table, so the ids need not be read.
+        """
+        known = row_ids.drop_null()
+        if isinstance(known, pa.ChunkedArray):
+            known = known.combine_chunks()
+        if self.row_count == 0 or not len(known):
+            return self.schema.empty_table()
+        columns = self._columns()
+        with self.reading():
+            found = self.table.find(known, [one for one in columns if one != "id" or not sure])
+        self.meter.rows_read += found.num_rows
+        expected = ids.take(pc.index_in(found.column(ROW_ID), value_set=row_ids))
+        if sure:
+            return self.conform(found.append_column("id", expected))
+        # Another row may have that row id here: on another branch of the table it is given anew.
+        return self.conform(found.filter(pc.equal(found.column("id"), expected)))
+
+    def rows_of(self, ids: Ids) -> pa.Table:
         """The rows with these ids, as far as there are any, in no particular order."""
         if self.row_count == 0 or len(ids) == 0:
             return self.schema.empty_table()
@@ -115,14 +151,14 @@ class TableSide:
                 parts.append(self._read(where))
         return pa.concat_tables(parts)
 
-    def align(self, rows: pa.Table, ids: pa.Array | pa.ChunkedArray) -> Rows:
+    def align(self, rows: pa.Table, ids: Ids) -> Rows:
         """Put rows in the order of ids, with nulls for those that are not among them."""
         places = pc.index_in(ids, value_set=rows.column("id"))
         if isinstance(places, pa.ChunkedArray):
             places = places.combine_chunks()
         return Rows(pc.is_valid(places), rows.take(places))
 
-    def addresses(self, row_ids: pa.Array | pa.ChunkedArray) -> list[int]:
+    def addresses(self, row_ids: Ids) -> list[int]:
         """Where the rows with these row ids are, for reading their blobs."""
         with self.reading():
             found = self.table.take(row_ids.to_pylist(), [ROW_ADDRESS])
@@ -149,7 +185,7 @@ class TableSide:
         """Rows as they were read, in the columns of ``schema``."""
         columns = []
         for field in self.schema:
-            name = self._column_of(field.name)
+            name = "id" if field.name == self._key else self._column_of(field.name)
             if name is None:
                 columns.append(pa.nulls(rows.num_rows, field.type))
             else:
@@ -163,7 +199,8 @@ class TableSide:
         return rows
 
     def _columns(self) -> Sequence[str]:
-        found = [self._column_of(name) for name in self.schema.names if name != ROW_ID]
+        names = (name for name in self.schema.names if name not in {ROW_ID, self._key})
+        found = [self._column_of(name) for name in names]
         return [name for name in found if name is not None]
 
     def _column_of(self, name: str) -> str | None:
@@ -176,3 +213,11 @@ def _state_of(snapshot: Snapshot, entity: Entity) -> TableState | None:
         if state.incarnation == entity.table_incarnation_id and key.startswith(f"{kind}:"):
             return state
     return None
+
+
+def _key_that_is_the_id(entity: Entity) -> str | None:
+    """The property that has the same text as the id of its node, and is not read besides; or None."""
+    if isinstance(entity, EdgeType) or entity.key is None or len(entity.key) > 1:
+        return None
+    (name,) = entity.key
+    return name if entity.properties[name].type.scalar.is_text else None

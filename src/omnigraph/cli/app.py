@@ -23,6 +23,7 @@ from omnigraph.cli.commands import (
     status,
     version,
 )
+from omnigraph.cli.commands.history import changes
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -42,6 +43,7 @@ MODULES = (
     schema,
     branch,
     commit,
+    changes,
     cleanup,
     lint,
     version,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.arguments import check_flag
+from omnigraph.graph.changes import commit_changes
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
@@ -21,6 +22,7 @@ from omnigraph.manifest.snapshot import Target
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.changes.feed.commit_changes import CommitChanges
     from omnigraph.write.merge.request import MergeOptions, MergeResult
     from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
 
@@ -115,6 +117,22 @@ class Commits:
         """Return one commit, from whichever live branch holds it."""
         self._state.ensure_open()
         return find_commit(self._state.workspace.manifest, graph_commit_id)
+
+    def changes(
+        self,
+        graph_commit_id: str,
+        kinds: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        limit: int | None = None,
+        page_token: str | None = None,
+    ) -> CommitChanges:
+        """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
+
+        ``kinds``, ``types`` and ``ops`` choose among them. While ``next_page_token`` is not None, there
+        is another page.
+        """
+        return commit_changes(self._state, graph_commit_id, kinds, types, ops, limit, page_token)
 
     def revert(
         self,

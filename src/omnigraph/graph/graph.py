@@ -17,6 +17,7 @@ from omnigraph.graph.arguments import (
     check_types,
 )
 from omnigraph.graph.blobs import Blobs
+from omnigraph.graph.changes import Changes
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.diffs import Side
 from omnigraph.graph.facets import Branches, Commits, Schema
@@ -63,6 +64,7 @@ class Graph:
         self._state = GraphState(root, mode, actor, embedder, blobs)
         self.blobs = Blobs(self._state)
         self.branches = Branches(self._state)
+        self.changes = Changes(self._state)
         self.commits = Commits(self._state)
         self.schema = Schema(self._state)
 

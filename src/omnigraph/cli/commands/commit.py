@@ -9,6 +9,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
+from omnigraph.cli.commands.history.changes import commit_changes
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
 from omnigraph.cli.tables import moment, put_facts, put_table
 from omnigraph.errors import BadRequest
@@ -22,6 +23,7 @@ def register(app: typer.Typer) -> None:
     commits = group(app, "commit", "Look at the history.")
     add(commits, reads_graph("commit list"), list_)
     add(commits, reads_graph("commit show"), show)
+    add(commits, reads_graph("commit changes"), commit_changes)
 
 
 def _check_filters(filters: list[str] | None) -> list[str] | None:

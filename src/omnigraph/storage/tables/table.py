@@ -181,6 +181,11 @@ class Table:
             )
         return rows
 
+    def find(self, row_ids: pa.Array, columns: Sequence[str]) -> pa.Table:
+        """The rows with these stable row ids, as far as there are any, with ``_rowid``."""
+        with lance_errors(f"taking rows of {self.ref}"):
+            return self.dataset._take_rows(row_ids, [*columns, "_rowid"])  # noqa: SLF001 - as `take`
+
     def fragments(self) -> list[Any]:
         """The metadata of every fragment (``lance.FragmentMetadata``), in order."""
         with lance_errors(f"listing the fragments of {self.ref}"):

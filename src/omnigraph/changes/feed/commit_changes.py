@@ -1,0 +1,236 @@
+"""What one commit changed: its difference from its first parent, or the schema change it made.
+
+A commit of a merge shows exactly what the merge brought into the branch. One that changed the schema
+shows its steps and no changes, and one that maintained the tables shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
+from omnigraph.changes.diff import Change, Position, diff_changes
+from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
+from omnigraph.changes.paging.tokens import (
+    CommitToken,
+    Place,
+    filter_digest,
+    read_token,
+    write_token,
+)
+from omnigraph.errors import (
+    ChangeFeedGap,
+    CursorRejected,
+    HistoryReclaimed,
+    NoParent,
+    SchemaBoundary,
+)
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.past_schemas import catalog_at
+from omnigraph.manifest.history.records import MAINTENANCE, find_commit
+from omnigraph.manifest.history.resolve import resolve_commit
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBlock:
+    """The changes of one commit, or of the part of them that fits on a page.
+
+    ``schema`` is there where the commit changed the schema: both hashes, and the steps.
+    """
+
+    commit: GraphCommit
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """How the commit changed the schema; None if it did not."""
+        found: Mapping[str, Any] | None = self.commit.facts.get("schema")
+        return found
+
+    @property
+    def cause(self) -> dict[str, Any]:
+        """Who made the commit, when, and on top of what."""
+        record = self.commit.to_json()
+        return {
+            "graph_commit_id": record["graph_commit_id"],
+            "parent_commit_id": record["parent_commit_id"],
+            "merged_parent_commit_id": record["merged_parent_commit_id"],
+            "authored_branch": record["branch"] or MAIN,
+            "actor_id": record["actor_id"],
+            "authored_at": record["created_at"],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        shown: dict[str, Any] = {
+            "cause": self.cause,
+            "changes": [change.to_json() for change in self.changes],
+        }
+        if self.schema is not None:
+            shown["schema"] = dict(self.schema)
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """A page of the changes of one commit; ``next_page_token`` is None on the last one."""
+
+    block: ChangeBlock
+    next_page_token: str | None = None
+
+    @property
+    def cause(self) -> dict[str, Any]:
+        """Who made the commit, when, and on top of what."""
+        return self.block.cause
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes on this page."""
+        return self.block.changes
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """How the commit changed the schema; None if it did not."""
+        return self.block.schema
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        shown = self.block.to_json()
+        if self.next_page_token is not None:
+            shown["next_page_token"] = self.next_page_token
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReader:
+    """Reads what commits changed. ``current`` is the accepted schema, whose names are used.
+
+    ``skips_unknown_types``: a type that the filter names need not exist at every commit.
+    """
+
+    workspace: Workspace
+    current: Catalog
+    filter: ChangeFilter
+    skips_unknown_types: bool = False
+
+    def changes(
+        self, commit: GraphCommit, parent: GraphCommit, place: Place | None = None
+    ) -> Iterator[Change]:
+        """Yield the changes of a commit, those behind a place if one is given.
+
+        Raises ``HistoryReclaimed`` where a side is gone, and ``SchemaBoundary`` where rows of the two
+        cannot be compared.
+        """
+        if commit.operation in MAINTENANCE:
+            return iter(())
+        if "schema" in commit.facts:
+            self._refuse_boundary(commit, parent)
+            return iter(())
+        before, after = self._snapshot(parent), self._snapshot(commit)
+        shown = self._known_types(before, after)
+        if shown is None:
+            return iter(())
+        start = None if place is None else Position(cast(Kind, place.kind), place.type, place.id)
+        found = diff_changes(self.workspace, before, after, self.current, shown, start_after=start)
+        return behind(found, place)
+
+    def _snapshot(self, commit: GraphCommit) -> Snapshot:
+        return resolve_commit(self.workspace.manifest, commit)[1]
+
+    def _known_types(self, before: Snapshot, after: Snapshot) -> ChangeFilter | None:
+        """Return the filter with those types that exist here; None if there are none of them."""
+        if not (self.filter.types and self.skips_unknown_types):
+            return self.filter
+        catalogs = [catalog_at(self.workspace.manifest, one) for one in (before, after)]
+        known = {
+            name
+            for catalog in (*catalogs, self.current)
+            for names in (catalog.nodes, catalog.edges)
+            for name in names
+        }
+        types = tuple(name for name in self.filter.types if name in known)
+        return replace(self.filter, types=types) if types else None
+
+    def _refuse_boundary(self, commit: GraphCommit, parent: GraphCommit) -> None:
+        """Refuse a schema change that destroyed rows, or took a type with rows away or brought one."""
+        for step in commit.facts["schema"]["steps"]:
+            name = step.get("type_name", step.get("name"))
+            if step.get("mode") == "hard" and self._shows(step["type_kind"], name):
+                raise _boundary(commit, name, "was dropped for good")
+        before, after = self._snapshot(parent), self._snapshot(commit)
+        sides = [
+            {table.incarnation: key for key, table in one.tables.items() if table.row_count}
+            for one in (before, after)
+        ]
+        either = [{table.incarnation for table in one.tables.values()} for one in (before, after)]
+        lone = [
+            key.split(":", 1)
+            for has_rows, others in zip(sides, reversed(either), strict=True)
+            for incarnation, key in has_rows.items()
+            if incarnation not in others
+        ]
+        for kind, name in sorted(lone, key=lambda one: (KINDS.index(one[0]), one[1])):
+            if self._shows(kind, name):
+                raise _boundary(commit, name, "has rows before or after this commit only")
+
+    def _shows(self, kind: str, name: str) -> bool:
+        return self.filter.shows_kind(kind) and self.filter.shows_type([name])
+
+
+def _boundary(commit: GraphCommit, type_name: str, what: str) -> SchemaBoundary:
+    return SchemaBoundary(
+        f"commit `{commit.graph_commit_id}` changed the schema, and type `{type_name}` {what}, so its "
+        "rows cannot be compared; go on after this commit",
+        graph_commit_id=commit.graph_commit_id,
+        type_name=type_name,
+    )
+
+
+def gap(commit: GraphCommit, cursor: str | None, cause: HistoryReclaimed) -> ChangeFeedGap:
+    """Return the error for a commit whose changes cannot be found any more."""
+    return ChangeFeedGap(
+        f"the changes of commit `{commit.graph_commit_id}` cannot be read any more ({cause.message}); "
+        "take a baseline and go on from its cursor",
+        cursor=cursor,
+        first_unreadable_commit_id=commit.graph_commit_id,
+    )
+
+
+def commit_changes(
+    reader: ChangeReader, graph_commit_id: str, limit: object = None, page_token: object = None
+) -> CommitChanges:
+    """Return a page of what a commit changed against its first parent."""
+    manifest = reader.workspace.manifest
+    budget = Budget(check_changes(limit))
+    commit = find_commit(manifest, graph_commit_id)
+    graph_id = manifest.state(MAIN).head.graph_id
+    digest = filter_digest(reader.filter.to_json())
+    place = None
+    if page_token is not None:
+        token = read_token(graph_id, page_token, CommitToken)
+        if token.graph_commit_id != commit.graph_commit_id:
+            raise CursorRejected("it is the page token of another commit")
+        if token.filter != digest:
+            raise CursorRejected("it was made for another filter")
+        place = token.place
+    if commit.parent_commit_id is None:
+        raise NoParent(
+            f"commit `{commit.graph_commit_id}` is the first one, with nothing before it to compare "
+            "with; its content is an empty graph",
+            graph_commit_id=commit.graph_commit_id,
+        )
+    parent = find_commit(manifest, commit.parent_commit_id)
+    try:
+        taken = take(reader.changes(commit, parent, place), budget)
+    except HistoryReclaimed as reclaimed:
+        raise gap(commit, None, reclaimed) from None
+    following = None
+    if taken.has_more:
+        following = write_token(graph_id, CommitToken(commit.graph_commit_id, digest, taken.place))
+    return CommitChanges(ChangeBlock(commit, tuple(taken.changes)), following)

@@ -1,0 +1,251 @@
+"""The change feed: the commits of a branch in order, each with what it changed.
+
+A consumer keeps its own place. It begins somewhere, applies the blocks of a page, stores the cursor
+with them, and polls again with that cursor:
+
+    poll(start="beginning")    blocks C2, C3   cursor "after C3"
+    poll(cursor="after C3")    blocks C4       cursor "after C4", caught up
+
+A page that ends inside the changes of a commit has no cursor but a page token, so that half a commit
+is never taken for a whole one. Nothing about consumers is stored in the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.changes.change_filter import ChangeFilter
+from omnigraph.changes.diff import EVERYTHING
+from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
+from omnigraph.changes.paging.pages import Budget, check_changes, check_commits, take
+from omnigraph.changes.paging.tokens import (
+    CursorToken,
+    FeedToken,
+    Place,
+    Scope,
+    filter_digest,
+    read_token,
+    write_token,
+)
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    CursorRejected,
+    HistoryReclaimed,
+    SchemaBoundary,
+)
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.history.forwards import Forwards
+from omnigraph.manifest.history.past_schemas import catalog_at
+from omnigraph.manifest.history.resolve import resolve_commit
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.workspace import Workspace
+
+_AFTER = "after:"
+
+
+@dataclass(frozen=True, slots=True)
+class PollRequest:
+    """Where to begin (one of ``start``, ``cursor`` and ``page_token``), and how much to return."""
+
+    branch: str
+    start: object = None
+    cursor: object = None
+    page_token: object = None
+    filter: ChangeFilter = EVERYTHING
+    limit: object = None
+    max_commits: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """A page of the change feed.
+
+    It has either a ``cursor``, with which the next poll goes on, or a ``next_page_token``, because the
+    last block goes on. ``caught_up``: there is nothing after this page for now.
+    """
+
+    blocks: tuple[ChangeBlock, ...]
+    cursor: str | None = None
+    caught_up: bool = False
+    next_page_token: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        shown: dict[str, Any] = {"blocks": [block.to_json() for block in self.blocks]}
+        if self.next_page_token is not None:
+            return {**shown, "next_page_token": self.next_page_token}
+        return {**shown, "cursor": self.cursor, "caught_up": self.caught_up}
+
+
+class Feed:
+    """The change feed of one state of a branch; what is committed later belongs to the next poll."""
+
+    def __init__(self, workspace: Workspace, state: BranchState, filter: ChangeFilter) -> None:
+        self.workspace = workspace
+        self.state = state
+        self.filter = filter
+        self.forwards = Forwards(workspace.manifest, state)
+        self.scope = Scope(
+            self.forwards.first().graph_commit_id,
+            state.name,
+            state.identifier or "",
+            filter_digest(filter.to_json()),
+        )
+
+    def cursor(self, after: str) -> str:
+        """Return the cursor that says: all commits up to this one are consumed."""
+        return write_token(self.state.head.graph_id, CursorToken(self.scope, after))
+
+    def page_token(self, after: str, cut: str, place: Place) -> str:
+        """Return the token of a page that ended inside the block after a commit."""
+        return write_token(self.state.head.graph_id, FeedToken(self.scope, after, cut, place))
+
+    def read_cursor(self, text: object) -> CursorToken:
+        """Return a cursor of this feed."""
+        token = read_token(self.state.head.graph_id, text, CursorToken)
+        self._refuse_other_scope(token.scope)
+        return token
+
+    def read_page_token(self, text: object) -> FeedToken:
+        """Return a page token of this feed."""
+        token = read_token(self.state.head.graph_id, text, FeedToken)
+        self._refuse_other_scope(token.scope)
+        return token
+
+    def _refuse_other_scope(self, scope: Scope) -> None:
+        ours = self.scope
+        if scope.root != ours.root:
+            raise CursorRejected("it belongs to another history; take a baseline")
+        if scope.branch != ours.branch:
+            raise CursorRejected(f"it belongs to branch `{scope.branch}`, not to `{ours.branch}`")
+        if scope.incarnation != ours.incarnation:
+            raise CursorRejected(
+                f"branch `{ours.branch}` was deleted and made again since; take a baseline"
+            )
+        if scope.filter != ours.filter:
+            raise CursorRejected(
+                "it was made for another filter; use the same filter, or a baseline"
+            )
+
+    def commit(self, graph_commit_id: str) -> GraphCommit:
+        """Return a commit of the branch's own history."""
+        found = self.forwards.find(graph_commit_id)
+        if found is None:
+            raise CursorRejected(
+                f"commit `{graph_commit_id}` is not in the history of branch `{self.state.name}`; list "
+                "its commits to see which are"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Where a page begins: after a commit, perhaps inside the next block, and where it ends."""
+
+    after: GraphCommit
+    cut: str
+    place: Place | None = None
+
+
+def poll(
+    workspace: Workspace, catalog_of: Callable[[BranchState], Catalog], request: PollRequest
+) -> ChangePage:
+    """Return the next page of the change feed of a branch."""
+    budget = Budget(check_changes(request.limit))
+    max_commits = check_commits(request.max_commits)
+    state = workspace.manifest.state(request.branch)
+    feed = Feed(workspace, state, request.filter)
+    position = _position(feed, request)
+    current = catalog_of(state)
+    if request.cursor is None and request.page_token is None:
+        _refuse_unknown_types(workspace, current, request.filter, position.after)
+    reader = ChangeReader(workspace, current, request.filter, skips_unknown_types=True)
+
+    blocks: list[ChangeBlock] = []
+    last, place = position.after, position.place
+    for commit in feed.forwards.after(last) if last.graph_commit_id != position.cut else ():
+        if len(blocks) == max_commits or budget.is_used_up:
+            break
+        try:
+            taken = take(reader.changes(commit, last, place), budget)
+        except (HistoryReclaimed, SchemaBoundary) as unreadable:
+            if not blocks:
+                raise _refusal(commit, unreadable, request.cursor) from None
+            break
+        if taken.has_more and not taken.changes:
+            break  # the first change of this block is too large for what is left of the page
+        blocks.append(ChangeBlock(commit, tuple(taken.changes)))
+        if taken.has_more:
+            token = feed.page_token(last.graph_commit_id, position.cut, taken.place)
+            return ChangePage(tuple(blocks), next_page_token=token)
+        last, place = commit, None
+        if commit.graph_commit_id == position.cut:
+            break
+    is_cut = last.graph_commit_id == position.cut
+    return ChangePage(
+        tuple(blocks),
+        feed.cursor(last.graph_commit_id),
+        caught_up=is_cut and _is_head(workspace, state, position.cut),
+    )
+
+
+def _position(feed: Feed, request: PollRequest) -> _Position:
+    """Return where a poll begins; without any word about it, after the newest commit."""
+    given = [one for one in (request.start, request.cursor, request.page_token) if one is not None]
+    if len(given) > 1:
+        raise BadRequest("give one of start, cursor and page_token, not several")
+    head = feed.state.head.commit
+    if request.cursor is not None:
+        token = feed.read_cursor(request.cursor)
+        return _Position(feed.commit(token.after), head.graph_commit_id)
+    if request.page_token is not None:
+        page = feed.read_page_token(request.page_token)
+        return _Position(feed.commit(page.after), page.cut, page.place)
+    start = "now" if request.start is None else request.start
+    if start == "now":
+        return _Position(head, head.graph_commit_id)
+    if start == "beginning":
+        return _Position(feed.forwards.first(), head.graph_commit_id)
+    if isinstance(start, str) and start.startswith(_AFTER):
+        after = feed.commit(start.removeprefix(_AFTER).strip())
+        return _Position(after, head.graph_commit_id)
+    raise BadRequest(f"start is {start!r}; it is now, beginning or after:<commit id>")
+
+
+def _refuse_unknown_types(
+    workspace: Workspace, current: Catalog, filter: ChangeFilter, after: GraphCommit
+) -> None:
+    """Refuse a name that is a type neither now nor where the feed begins."""
+    catalogs = [current]
+    with contextlib.suppress(HistoryReclaimed):
+        if filter.types:
+            catalogs.append(
+                catalog_at(workspace.manifest, resolve_commit(workspace.manifest, after)[1])
+            )
+    filter.refuse_unknown_types(*catalogs)
+
+
+def _refusal(
+    commit: GraphCommit, unreadable: HistoryReclaimed | SchemaBoundary, cursor: object
+) -> Exception:
+    """Return the error for a poll whose first commit cannot be delivered."""
+    if isinstance(unreadable, HistoryReclaimed):
+        return gap(commit, cursor if isinstance(cursor, str) else None, unreadable)
+    return SchemaBoundary(
+        f"{unreadable.message}: poll with start=after:{commit.graph_commit_id}",
+        **{**unreadable.details, "resume_after": commit.graph_commit_id},
+    )
+
+
+def _is_head(workspace: Workspace, state: BranchState, graph_commit_id: str) -> bool:
+    """Return whether a branch is still at this commit."""
+    try:
+        now = workspace.manifest.state(state.name)
+    except BranchNotFound:
+        return False
+    return (now.identifier, now.head.commit.graph_commit_id) == (state.identifier, graph_commit_id)

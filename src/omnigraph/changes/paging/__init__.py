@@ -1,0 +1,1 @@
+"""Pages of changes, and the tokens with which a caller asks for the next one."""

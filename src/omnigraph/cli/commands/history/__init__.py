@@ -1,0 +1,1 @@
+"""Commands about what happened: the drawn log, and others that look at several commits."""
