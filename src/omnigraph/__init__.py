@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.maintenance.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.report import CleanupRow as CleanupRow
+    from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -78,6 +79,7 @@ __all__ = [
     "Explanation",
     "Graph",
     "GraphCommit",
+    "History",
     "IndexReport",
     "LintReport",
     "LoadResult",
@@ -123,6 +125,7 @@ _HOMES = {
     "Explanation": "omnigraph.read.explain",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
+    "History": "omnigraph.manifest.history.history",
     "IndexReport": "omnigraph.write.ensure_indices",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",

@@ -29,6 +29,10 @@ MAY_COMPARE = {
     ): "the version that this very publish made on the same branch",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
+        "manifest/history/records.py",
+        "_made_on_lineage",
+    ): "versions of one branch, whose commit of that version is then compared by its id",
+    (
         "manifest/history/equal_content.py",
         "has_rows_of",
     ): "versions of one lineage: incarnation and branch are equal",

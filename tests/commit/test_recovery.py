@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.audit import read_audit
+from omnigraph.commit.audit import Recovery, TableOutcome, read_audit
 from omnigraph.commit.changes import InlineStep, NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, sweep
 from omnigraph.commit.protocol import commit
@@ -630,3 +631,10 @@ def test_a_branch_fork_made_by_another_program_is_left_to_the_next_write(graph):
     create_branch(open_table(workspace_of(graph).pinned(pin)), "x")
     write(workspace_of(graph), {PERSON: ["a"]}, branch="x")
     assert contents(graph, "x")[PERSON] == ["a"]
+
+
+def test_the_facts_of_a_recovery_are_the_same_when_they_are_read_again():
+    """A merge writes the records it takes over into its sidecar, also those that are still in memory."""
+    outcome = TableOutcome("node:Person", "rolled_past_expected", 1, 2)
+    facts = Recovery("01", "RolledForward", "02", "ann", 3, (outcome,)).facts()
+    assert json.loads(json.dumps(facts)) == facts

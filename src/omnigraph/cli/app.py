@@ -23,7 +23,7 @@ from omnigraph.cli.commands import (
     status,
     version,
 )
-from omnigraph.cli.commands.history import changes
+from omnigraph.cli.commands.history import changes, log
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -43,6 +43,7 @@ MODULES = (
     schema,
     branch,
     commit,
+    log,
     changes,
     cleanup,
     lint,

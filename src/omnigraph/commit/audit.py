@@ -46,10 +46,10 @@ class Recovery:
     outcomes: tuple[TableOutcome, ...]
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields that the recovery commit keeps in its metadata."""
+        """Return the fields that the recovery commit keeps in its metadata, as they are read again."""
         document = asdict(self)
         del document["graph_commit_id"]
-        return document
+        return {**document, "outcomes": list(document["outcomes"])}
 
 
 def _schema() -> pa.Schema:

@@ -16,6 +16,7 @@ from omnigraph.language import read_source
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.history import History, read_history
 from omnigraph.manifest.history.records import find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
@@ -108,10 +109,31 @@ class Commits:
         branch: str = MAIN,
         filter: str | Iterable[str] | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[GraphCommit]:
-        """Return the first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
+        """Return the first-parent chain, newest first; only what all filters let through.
+
+        A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
+        ``before``: start after that commit.
+        """
         self._state.ensure_open()
-        return list_commits(self._state.workspace.manifest, trim_branch_name(branch), filter, limit)
+        return list_commits(
+            self._state.workspace.manifest, trim_branch_name(branch), filter, limit, before
+        )
+
+    def history(
+        self,
+        branches: str | Iterable[str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> History:
+        """Return a page of everything the branches reach over both parents, children first.
+
+        All branches unless some are named; 200 commits unless ``limit`` says otherwise, at most
+        1,000. ``before`` is the ``next`` of the page before.
+        """
+        self._state.ensure_open()
+        return read_history(self._state.workspace.manifest, branches, limit, before)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""

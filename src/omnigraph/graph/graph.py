@@ -24,6 +24,7 @@ from omnigraph.graph.facets import Branches, Commits, Schema
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
@@ -247,11 +248,13 @@ class Graph:
         actor: str | None = None,
         if_commit: str | None = None,
         retries: int | None = None,
+        operation_id: str | None = None,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
         ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
         """
         from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
@@ -275,6 +278,7 @@ class Graph:
             check_retries(retries),
             self.embedder,
             self._state.blob_policy,
+            check_operation_id(operation_id),
         )
         return mutate(self._state.workspace, request)
 

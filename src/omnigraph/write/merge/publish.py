@@ -16,7 +16,6 @@ from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit_under_locks, lock_purpose, stage
 from omnigraph.commit.staging import needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
-from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -92,10 +91,3 @@ def _write(merge: Publication, state: BranchState) -> Write:
         takes_graph_lock=True,
         ir_hash=state.head.ir_hash,
     )
-
-
-def refuse_replaced(workspace: Workspace, *pinned: BranchState) -> None:
-    """Refuse if a branch was deleted, or deleted and made again, since it was pinned."""
-    for before in pinned:
-        if workspace.manifest.state(before.name).identifier != before.identifier:
-            raise branch_remade(before.name)

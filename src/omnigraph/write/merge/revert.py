@@ -1,5 +1,4 @@
-"""Undo one commit on a branch: the three-way merge with that commit as the base and its first parent as
-the source.
+"""Undo one commit on a branch: a three-way merge from that commit back to its first parent.
 
 For example, a commit that renamed "Ann" to "Anna" is undone by the change from "Anna" to "Ann", which is
 brought into the head of the branch; if the head has another name by now, that is a conflict. The commit
@@ -8,26 +7,17 @@ stays in the history, and the revert is a commit of its own, which can be revert
 
 from __future__ import annotations
 
-from omnigraph.changes.stats import Meter
-from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.heal import refuse_rollbacks
-from omnigraph.errors import BadRequest, Gone, NoParent, SchemaBoundary, StorageError
+from omnigraph.errors import BadRequest, NoParent, SchemaBoundary
 from omnigraph.manifest.branch_names import trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, is_ancestor
 from omnigraph.manifest.history.equal_content import readable_snapshot
 from omnigraph.manifest.history.records import find_commit
-from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.write.merge.conflicts import conflicts_error
-from omnigraph.write.merge.decide import DecideOptions
-from omnigraph.write.merge.publish import PlanAgain, Publication, publish_merge, refuse_replaced
-from omnigraph.write.merge.request import MergeOptions, MergeResult, MergeStats
-from omnigraph.write.merge.resolutions import read_resolutions
-from omnigraph.write.merge.spool import Scratch
-from omnigraph.write.merge.three_way import Plan, States, ThreeWay
+from omnigraph.write.merge.operation import Operation, run_until_planned
+from omnigraph.write.merge.request import MergeOptions, MergeResult, Outcome
 
 
 def revert_commit(
@@ -37,65 +27,34 @@ def revert_commit(
     name = trim_branch_name(branch)
     if not isinstance(graph_commit_id, str):
         raise BadRequest(f"a commit is named by its id, a text, not by {graph_commit_id!r}")
+    wanted = graph_commit_id.strip()
     refuse_rollbacks(workspace, {name}, read_only=options.dry_run)
-    while True:
-        head = workspace.manifest.state(name)
-        revert = _Revert(workspace, graph_commit_id.strip(), head, options)
-        try:
-            return revert.run()
-        except PlanAgain:
-            continue
-        except (StorageError, Gone):
-            refuse_replaced(workspace, head)
-            raise
-        finally:
-            revert.scratch.close()
+    return run_until_planned(
+        lambda: _Revert(workspace, options, (workspace.manifest.state(name),)),
+        lambda revert: revert.run(wanted),
+    )
 
 
-class _Revert:
+class _Revert(Operation):
     """One revert on a pinned head."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        graph_commit_id: str,
-        target: BranchState,
-        options: MergeOptions,
-    ) -> None:
-        self.workspace = workspace
-        self.graph_commit_id = graph_commit_id
-        self.target = target
-        self.options = options
-        self.started = stamp_us()
-        self.meter = Meter(workspace)
-        self.scratch = Scratch()
-
-    def run(self) -> MergeResult:
+    def run(self, wanted: str) -> MergeResult:
         """Revert, or say in a dry run what a revert would do."""
         with self.meter.running():
-            graph = CommitGraph(self.workspace.manifest, [self.target])
-            undone = self._undone(graph)
+            graph = CommitGraph(self.workspace.manifest, self.pinned)
+            undone = self._undone(graph, wanted)
             parent = graph.parents(undone)[0]
-            plan = self._plan(self._states(graph, undone, parent))
-            commit = self._commit(plan)
-        changes = bool(plan.tables or plan.conflicts)
-        return MergeResult(
-            outcome="reverted" if changes else "nothing_to_revert",
-            reverted=undone.graph_commit_id,
-            target=self.target.name,
-            base_commit_id=undone.graph_commit_id,
-            source_commit_id=parent.graph_commit_id,
-            target_commit_id=self.target.head.commit.graph_commit_id,
-            stats=MergeStats.of(self.meter.stats(), plan.resolved),
-            actor_id=self.options.actor_id,
-            commit=commit,
-            dry_run=self.options.dry_run,
-            conflicts=tuple(plan.conflicts),
-        )
+            plan = self.plan(*self._states(graph, undone, parent), checks=True)
+            commit = None
+            if plan.tables or plan.conflicts:
+                facts = {"of": wanted, "resolved": plan.resolved}
+                what = f"the revert of `{wanted}` on `{self.target.name}`"
+                commit = self.commit(plan, "revert", what, {"revert": facts})
+        outcome: Outcome = "reverted" if plan.tables or plan.conflicts else "nothing_to_revert"
+        return self.result(outcome, undone, parent, plan, commit, reverted=wanted)
 
-    def _undone(self, graph: CommitGraph) -> GraphCommit:
+    def _undone(self, graph: CommitGraph, wanted: str) -> GraphCommit:
         """Return the commit to undo; refuse one that the branch does not rest on, and the first one."""
-        wanted = self.graph_commit_id
         head_id = self.target.head.commit.graph_commit_id
         if not graph.holds(wanted) or not is_ancestor(graph, wanted, head_id):
             found = find_commit(self.workspace.manifest, wanted)
@@ -113,11 +72,13 @@ class _Revert:
             )
         return undone
 
-    def _states(self, graph: CommitGraph, undone: GraphCommit, parent: GraphCommit) -> States:
+    def _states(
+        self, graph: CommitGraph, undone: GraphCommit, parent: GraphCommit
+    ) -> tuple[Snapshot, Snapshot]:
+        """Return the contents of the commit and of its parent."""
         heads = [self.target.head.commit]
-        base, source = (
-            readable_snapshot(self.workspace, graph, one, heads) for one in (undone, parent)
-        )
+        base = readable_snapshot(self.workspace, graph, undone, heads)
+        source = readable_snapshot(self.workspace, graph, parent, heads)
         if base.ir_hash != source.ir_hash:
             raise SchemaBoundary(
                 f"commit `{undone.graph_commit_id}` changed the schema, which a revert cannot undo; "
@@ -125,43 +86,4 @@ class _Revert:
                 graph_commit_id=undone.graph_commit_id,
                 type_name=None,
             )
-        return States(base, source, Snapshot.of(self.target.name, self.target.head))
-
-    def _plan(self, states: States) -> Plan:
-        catalog = self.options.catalog(self.target)
-        resolutions = read_resolutions(catalog, self.options.resolve, self.options.blobs)
-        plan = ThreeWay(
-            self.workspace,
-            catalog,
-            states,
-            self.target.name,
-            DecideOptions(self.options.granularity, resolutions),
-            self.meter,
-            self.scratch,
-            images=self.options.images,
-        ).run(checks=True)
-        plan.counts(self.meter)
-        return plan
-
-    def _commit(self, plan: Plan) -> GraphCommit | None:
-        """Publish the revert; return None in a dry run, and if nothing would change."""
-        if self.options.dry_run or not (plan.tables or plan.conflicts):
-            return None
-        if plan.conflicts:
-            what = f"the revert of `{self.graph_commit_id}` on `{self.target.name}`"
-            raise conflicts_error(what, plan.conflicts)
-        facts = {"of": self.graph_commit_id, "resolved": plan.resolved}
-        intent = Intent(
-            new_ulid(),
-            "revert",
-            self.started,
-            self.options.actor_id,
-            facts={"revert": facts},
-        )
-        return publish_merge(
-            self.workspace, Publication("revert", self.target, plan, intent, _nothing_else)
-        )
-
-
-def _nothing_else() -> None:
-    """Check nothing: a revert depends on its own branch alone."""
+        return base, source

@@ -65,7 +65,7 @@ class Plan:
     cut_off: dict[str, list[str]] = field(default_factory=dict)
     """By type: nodes that a resolution deletes, and whose edges no cascade has removed yet."""
 
-    def counts(self, meter: Meter) -> None:
+    def count(self, meter: Meter) -> None:
         """Add what the merge changes to the counts of a meter."""
         for table in self.tables.values():
             meter.inserts += table.inserts

@@ -1,0 +1,147 @@
+"""What a merge and a revert have in common: one run on pinned heads, from the plan to the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+from omnigraph.changes.stats import Meter
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.changes import Writer
+from omnigraph.errors import Gone, StorageError
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.lost_races import branch_remade
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.write.merge.conflicts import conflicts_error
+from omnigraph.write.merge.decide import DecideOptions
+from omnigraph.write.merge.publish import PlanAgain, Publication, publish_merge
+from omnigraph.write.merge.request import MergeOptions, MergeResult, MergeStats, Outcome
+from omnigraph.write.merge.resolutions import Resolutions, read_resolutions
+from omnigraph.write.merge.spool import HELD_BYTES, Scratch
+from omnigraph.write.merge.three_way import Plan, States, ThreeWay
+
+
+class Operation:
+    """One merge or revert. ``pinned`` are the branches it looks at, the target first."""
+
+    held_bytes: ClassVar[int] = HELD_BYTES
+    """So many bytes of the merged rows of each table are held in memory, the rest in files."""
+
+    def __init__(
+        self, workspace: Workspace, options: MergeOptions, pinned: tuple[BranchState, ...]
+    ) -> None:
+        self.workspace = workspace
+        self.options = options
+        self.pinned = pinned
+        self.target = pinned[0]
+        self.started = stamp_us()
+        self.meter = Meter(workspace)
+        self.scratch = Scratch(self.held_bytes)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The types of the target."""
+        return self.options.catalog(self.target)
+
+    @cached_property
+    def resolutions(self) -> Resolutions:
+        """How the caller decides conflicts."""
+        return read_resolutions(self.catalog, self.options.resolve, self.options.blobs)
+
+    def plan(self, base: Snapshot, source: Snapshot, *, checks: bool) -> Plan:
+        """Compare base and source, and decide what becomes of the target."""
+        states = States(base, source, Snapshot.of(self.target.name, self.target.head))
+        plan = ThreeWay(
+            self.workspace,
+            self.catalog,
+            states,
+            self.target.name,
+            DecideOptions(self.options.granularity, self.resolutions),
+            self.meter,
+            self.scratch,
+            images=self.options.images,
+        ).run(checks=checks)
+        plan.count(self.meter)
+        return plan
+
+    def commit(
+        self,
+        plan: Plan,
+        writer: Writer,
+        what: str,
+        facts: dict[str, Any],
+        merged_parent: str | None = None,
+        adopted: tuple[GraphCommit, ...] = (),
+    ) -> GraphCommit | None:
+        """Publish the plan; return None in a dry run. Conflicts are raised; ``what`` has them."""
+        if self.options.dry_run:
+            return None
+        if plan.conflicts:
+            raise conflicts_error(what, plan.conflicts)
+        intent = Intent(
+            new_ulid(),
+            writer,
+            self.started,
+            self.options.actor_id,
+            merged_parent_commit_id=merged_parent,
+            facts=facts,
+        )
+        publication = Publication(writer, self.target, plan, intent, self.refuse_replaced, adopted)
+        return publish_merge(self.workspace, publication)
+
+    def refuse_replaced(self) -> None:
+        """Refuse if one of the branches was deleted, or deleted and made again, since it was pinned."""
+        for before in self.pinned:
+            if self.workspace.manifest.state(before.name).identifier != before.identifier:
+                raise branch_remade(before.name)
+
+    def result(
+        self,
+        outcome: Outcome,
+        base: GraphCommit,
+        theirs: GraphCommit,
+        plan: Plan,
+        commit: GraphCommit | None,
+        *,
+        source: str | None = None,
+        reverted: str | None = None,
+    ) -> MergeResult:
+        """Return what was done; ``source`` was merged, or ``reverted`` undone."""
+        return MergeResult(
+            outcome=outcome,
+            target=self.target.name,
+            base_commit_id=base.graph_commit_id,
+            source_commit_id=theirs.graph_commit_id,
+            target_commit_id=self.target.head.commit.graph_commit_id,
+            stats=MergeStats.of(self.meter.stats(), plan.resolved),
+            actor_id=self.options.actor_id,
+            commit=commit,
+            dry_run=self.options.dry_run,
+            conflicts=tuple(plan.conflicts),
+            source=source,
+            reverted=reverted,
+        )
+
+
+Made = TypeVar("Made", bound=Operation)
+
+
+def run_until_planned(make: Callable[[], Made], run: Callable[[Made], MergeResult]) -> MergeResult:
+    """Run an operation; begin again with new pins where maintenance has made its plan useless."""
+    while True:
+        operation = make()
+        try:
+            return run(operation)
+        except PlanAgain:
+            continue
+        except (StorageError, Gone):
+            # Files may be gone because one of the branches is.
+            operation.refuse_replaced()
+            raise
+        finally:
+            operation.scratch.close()
