@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.export.export import ExportResult as ExportResult
+    from omnigraph.changes.export.export import ExportStats as ExportStats
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
@@ -77,6 +79,8 @@ __all__ = [
     "Embedder",
     "EmbeddingSettings",
     "Explanation",
+    "ExportResult",
+    "ExportStats",
     "Graph",
     "GraphCommit",
     "History",
@@ -123,6 +127,8 @@ _HOMES = {
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
+    "ExportResult": "omnigraph.changes.export.export",
+    "ExportStats": "omnigraph.changes.export.export",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
     "History": "omnigraph.manifest.history.history",

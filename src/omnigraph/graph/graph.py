@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import diffs, loads, reads
+from omnigraph.graph import diffs, exports, loads, reads
 from omnigraph.graph.arguments import (
     check_flag,
     check_limit,
@@ -36,6 +36,8 @@ from omnigraph.storage.uris import Root
 if TYPE_CHECKING:
     from omnigraph.changes.change_filter import Kind, Op
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.export.export import ExportResult
+    from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.maintenance.report import CleanupReport
@@ -315,6 +317,28 @@ class Graph:
             return schema.ir_hash, schema.catalog
 
         return embed(self._state.workspace, accepted, asked)
+
+    def export(
+        self,
+        out: Out,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        types: Iterable[str] | None = None,
+        engine: EngineName = "auto",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> ExportResult:
+        """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
+
+        ``out`` is the path of a file, which appears when it is complete, or a file that is open for
+        writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
+        called with the records written so far and those there are in all.
+        """
+        self._state.ensure_open()
+        target = Target.of(branch, snapshot, version)
+        names, told = check_types(types), check_progress(progress)
+        return exports.export(self._state, out, target, names, engine, told)
 
     def ensure_indices(
         self,
