@@ -12,7 +12,9 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest, BranchNotFound, CursorRejected
 
-SCHEMA = "node Person { name: String @key }\nnode Team { code: String @key }\nedge In: Person -> Team"
+SCHEMA = (
+    "node Person { name: String @key }\nnode Team { code: String @key }\nedge In: Person -> Team"
+)
 
 
 @pytest.fixture
@@ -78,16 +80,16 @@ def test_an_interrupted_baseline_gives_no_cursor_and_no_file(graph, tmp_path):
 def test_kinds_and_types_restrict_what_is_written_and_ops_only_the_cursor(graph):
     def written(**filter):
         out = io.BytesIO()
-        return ids(out.getvalue()), graph.changes.baseline(out, **filter), out
+        return graph.changes.baseline(out, **filter), ids(out.getvalue())
 
-    _, done, out = written(types=["Person"], ops=["delete"])
-    assert ids(out.getvalue()) == ["ann", "bob"]
+    done, people = written(types=["Person"], ops=["delete"])
+    assert people == ["ann", "bob"]
     load(graph, "cid")
     page = graph.changes.poll(cursor=done.resume_cursor, types=["Person"], ops=["delete"])
     assert [block.changes for block in page.blocks] == [()]
     with pytest.raises(CursorRejected, match="filter"):
         graph.changes.poll(cursor=done.resume_cursor, types=["Person"])
-    assert ids(written(kinds=["edge"])[2].getvalue()) == ["e"]
+    assert written(kinds=["edge"])[1] == ["e"]
     with pytest.raises(BadRequest, match="Boat"):
         written(types=["Boat"])
     with pytest.raises(BranchNotFound):
@@ -114,9 +116,10 @@ def test_the_file_and_its_directory_are_on_disk_before_the_cursor_is_known(
     def recorded(handle):
         sync(handle)
         place = Path(f"/proc/self/fd/{handle}").resolve()
-        synced.append((place.is_dir(), out.exists()))
+        if out.parent in {place, place.parent}:
+            synced.append((place.is_dir(), out.exists()))
 
     monkeypatch.setattr(os, "fsync", recorded)
     graph.changes.baseline(out)
     # The bytes before the file has its name, the directory after.
-    assert synced[-2:] == [(False, False), (True, True)]
+    assert synced == [(False, False), (True, True)]
