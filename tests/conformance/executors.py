@@ -27,12 +27,6 @@ from tests.stored import fill, read_back
 
 NOT_BUILT = {
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
-    # Operations and arguments of versioning cases; a part that is built is no longer listed.
-    "time": "needs reads of a point in time, not built yet",
-    "branch_from_past": "needs branches of the past, not built yet",
-    "merge_base_rule": "needs the rule that merge bases stay readable, not built yet",
-    "entity": "needs reads of one entity, not built yet",
-    **dict.fromkeys(("tag", "tag_create", "tag_list", "tag_delete"), "needs tags, not built yet"),
 }
 
 

@@ -79,9 +79,9 @@ def _runners(executors: Executors) -> Iterator[Callable[[TableState], Runner]]:
         if session is None:
             return made.setdefault("local", LocalRunner())
         if "spark" not in made:
-            from omnigraph.runner.spark_runner import SparkRunner
+            from omnigraph.runner.spark_runner import SparkRunner, working_session
 
-            made["spark"] = SparkRunner.on(session)
+            made["spark"] = SparkRunner(working_session(session))
         return made["spark"]
 
     try:
