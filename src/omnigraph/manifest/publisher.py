@@ -114,7 +114,7 @@ def publish(
     if not expected and head_commit_id is None and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
     for attempt in range(PUBLISHER_RETRY_BUDGET):
-        state = _current_state(manifest, branch)
+        state = current_state(manifest, branch)
         if state.identifier != identifier:
             raise branch_not_found(branch)
         landed = (
@@ -160,7 +160,7 @@ def _contention(branch: str) -> Contention:
     )
 
 
-def _current_state(manifest: Manifest, branch: str) -> BranchState:
+def current_state(manifest: Manifest, branch: str) -> BranchState:
     """Return the newest state, after migrating it if its internal version is older."""
     for _ in range(PUBLISHER_RETRY_BUDGET):
         state = manifest.state(branch)
@@ -189,7 +189,7 @@ def record_root(manifest: Manifest) -> None:
     root.
     """
     for _ in range(PUBLISHER_RETRY_BUDGET):
-        state = _current_state(manifest, MAIN)
+        state = current_state(manifest, MAIN)
         if state.head.root == manifest.root.canonical:
             return
         head = replace(state.head, root=manifest.root.canonical)
@@ -314,7 +314,7 @@ def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
     """Record that purges are done, without a commit. The caller holds the graph lock."""
     settled = {purge.incarnation: purge for purge in done}
     for _ in range(PUBLISHER_RETRY_BUDGET if settled else 0):
-        state = _current_state(manifest, MAIN)
+        state = current_state(manifest, MAIN)
         # A later hard drop of the same table owes more than what was done.
         left = tuple(purge for purge in state.head.purges if purge not in settled.values())
         names = {
