@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.export.export import ExportResult as ExportResult
+    from omnigraph.changes.export.export import ExportStats as ExportStats
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.history.history import History as History
+    from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -77,6 +80,8 @@ __all__ = [
     "Embedder",
     "EmbeddingSettings",
     "Explanation",
+    "ExportResult",
+    "ExportStats",
     "Graph",
     "GraphCommit",
     "History",
@@ -95,6 +100,7 @@ __all__ = [
     "SchemaStep",
     "Snapshot",
     "TableState",
+    "Tag",
     "Target",
     "__version__",
     "at",
@@ -123,6 +129,8 @@ _HOMES = {
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
+    "ExportResult": "omnigraph.changes.export.export",
+    "ExportStats": "omnigraph.changes.export.export",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
     "History": "omnigraph.manifest.history.history",
@@ -141,6 +149,7 @@ _HOMES = {
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
+    "Tag": "omnigraph.manifest.history.tags",
     "Target": "omnigraph.manifest.snapshot",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",

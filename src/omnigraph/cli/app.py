@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     commit,
     embed,
     explain,
+    export,
     init,
     lint,
     load,
@@ -21,6 +22,7 @@ from omnigraph.cli.commands import (
     schema,
     snapshot,
     status,
+    tag,
     version,
 )
 from omnigraph.cli.commands.history import changes, log
@@ -38,10 +40,12 @@ MODULES = (
     embed,
     query,
     explain,
+    export,
     status,
     snapshot,
     schema,
     branch,
+    tag,
     commit,
     log,
     changes,

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
 from omnigraph.manifest import rows
@@ -249,6 +250,11 @@ class Manifest:
             found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
+    def metadata(self, state: BranchState, column: str, value: str) -> list[str | None]:
+        """Return the metadata of the rows whose column has this value, as this branch knows them."""
+        with self._unless_deleted(state.name, state.identifier):
+            return _metadata(state.table, column, value)
+
     def commits(
         self, state: BranchState, depths: tuple[int, int] | None = None
     ) -> dict[str, GraphCommit]:
@@ -337,9 +343,9 @@ def _no_manifest(table: Table) -> StorageError:
 
 def _metadata(
     table: Table, column: str, value: str, fragment_ids: list[int] | None = None
-) -> list[str]:
+) -> list[Any]:
     """Return the metadata texts of the rows whose column has this value."""
     where = filter_expression(table.schema, [Condition(column, "=", value)])
     options = {} if fragment_ids is None else {"fragment_ids": fragment_ids}
-    found: list[str] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
+    found: list[Any] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
     return found
