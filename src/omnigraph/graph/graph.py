@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import diffs, exports, loads, reads
+from omnigraph.graph import loads, reads
 from omnigraph.graph.arguments import (
     check_flag,
     check_limit,
@@ -17,9 +17,10 @@ from omnigraph.graph.arguments import (
     check_types,
 )
 from omnigraph.graph.blobs import Blobs
-from omnigraph.graph.changes import Changes
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema, Tags
+from omnigraph.graph.history import diffs, exports
+from omnigraph.graph.history.changes import Changes
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source

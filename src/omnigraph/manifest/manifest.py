@@ -26,6 +26,7 @@ from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
+from omnigraph.storage.tables.lance_import import forget_sessions
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
@@ -183,6 +184,7 @@ class Manifest:
         with self._lock:
             if self._graph_id is None:
                 self._graph_id = head.graph_id
+        _forget_what_was_here(self.root.canonical, head.graph_id)
         if self._graph_id != head.graph_id:
             raise StorageError(
                 f"the graph at {self.root.canonical} was replaced by another one since this handle "
@@ -302,6 +304,17 @@ class Manifest:
             Row(**{**record, "base_objects": tuple(record["base_objects"] or ())})
             for record in read.to_pylist()
         ]
+
+
+_graphs: dict[str, str] = {}
+"""The graph that this process found last at each address."""
+
+
+def _forget_what_was_here(address: str, graph_id: str) -> None:
+    """Drop what Lance caches if another graph is there now: its tables have the same addresses."""
+    if _graphs.setdefault(address, graph_id) != graph_id:
+        _graphs[address] = graph_id
+        forget_sessions()
 
 
 @dataclass(frozen=True, slots=True)

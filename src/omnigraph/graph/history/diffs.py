@@ -13,7 +13,7 @@ from omnigraph.manifest.snapshot import Snapshot, Target, TargetLike
 # Loaded by the first diff: it needs numpy and pyarrow.
 if TYPE_CHECKING:
     from omnigraph.changes.change_filter import ChangeFilter
-    from omnigraph.changes.diff import Change
+    from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.stats import Meter
 
@@ -24,19 +24,28 @@ def diff(
     """Pin both sides and compare them when the result is read; refuse what cannot be compared."""
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.paging.tokens import filter_digest
     from omnigraph.changes.stats import Meter
 
     before, _ = _pinned(state, from_)
     after, current = _pinned(state, to)
 
-    def run(meter: Meter) -> Iterator[Sequence[Change]]:
+    def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
         return diff_chunks(
-            state.workspace, before, after, current, filter, images=images, meter=meter
+            state.workspace,
+            before,
+            after,
+            current,
+            filter,
+            images=images,
+            start_after=start_after,
+            meter=meter,
         )
 
     # Refusals come now, not when somebody reads the result.
-    run(Meter(state.workspace))
-    return DiffResult(state.workspace, before, after, run)
+    run(Meter(state.workspace), None)
+    shown = filter_digest({**filter.to_json(), "images": images})
+    return DiffResult(state.workspace, before, after, shown, run)
 
 
 def _pinned(state: GraphState, side: TargetLike) -> tuple[Snapshot, Catalog]:
