@@ -7,12 +7,13 @@ says. Refusals are predicted too, as far as they follow from history and not fro
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis import target
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import omnigraph
 from omnigraph import failpoints
@@ -40,7 +41,23 @@ from tests.histories.plain import (
 from tests.histories.steps import MAX_BRANCHES, RAN, Steps
 from tests.opened import workspace_of
 
-chance = st.randoms(use_true_random=False)
+Rule = TypeVar("Rule", bound=Callable[..., None])
+
+WEIGHTS: dict[str, int] = {}
+"""How often each rule is chosen, beside the others."""
+CONDITIONS: dict[str, Callable[[Any], object]] = {}
+"""When a rule can be chosen at all."""
+
+
+def action(weight: int, when: Callable[[Any], object] = lambda _: True) -> Callable[[Rule], Rule]:
+    """Make a method a rule of the histories."""
+
+    def add(method: Rule) -> Rule:
+        WEIGHTS[method.__name__] = weight
+        CONDITIONS[method.__name__] = when
+        return method
+
+    return add
 
 
 class History(Steps, RuleBasedStateMachine):
@@ -49,6 +66,19 @@ class History(Steps, RuleBasedStateMachine):
     def __init__(self) -> None:
         RuleBasedStateMachine.__init__(self)
         Steps.__init__(self)
+
+    @rule(number=st.integers(0, 2**64 - 1))
+    def step(self, number: int) -> None:
+        """Do one of the things below.
+
+        Hypothesis itself would leave out most of them in a history, and likes the number 0.
+        """
+        self.steps += 1
+        rnd = Random(f"{number} at {self.steps}")
+        can = [name for name in WEIGHTS if CONDITIONS[name](self)]
+        (name,) = rnd.choices(can, [WEIGHTS[one] for one in can])
+        self.ran(name)
+        getattr(self, name)(rnd)
 
     def teardown(self) -> None:
         failpoints.disarm_all()
@@ -61,19 +91,17 @@ class History(Steps, RuleBasedStateMachine):
             self.graph.close()
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    @rule(rnd=chance)
+    @action(7)
     def load(self, rnd: Random) -> None:
         """Upsert some entities."""
-        self.ran("load")
         branch = self.choose_branch(rnd)
         rows = random_rows(rnd, branch.head.content, self.model.epoch)
         self.load_rows(branch, rows)
         self.advance(branch, {**branch.head.content, **rows})
 
-    @rule(rnd=chance)
+    @action(2)
     def overwrite(self, rnd: Random) -> None:
         """Replace the tables of all types."""
-        self.ran("overwrite")
         branch = self.choose_branch(rnd)
         rows = random_rows(rnd, {}, self.model.epoch)
         kept = {key: image for key, image in branch.head.content.items() if rnd.random() < 0.5}
@@ -87,10 +115,9 @@ class History(Steps, RuleBasedStateMachine):
         self.graph.load(records, mode="overwrite", branch=branch.name)
         self.advance(branch, rows)
 
-    @rule(rnd=chance)
+    @action(9)
     def mutate(self, rnd: Random) -> None:
         """Update or delete by a condition."""
-        self.ran("mutate")
         branch = self.choose_branch(rnd)
         name, params, content = random_mutation(rnd, branch.head.content)
         made = self.graph.mutate(MUTATIONS, name, params, branch=branch.name)
@@ -99,21 +126,17 @@ class History(Steps, RuleBasedStateMachine):
         else:
             self.advance(branch, content)
 
-    @precondition(lambda self: len(self.model.branches) < MAX_BRANCHES)
-    @rule(rnd=chance)
+    @action(5, when=lambda self: len(self.model.branches) < MAX_BRANCHES)
     def branch(self, rnd: Random) -> None:
         """Make a branch at a head."""
-        self.ran("branch")
         source = self.choose_branch(rnd)
         if source.head.is_fast_forward or source.head in self.merged_by_fast_forward():
             RAN["shape: child of a fast-forwarded branch"] += 1
         self.make_branch(source.home, source.head, source.name)
 
-    @precondition(lambda self: len(self.model.branches) < MAX_BRANCHES)
-    @rule(rnd=chance)
+    @action(2, when=lambda self: len(self.model.branches) < MAX_BRANCHES)
     def branch_from_the_past(self, rnd: Random) -> None:
         """Make a branch at a commit that is readable for certain."""
-        self.ran("branch_from_the_past")
         commits = [
             one
             for one in self.model.commits
@@ -123,18 +146,15 @@ class History(Steps, RuleBasedStateMachine):
             commit = rnd.choice(commits)
             self.make_branch(commit.home, commit, omnigraph.at(snapshot=commit.id))
 
-    @precondition(lambda self: len(self.model.branches) > 1)
-    @rule(rnd=chance)
+    @action(4, when=lambda self: len(self.model.branches) > 1)
     def delete_branch(self, rnd: Random) -> None:
         """Delete a branch, or learn why not."""
-        self.ran("delete_branch")
         name = rnd.choice(sorted(set(self.model.branches) - {"main"}))
         self.delete_one(self.model.branches[name])
 
-    @rule(rnd=chance)
+    @action(2)
     def tag(self, rnd: Random) -> None:
         """Name a commit that is readable for certain."""
-        self.ran("tag")
         commits = [one for one in self.model.commits if one.must_be_readable]
         name = f"t{rnd.randrange(6)}"
         if not commits or name in self.model.tags:
@@ -145,29 +165,23 @@ class History(Steps, RuleBasedStateMachine):
         self.model.tags[name] = commit
         assert [one.name for one in self.graph.tags.list()] == sorted(self.model.tags)
 
-    @precondition(lambda self: self.model.tags)
-    @rule(rnd=chance)
+    @action(2, when=lambda self: self.model.tags)
     def untag(self, rnd: Random) -> None:
         """Delete a tag."""
-        self.ran("untag")
         name = rnd.choice(sorted(self.model.tags))
         assert self.content(tag=name) == self.model.tags[name].content
         self.graph.tags.delete(name)
         del self.model.tags[name]
 
-    @precondition(lambda self: len(self.model.branches) > 1)
-    @rule(rnd=chance)
+    @action(9, when=lambda self: len(self.model.branches) > 1)
     def merge(self, rnd: Random) -> None:
         """Merge one branch into another, in every form, after a dry run."""
-        self.ran("merge")
         source, into = rnd.sample(sorted(self.model.branches), 2)
         self.merge_one(rnd, self.model.branches[source], self.model.branches[into])
 
-    @precondition(lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
-    @rule(rnd=chance)
+    @action(2, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
     def criss_cross(self, rnd: Random) -> None:
         """Merge two branches into children of each other, so that two bases are equally good."""
-        self.ran("criss_cross")
         one, other = (self.model.branches[n] for n in rnd.sample(sorted(self.model.branches), 2))
         left = self.make_branch(one.home, one.head, one.name)
         right = self.make_branch(other.home, other.head, other.name)
@@ -175,10 +189,9 @@ class History(Steps, RuleBasedStateMachine):
         self.merge_one(rnd, one, right)
         self.merge_one(rnd, left, right)
 
-    @rule(rnd=chance)
+    @action(4)
     def revert(self, rnd: Random) -> None:
         """Undo a commit of a branch."""
-        self.ran("revert")
         branch = self.choose_branch(rnd)
         commits = sorted(
             (one for one in ancestors(branch.head) if one.parents), key=lambda one: one.id
@@ -222,10 +235,9 @@ class History(Steps, RuleBasedStateMachine):
         assert expected.content != branch.head.content
         self.advance(branch, expected.content)
 
-    @rule(rnd=chance)
+    @action(3)
     def travel(self, rnd: Random) -> None:
         """Read a commit by its id, by its time, and by a version of its branch."""
-        self.ran("travel")
         commit = rnd.choice(self.model.commits)
         try:
             found = self.content(snapshot=commit.id)
@@ -248,13 +260,14 @@ class History(Steps, RuleBasedStateMachine):
         else:
             assert seen.graph_commit_id == wanted.id
 
-    @rule(rnd=chance)
+    @action(3)
     def diff(self, rnd: Random) -> None:
         """Compare two commits, or one with its parent."""
-        self.ran("diff")
         one, other = rnd.choice(self.model.commits), rnd.choice(self.model.commits)
         try:
-            found = self.graph.diff(omnigraph.at(snapshot=one.id), omnigraph.at(snapshot=other.id))
+            found = self.graph.diff(
+                omnigraph.at(snapshot=one.id), omnigraph.at(snapshot=other.id)
+            ).changes
         except (HistoryReclaimed, CommitNotFound):
             assert not (one.must_be_readable and other.must_be_readable)
             return
@@ -262,12 +275,11 @@ class History(Steps, RuleBasedStateMachine):
             assert one.epoch != other.epoch
             return
         assert one.epoch == other.epoch
-        assert images_of(found.changes) == net_changes(one.content, other.content)
+        assert images_of(found) == net_changes(one.content, other.content)
 
-    @rule(rnd=chance)
+    @action(3)
     def maintain(self, rnd: Random) -> None:
         """Compact a branch or build its indexes: nothing changes."""
-        self.ran("maintain")
         branch = self.choose_branch(rnd)
         if rnd.random() < 0.5:
             compact(workspace_of(self.graph), branch.name)
@@ -277,10 +289,9 @@ class History(Steps, RuleBasedStateMachine):
             self.advance(branch, branch.head.content)
             assert branch.head.operation in MAINTENANCE
 
-    @rule(rnd=chance)
+    @action(2)
     def cleanup(self, rnd: Random) -> None:
         """Remove old versions: heads, tags and merge bases stay."""
-        self.ran("cleanup")
         rows = self.graph.cleanup(keep_versions=rnd.choice([1, 1, 2, 5]))
         assert all(row.error is None for row in rows)
         assert all(reasons for row in rows for reasons in row.why_kept.values())
@@ -294,10 +305,9 @@ class History(Steps, RuleBasedStateMachine):
         for name, commit in self.model.tags.items():
             assert self.content(tag=name) == commit.content
 
-    @rule(rnd=chance)
+    @action(3)
     def crash(self, rnd: Random) -> None:
         """Die in the middle of a write, and open the graph again."""
-        self.ran("crash")
         branch = self.choose_branch(rnd)
         before = branch.head.content
         rows = random_rows(rnd, before, self.model.epoch)
@@ -305,11 +315,9 @@ class History(Steps, RuleBasedStateMachine):
         self.die(rnd, "load", lambda: self.load_rows(branch, rows))
         self.settle(branch, before, after)
 
-    @precondition(lambda self: len(self.model.branches) > 1)
-    @rule(rnd=chance)
+    @action(3, when=lambda self: len(self.model.branches) > 1)
     def crash_in_merge(self, rnd: Random) -> None:
         """Die in the middle of a merge, and open the graph again."""
-        self.ran("crash_in_merge")
         source, into = (self.model.branches[n] for n in rnd.sample(sorted(self.model.branches), 2))
         base = merge_bases(source.head, into.head)[0]
         sides = (base.content, source.head.content, into.head.content)
@@ -321,19 +329,16 @@ class History(Steps, RuleBasedStateMachine):
         )
         self.settle(into, into.head.content, expected.content)
 
-    @rule()
-    def reopen(self) -> None:
+    @action(2)
+    def reopen(self, _rnd: Random) -> None:
         """Go on with another handle."""
-        self.ran("reopen")
         self.open_again()
         for branch in self.model.branches.values():
             self.check_branch(branch)
 
-    @precondition(lambda self: self.model.epoch < 3)
-    @rule(rnd=chance)
+    @action(1, when=lambda self: self.model.epoch < 3)
     def new_schema(self, rnd: Random) -> None:
         """Merge or delete all branches, change the schema, and branch again."""
-        self.ran("new_schema")
         main = self.model.branches["main"]
         for name in [n for n, one in self.model.tags.items() if one.home is not main.home]:
             self.graph.tags.delete(name)
@@ -354,9 +359,3 @@ class History(Steps, RuleBasedStateMachine):
         }
         self.advance(main, content)
         self.make_branch(main.home, main.head, "main")
-
-
-RULES = sorted(
-    name for name, member in vars(History).items() if hasattr(member, "hypothesis_stateful_rule")
-)
-"""Every rule there is."""

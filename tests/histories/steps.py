@@ -73,7 +73,7 @@ class Steps:
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp())
         self.graph = omnigraph.init(self.directory / "g", schema(0))
-        self.names = 0
+        self.names = self.steps = 0
         self.most_branches = self.most_bases = 1
         home = Home("main")
         genesis = self.record(self.graph.snapshot().commit, home, {}, ())

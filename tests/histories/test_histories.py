@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests import sampling
-from tests.histories.machine import RULES, History
+from tests.histories.machine import WEIGHTS, History
 from tests.histories.steps import RAN, SHAPES
 from tests.measured import MEASURED
 
@@ -39,10 +39,10 @@ def test_the_graph_does_what_the_plain_model_does(record_property):
         except BaseException as failure:
             failure.add_note(f"this history: ./dev faults --seed {number} tests/histories")
             raise
-        steps = sum(RAN[name] for name in RULES)
-        if steps >= STEPS and all(RAN[name] >= AT_LEAST for name in RULES):
+        steps = sum(RAN[name] for name in WEIGHTS)
+        if steps >= STEPS and all(RAN[name] >= AT_LEAST for name in WEIGHTS):
             break
     counted = ", ".join(f"{name} {RAN[name]}" for name in sorted(RAN))
     record_property(MEASURED, f"seeds {first} to {number}, {steps} steps: {counted}")
-    assert {name: RAN[name] for name in RULES if RAN[name] < AT_LEAST} == {}
+    assert {name: RAN[name] for name in WEIGHTS if RAN[name] < AT_LEAST} == {}
     assert {name for name in SHAPES if not RAN[name]} == set()
