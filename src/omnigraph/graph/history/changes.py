@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.arguments import check_progress
-from omnigraph.graph.exports import export
+from omnigraph.graph.history.exports import export
 from omnigraph.graph.state import GraphState
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target

@@ -108,8 +108,8 @@ def baseline(
     branch: BranchOption = None,
 ) -> None:
     """Write the newest state of a branch as JSON lines, and show the cursor that goes on after it."""
-    from omnigraph.graph import changes
     from omnigraph.graph.graph import state_of
+    from omnigraph.graph.history import changes
     from omnigraph.manifest.branch_names import trim_branch_name
 
     wanted = shown.read()
