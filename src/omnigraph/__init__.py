@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.export.export import ExportResult as ExportResult
+    from omnigraph.changes.export.export import ExportStats as ExportStats
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.maintenance.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.report import CleanupRow as CleanupRow
+    from omnigraph.manifest.history.history import History as History
+    from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -76,8 +80,11 @@ __all__ = [
     "Embedder",
     "EmbeddingSettings",
     "Explanation",
+    "ExportResult",
+    "ExportStats",
     "Graph",
     "GraphCommit",
+    "History",
     "IndexReport",
     "LintReport",
     "LoadResult",
@@ -93,6 +100,7 @@ __all__ = [
     "SchemaStep",
     "Snapshot",
     "TableState",
+    "Tag",
     "Target",
     "__version__",
     "at",
@@ -121,8 +129,11 @@ _HOMES = {
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
     "Explanation": "omnigraph.read.explain",
+    "ExportResult": "omnigraph.changes.export.export",
+    "ExportStats": "omnigraph.changes.export.export",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
+    "History": "omnigraph.manifest.history.history",
     "IndexReport": "omnigraph.write.ensure_indices",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",
@@ -138,6 +149,7 @@ _HOMES = {
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
+    "Tag": "omnigraph.manifest.history.tags",
     "Target": "omnigraph.manifest.snapshot",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",

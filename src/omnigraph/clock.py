@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from omnigraph.errors import StorageError
+
+_ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
+"""Crockford's alphabet has no I, L, O and U; 128 bits leave three for the first digit."""
 
 
 def now_us() -> int:
@@ -21,6 +25,11 @@ def stamp_us() -> int:
             "and try again"
         )
     return now
+
+
+def is_ulid(text: str) -> bool:
+    """Return whether a text is a ULID as this product writes them: 26 digits and capital letters."""
+    return _ULID.fullmatch(text) is not None
 
 
 def new_ulid() -> str:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound, VersionNotFound
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    CommitNotFound,
+    HistoryReclaimed,
+    StorageError,
+    VersionNotFound,
+)
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest import publisher
 from omnigraph.manifest.publisher import Changes, publish
@@ -51,13 +60,7 @@ def test_the_list_is_the_first_parent_chain_newest_first(graph):
 def test_adopted_commits_are_shown_but_not_listed(graph):
     graph.branches.create("a")
     theirs = advance(workspace_of(graph).manifest, PERSON, branch="a")
-    merge = publish(
-        workspace_of(graph).manifest,
-        "main",
-        Changes(adopted=(theirs,)),
-        [graph.snapshot().tables[PERSON]],
-        type(intent())("M" * 26, "merge", 1, None, theirs.graph_commit_id),
-    )
+    merge = merged(graph, theirs)
     assert merge.merged_parent_commit_id == theirs.graph_commit_id
     listed = [commit.graph_commit_id for commit in graph.commits.list()]
     assert theirs.graph_commit_id not in listed
@@ -78,6 +81,100 @@ def test_filters_and_limit(graph):
     assert listed("x", filter="branch=main") == [genesis]
     assert listed("x", filter="branch=x") == [again, bob, ada]
     assert listed(" x ", limit=2) == [again, bob]
+
+
+def test_operations_and_their_ids(tmp_path):
+    first, second = "01JZZZZZZZZZZZZZZZZZZZZZZ1", "01JZZZZZZZZZZZZZZZZZZZZZZ2"
+    with new_graph(tmp_path) as graph:
+        loaded = graph.load([{"type": "Team", "data": {"code": "a"}}], operation_id=first).commit
+        text = 'query add() { insert Team { code: "b" } }'
+        mutated = graph.mutate(text, operation_id=f" {second.lower()} ").commit
+        plain = graph.mutate('query more() { insert Team { code: "c" } }').commit
+        listed = graph.commits.list
+        assert (loaded.operation_id, mutated.operation_id) == (first, second)
+        assert listed(filter=f"operation_id={first}") == [loaded]
+        assert listed(filter=f"operation={second}") == [mutated]
+        assert listed(filter="operation=mutation") == [plain, mutated]
+        assert listed(filter=["operation=load", f"operation_id={second}"]) == []
+        assert listed(filter="operation_id=")[0] == plain
+        assert graph.commits.show(loaded.graph_commit_id).to_json()["operation_id"] == first
+        for bad in ("x", first[:-1], "I" * 26, "8" + first[1:], 3, ""):
+            with pytest.raises(BadRequest, match="ULID"):
+                graph.mutate(text, operation_id=bad)
+            with pytest.raises(BadRequest, match="ULID"):
+                graph.load([], operation_id=bad)
+
+
+def test_a_list_goes_on_after_a_commit(graph):
+    """Over the fork, and only over commits of the line: not over those a merge brought."""
+    manifest = workspace_of(graph).manifest
+    base = [advance(manifest, PERSON) for _ in range(3)]
+    graph.branches.create("x")
+    mine = [advance(manifest, PERSON, branch="x") for _ in range(3)]
+    later = advance(manifest, PERSON)
+    whole = graph.commits.list("x")
+    assert whole == [*mine[::-1], *base[::-1], whole[-1]]
+    for at, commit in enumerate(whole):
+        rest = graph.commits.list("x", before=commit.graph_commit_id)
+        assert rest == whole[at + 1 :]
+        assert graph.commits.list("x", None, 1, commit.graph_commit_id) == rest[:1]
+    assert graph.commits.list("x", "branch=main", before=mine[1].graph_commit_id)[0] == base[2]
+    graph.branches.create("y", "x")
+    assert graph.commits.list("y", before=base[1].graph_commit_id) == [base[0], whole[-1]]
+    for wrong in (later.graph_commit_id, "0" * 26, "", 3, base[0]):
+        with pytest.raises(BadRequest, match="before"):
+            graph.commits.list("x", before=wrong)
+
+
+def test_a_list_does_not_go_on_after_a_merged_or_a_former_commit(graph):
+    manifest = workspace_of(graph).manifest
+    graph.branches.create("a")
+    theirs = advance(manifest, PERSON, branch="a")
+    merged(graph, theirs)
+    with pytest.raises(BadRequest, match="before"):
+        graph.commits.list(before=theirs.graph_commit_id)
+    graph.branches.delete("a")
+    graph.branches.create("a")
+    again = advance(manifest, TEAM, branch="a")
+    assert again.manifest_version == theirs.manifest_version + 1
+    # The branch of that name holds the record of its namesake, but it is not on its line.
+    with pytest.raises(BadRequest, match="before"):
+        graph.commits.list("a", before=theirs.graph_commit_id)
+    assert len(graph.commits.list("a", before=again.graph_commit_id)) == 2
+
+
+def test_the_line_is_walked_where_the_versions_of_the_manifest_are_gone(graph):
+    manifest = workspace_of(graph).manifest
+    made = [advance(manifest, PERSON) for _ in range(4)]
+    table = manifest.state("main").table
+    table.dataset.cleanup_old_versions(timedelta(0))
+    with pytest.raises(HistoryReclaimed):
+        graph.snapshot(snapshot=made[1].graph_commit_id)
+    rest = graph.commits.list(before=made[1].graph_commit_id)
+    assert rest[0] == made[0]
+    assert len(rest) == 2
+
+
+def merged(graph, theirs) -> object:
+    """Publish a merge of a commit into `main` that changes no table."""
+    made = replace(intent(operation="branch_merge"), merged_parent_commit_id=theirs.graph_commit_id)
+    changes = Changes(adopted=(theirs,))
+    return publish(workspace_of(graph).manifest, "main", changes, (), made, unchecked=True)
+
+
+def test_depths_count_the_longest_way(graph):
+    manifest = workspace_of(graph).manifest
+    graph.branches.create("a")
+    ours = advance(manifest, TEAM)
+    theirs = [advance(manifest, PERSON, branch="a") for _ in range(3)]
+    assert (ours.depth, [one.depth for one in theirs]) == (2, [2, 3, 4])
+    made = replace(intent(), merged_parent_commit_id=theirs[-1].graph_commit_id)
+    publish(manifest, "main", Changes(adopted=tuple(theirs)), (), made, unchecked=True)
+    assert graph.snapshot().commit.depth == 5
+    assert [one.depth for one in graph.commits.list()] == [5, 2, 1]
+    made = replace(intent(), merged_parent_commit_id="nobody")
+    with pytest.raises(StorageError, match="merged parent"):
+        publish(manifest, "main", Changes(), (), made, unchecked=True)
 
 
 @pytest.mark.parametrize("bad", ["actor", "colour=red", "=x", "", 3, [3], b"x", [b"actor="]])

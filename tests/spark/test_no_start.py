@@ -20,10 +20,10 @@ PROGRAM = """
 import json, sys
 import omnigraph as og
 from omnigraph.errors import OmniGraphError
-from omnigraph.pipeline.spark import maintenance_jobs
+from omnigraph.pipeline.spark import executors
 from omnigraph.runner.session import is_running
 
-maintenance_jobs.LARGE_TABLE_ROWS = 1
+executors.LARGE_TABLE_ROWS = 1
 uri, master = sys.argv[1:]
 told = {}
 

@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     commit,
     embed,
     explain,
+    export,
     init,
     lint,
     load,
@@ -23,7 +24,7 @@ from omnigraph.cli.commands import (
     status,
     version,
 )
-from omnigraph.cli.commands.history import changes
+from omnigraph.cli.commands.history import changes, log, tag
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -38,11 +39,14 @@ MODULES = (
     embed,
     query,
     explain,
+    export,
     status,
     snapshot,
     schema,
     branch,
+    tag,
     commit,
+    log,
     changes,
     cleanup,
     lint,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import IO, Any
 
 from omnigraph.errors import OmniGraphError, SourceError, StorageError
 
@@ -34,6 +35,31 @@ def put(text: str) -> None:
         raise ReaderGone from None
     except OSError as error:
         raise OutputLost(f"cannot write the output: {error.strerror or error}") from error
+
+
+class StdoutBytes:
+    """Stdout as a file for bytes; errors come as those of ``put``."""
+
+    def write(self, data: bytes) -> int:
+        """Write a piece; raise if it could not be written."""
+        if data:
+            self._try(lambda stream: stream.write(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Write what is still held back."""
+        self._try(lambda stream: stream.flush())
+
+    @staticmethod
+    def _try(act: Callable[[IO[bytes]], object]) -> None:
+        if sys.stdout is None:
+            raise OutputLost("cannot write the output: stdout is closed")
+        try:
+            act(sys.stdout.buffer)
+        except BrokenPipeError:
+            raise ReaderGone from None
+        except OSError as error:
+            raise OutputLost(f"cannot write the output: {error.strerror or error}") from error
 
 
 def put_json(document: Any) -> None:

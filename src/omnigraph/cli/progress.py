@@ -39,6 +39,14 @@ def embed_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | None]:
 
 
 @contextmanager
+def export_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | None]:
+    """Show how many records were written, as ``load_progress`` does."""
+    line = _ExportLine()
+    with _shown(flags, line) as is_shown:
+        yield line.update if is_shown else None
+
+
+@contextmanager
 def _shown(flags: Flags, line: _Line) -> Iterator[bool]:
     """Draw the line while the block runs; the block gets False if nothing is drawn."""
     if flags.json or flags.quiet or sys.stderr is None or not sys.stderr.isatty():
@@ -97,6 +105,23 @@ class _EmbedLine(_Line):
             return None
         filled, failed = self._newest
         return f"{filled:,} vectors filled" + (f", {failed:,} failed" if failed else "")
+
+
+class _ExportLine(_Line):
+    """The records written so far, of those there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: tuple[int, int] | None = None
+
+    def update(self, records: int, total: int) -> None:
+        self._newest = records, total
+
+    def _words(self) -> str | None:
+        if self._newest is None:
+            return None
+        records, total = self._newest
+        return f"{records:,} of {total:,} records written"
 
 
 class _LoadLine(_Line):

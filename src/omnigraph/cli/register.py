@@ -24,6 +24,10 @@ UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", help=_GRA
 BranchOption = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="The branch, `main` by default.")
 ]
+OperationOption = Annotated[
+    str | None,
+    typer.Option("--operation-id", metavar="ULID", help="An id of yours to find the commit by."),
+]
 SchemaOption = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg).")]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.actors import check_actor
+from omnigraph.manifest.actors import check_actor, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def check_load_options(options: Mapping[str, Any], actor: str | None) -> LoadOpt
         retries=check_retries(asked.retries),
         branch=trim_branch_name(asked.branch),
         from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
+        operation_id=check_operation_id(asked.operation_id),
     )
 
 

@@ -1,4 +1,4 @@
-"""`graph.branches`, `graph.commits` and `graph.schema`."""
+"""`graph.branches`, `graph.tags`, `graph.commits` and `graph.schema`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.arguments import check_flag
-from omnigraph.graph.changes import commit_changes
+from omnigraph.graph.history.changes import commit_changes
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.history import History, read_history
 from omnigraph.manifest.history.records import find_commit, list_commits
+from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.snapshot import Target, TargetLike
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
@@ -40,18 +42,19 @@ class Branches:
     def create(
         self,
         name: str,
-        from_: str | Target = MAIN,
+        from_: TargetLike = MAIN,
         actor: str | None = None,
     ) -> refs.BranchCreated:
-        """Make a branch at the head of another one. No data is copied and no commit is made.
+        """Make a branch at the head of another one, or at a past state: a value of ``og.at``.
 
-        ``actor`` is who asks. It is checked but not recorded, since there is no commit.
+        No data is copied and no commit is made. ``actor`` is who asks. It is checked but not
+        recorded, since there is no commit.
         """
         from omnigraph.write.branches import create_branch
 
         self._state.ensure_writable()
         check_actor(actor)
-        return create_branch(self._state.workspace, name, from_)
+        return create_branch(self._state.workspace, name, Target.of_value(from_))
 
     def list(self) -> list[str]:
         """Return `main`, then the other branches in code-point order."""
@@ -97,6 +100,38 @@ class Branches:
         return merge_branches(self._state.workspace, source, into, options, delete_branch=deletes)
 
 
+class Tags:
+    """`graph.tags`: names for single commits, which keep their content readable."""
+
+    def __init__(self, state: GraphState) -> None:
+        self._state = state
+
+    def create(self, name: str, at: TargetLike | None = None, actor: str | None = None) -> Tag:
+        """Name a commit: that of the target ``at``, the head of `main` by default.
+
+        A tag never moves. While it exists, cleanup keeps what its commit needs. No commit is made;
+        the tag itself records who made it, and when.
+        """
+        from omnigraph.write.tags import create_tag
+
+        self._state.ensure_writable()
+        target = Target.of(at=at)
+        return create_tag(self._state.workspace, name, target, self._state.choose_actor(actor))
+
+    def list(self) -> list[Tag]:
+        """Return the tags by name, in code-point order."""
+        self._state.ensure_open()
+        return list_tags(self._state.workspace.manifest)
+
+    def delete(self, name: str, actor: str | None = None) -> Tag:
+        """Delete a tag and return what it was. ``actor`` is who asks; it is checked, not recorded."""
+        from omnigraph.write.tags import delete_tag
+
+        self._state.ensure_writable()
+        check_actor(actor)
+        return delete_tag(self._state.workspace, name)
+
+
 class Commits:
     """`graph.commits`: the history of a branch, single commits, and how to undo one."""
 
@@ -108,10 +143,31 @@ class Commits:
         branch: str = MAIN,
         filter: str | Iterable[str] | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[GraphCommit]:
-        """Return the first-parent chain, newest first. Filters are `actor=<id>` and `branch=<name>`."""
+        """Return the first-parent chain, newest first; only what all filters let through.
+
+        A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
+        ``before``: start after that commit.
+        """
         self._state.ensure_open()
-        return list_commits(self._state.workspace.manifest, trim_branch_name(branch), filter, limit)
+        return list_commits(
+            self._state.workspace.manifest, trim_branch_name(branch), filter, limit, before
+        )
+
+    def history(
+        self,
+        branches: str | Iterable[str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> History:
+        """Return a page of everything the branches reach over both parents, children first.
+
+        All branches unless some are named; 200 commits unless ``limit`` says otherwise, at most
+        1,000. ``before`` is the ``next`` of the page before.
+        """
+        self._state.ensure_open()
+        return read_history(self._state.workspace.manifest, branches, limit, before)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""

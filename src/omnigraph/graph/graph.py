@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import diffs, loads, reads
+from omnigraph.graph import loads, reads
 from omnigraph.graph.arguments import (
     check_flag,
     check_limit,
@@ -17,17 +17,18 @@ from omnigraph.graph.arguments import (
     check_types,
 )
 from omnigraph.graph.blobs import Blobs
-from omnigraph.graph.changes import Changes
 from omnigraph.graph.checks import check_graph, verify_mirrors
-from omnigraph.graph.diffs import Side
-from omnigraph.graph.facets import Branches, Commits, Schema
+from omnigraph.graph.facets import Branches, Commits, Schema, Tags
+from omnigraph.graph.history import diffs, exports
+from omnigraph.graph.history.changes import Changes
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
-from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.uris import Root
 
@@ -35,6 +36,8 @@ from omnigraph.storage.uris import Root
 if TYPE_CHECKING:
     from omnigraph.changes.change_filter import Kind, Op
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.export.export import ExportResult
+    from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.maintenance.report import CleanupReport
@@ -67,6 +70,7 @@ class Graph:
         self.changes = Changes(self._state)
         self.commits = Commits(self._state)
         self.schema = Schema(self._state)
+        self.tags = Tags(self._state)
 
     @property
     def uri(self) -> str:
@@ -123,26 +127,22 @@ class Graph:
             heal(self._state.workspace)
             verify_mirrors(self._state.workspace, self._state.schemas.of(MAIN).row)
 
-    def snapshot(
-        self,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
-    ) -> Snapshot:
-        """Return the pinned state of a branch head, a commit id, or a version of a branch."""
+    def snapshot(self, **target: Unpack[TargetKeywords]) -> Snapshot:
+        """Return the pinned state that a target names, the head of `main` by default.
+
+        Every reading call takes these: ``branch``, alone or with ``version`` or ``time``;
+        ``snapshot``, a commit id; ``tag``; or ``at``, a value of ``og.at``, a ``Snapshot`` or a
+        commit.
+        """
         self._state.ensure_open()
-        return resolve(self._state.workspace.manifest, Target.of(branch, snapshot, version))
+        return resolve(self._state.workspace.manifest, Target.of(**target))
 
     def query(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
 
@@ -150,42 +150,47 @@ class Graph:
         several.
         """
         self._state.ensure_open()
-        return reads.query(self._state, source, name, params, Target.of(branch, snapshot, version))
+        return reads.query(self._state, source, name, params, Target.of(**target))
 
     def explain(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> Explanation:
         """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
         self._state.ensure_open()
-        target = Target.of(branch, snapshot, version)
-        return reads.explain_query(self._state, source, name, params, target)
+        return reads.explain_query(self._state, source, name, params, Target.of(**target))
 
     def profile(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> Profiled:
         """Run ``query`` and measure rows and milliseconds of each phase."""
         self._state.ensure_open()
-        target = Target.of(branch, snapshot, version)
-        return reads.profile_query(self._state, source, name, params, target)
+        return reads.profile_query(self._state, source, name, params, Target.of(**target))
+
+    def entity(
+        self, kind: Kind, type: str, id: str, **target: Unpack[TargetKeywords]
+    ) -> dict[str, Any] | None:
+        """Return one node or edge as plain data; None if there is no such type or id at the target.
+
+        It has ``kind``, ``type``, ``id``, ``properties`` in the values of an export, the
+        ``endpoints`` of an edge, and ``graph_commit_id``, the commit that was read.
+        """
+        from omnigraph.graph.entities import find_entity
+
+        self._state.ensure_open()
+        return find_entity(self._state, kind, type, id, Target.of(**target))
 
     def diff(
         self,
-        from_: Side,
-        to: Side,
+        from_: TargetLike,
+        to: TargetLike,
         kinds: Iterable[Kind] | None = None,
         types: Iterable[str] | None = None,
         ops: Iterable[Op] | None = None,
@@ -247,11 +252,13 @@ class Graph:
         actor: str | None = None,
         if_commit: str | None = None,
         retries: int | None = None,
+        operation_id: str | None = None,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
         ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
         """
         from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
@@ -275,6 +282,7 @@ class Graph:
             check_retries(retries),
             self.embedder,
             self._state.blob_policy,
+            check_operation_id(operation_id),
         )
         return mutate(self._state.workspace, request)
 
@@ -311,6 +319,28 @@ class Graph:
             return schema.ir_hash, schema.catalog
 
         return embed(self._state.workspace, accepted, asked)
+
+    def export(
+        self,
+        out: Out,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        types: Iterable[str] | None = None,
+        engine: EngineName = "auto",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> ExportResult:
+        """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
+
+        ``out`` is the path of a file, which appears when it is complete, or a file that is open for
+        writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
+        called with the records written so far and those there are in all.
+        """
+        self._state.ensure_open()
+        target = Target.of(branch, snapshot, version)
+        names, told = check_types(types), check_progress(progress)
+        return exports.export(self._state, out, target, names, engine, told)
 
     def ensure_indices(
         self,

@@ -1,9 +1,10 @@
-"""Actors: who asks for a change. Every surface that accepts an actor checks it here."""
+"""Who asks for a change, and under which id: every surface that accepts either checks it here."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest
 
 RESERVED: Final = "omnigraph:"
@@ -41,5 +42,18 @@ def check_actor(actor: object, where: str = "actor") -> str | None:
             f"actors that start with `{RESERVED}` are those of the product itself; choose another "
             f"name than `{text}` for {where}",
             actor=text,
+        )
+    return text
+
+
+def check_operation_id(operation_id: object, where: str = "operation_id") -> str | None:
+    """Return the id that a caller chose for an operation, as commits record it: a ULID, or None."""
+    if operation_id is None:
+        return None
+    text = operation_id.strip().upper() if isinstance(operation_id, str) else ""
+    if not is_ulid(text):
+        raise BadRequest(
+            f"{where} is {operation_id!r}; give a ULID, 26 characters such as "
+            "01JZZZZZZZZZZZZZZZZZZZZZZ1, or leave it out"
         )
     return text

@@ -32,6 +32,7 @@ class LoadOptions:
     does: fail (the default), nothing is loaded; skip, it is left out. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
+    ``operation_id`` is a ULID of the caller's choice by which its commit can be found.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a
     ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
     ``spark_master`` and ``spark_conf`` say how to make one.
@@ -50,6 +51,7 @@ class LoadOptions:
     rejects: str | Path | None = None
     progress: ProgressCallback | None = None
     on_bad: OnBad = "fail"
+    operation_id: str | None = None
 
 
 class LoadKeywords(TypedDict, total=False):
@@ -71,3 +73,4 @@ class LoadKeywords(TypedDict, total=False):
     rejects: str | Path | None
     progress: ProgressCallback | None
     on_bad: OnBad
+    operation_id: str | None

@@ -8,6 +8,7 @@ product, its Arrow column, and its canonical key text. Stored values: ``str``, `
 - ``scalar``: the scalar types and the one table of their traits (``traits`` defines its columns)
 - ``proptype``: types built from scalars: nullable, list, enum, vector
 - ``values``, ``keys``, ``columns``: convert one value, one key, a whole column
+- ``json_text``: the JSON texts of a whole column
 - ``arrow``: find the traits of a column that comes without its property type
 - ``temporal``, ``floats``, ``python``: dates and times, single precision, Python objects
 
@@ -34,6 +35,7 @@ from omnigraph.types.columns import (
     to_arrow,
 )
 from omnigraph.types.floats import round_f32
+from omnigraph.types.json_text import column_to_json_text, json_string_texts
 from omnigraph.types.keys import composite_id, derive_id, key_text, spells_key
 from omnigraph.types.proptype import MAX_VECTOR_DIM, PropType
 from omnigraph.types.python import json_form
@@ -66,6 +68,7 @@ __all__ = [
     "blob_from_text",
     "blob_to_text",
     "column_to_json",
+    "column_to_json_text",
     "columns_equal",
     "composite_id",
     "derive_id",
@@ -77,6 +80,7 @@ __all__ = [
     "from_json",
     "is_unicode",
     "json_form",
+    "json_string_texts",
     "key_text",
     "key_text_column",
     "param_from_json",

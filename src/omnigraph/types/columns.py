@@ -36,17 +36,17 @@ def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
 
 def from_arrow(t: PropType, array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """List the stored values of an Arrow column."""
-    return _stored(t, _as_array(t, array))
+    return _stored(t, as_array(t, array))
 
 
 def column_to_json(
     t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
 ) -> list[Any]:
     """List the JSON forms of the values of an Arrow column."""
-    return _json(t, _as_array(t, array), js_safe)
+    return _json(t, as_array(t, array), js_safe)
 
 
-def _as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the column as one array in the storage type of ``t``."""
     import pyarrow as pa
 
@@ -80,7 +80,7 @@ def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
         case Family.INTEGER if js_safe and t.scalar.exceeds_javascript:
             return _patched(_plain(array), _beyond_js(array), str)
         case Family.TEMPORAL:
-            return _plain(_temporal_text(t, array))
+            return _plain(checked_temporal_text(t, array))
         case Family.BLOB:
             return [None if value is None else blob_to_text(value) for value in array.to_pylist()]
     return _plain(array)
@@ -134,7 +134,8 @@ def _rows(array: pa.Array, items: list[Any]) -> list[Any]:
     return rows
 
 
-def _temporal_text(t: PropType, array: pa.Array) -> pa.Array:
+def checked_temporal_text(t: PropType, array: pa.Array) -> pa.Array:
+    """Write the ISO text of every date or instant; ``Unfit`` for one that has none."""
     import pyarrow.compute as pc
 
     time = t.scalar.time
@@ -150,7 +151,7 @@ def key_text_column(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.String
 
     if t.is_list or t.is_vector or t.is_blob:
         raise Unfit(f"a key cannot be of type {t}")
-    array = _as_array(t, array)
+    array = as_array(t, array)
     return _float_texts(array) if t.is_float else as_integers(array).cast(pa.utf8())
 
 
@@ -192,7 +193,7 @@ def columns_equal(
 
     The rule is that of ``same_image``.
     """
-    a, b = _as_array(t, a), _as_array(t, b)
+    a, b = as_array(t, a), as_array(t, b)
     if len(a) != len(b):
         raise ValueError(f"columns of {len(a)} and {len(b)} rows cannot be compared row by row")
     return _lists_equal(a, b) if t.is_list or t.is_vector else _scalars_equal(a, b)

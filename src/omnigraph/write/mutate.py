@@ -86,6 +86,7 @@ class Request:
     retries: int | None = None
     embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
+    operation_id: str | None = None
 
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
@@ -332,7 +333,13 @@ class _Mutation:
             writer="mutation",
             pin=self.state.pin,
             ir_hash=self.state.head.ir_hash,
-            intent=Intent(new_ulid(), "mutation", self.started, self.request.actor_id),
+            intent=Intent(
+                new_ulid(),
+                "mutation",
+                self.started,
+                self.request.actor_id,
+                operation_id=self.request.operation_id,
+            ),
             tables=tuple(
                 TableChange(table.pin, (table.write_step(),)) for table in changed.values()
             ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -12,7 +11,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
-from omnigraph.cli.output import OutputLost, ReaderGone
+from omnigraph.cli.output import OutputLost, StdoutBytes
 from omnigraph.cli.register import BranchOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
@@ -64,15 +63,16 @@ def get(
     if call.flags.json:
         raise BadRequest("--json cannot be used with blob get, which writes bytes; leave it out")
     selector, state = blob.selector(), target.read()
-    destination = _Destination(out)
+    destination = StdoutBytes() if out is None else _Destination(out)
     try:
         with call.open(call.address(None)) as graph:
             graph.blobs.read(
                 *selector, offset=offset, length=length, out=cast("Any", destination), **state
             )
-        destination.end()
+        destination.flush()
     finally:
-        destination.close()
+        if isinstance(destination, _Destination):
+            destination.close()
 
 
 def stat(call: Call, blob: BlobArguments, target: TargetOptions) -> None:
@@ -125,9 +125,9 @@ def put_blob(
 
 
 class _Destination:
-    """Stdout, or a file that is left alone until there is a byte to write to it."""
+    """A file that is left alone until there is a byte to write to it."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._stream: IO[bytes] | None = None
 
@@ -136,31 +136,20 @@ class _Destination:
         self._try(lambda stream: stream.write(data))
         return len(data)
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """Finish: an empty blob makes an empty file."""
-        self._try(lambda stream: stream.flush() if self._path is None else stream.close())
+        self._try(lambda stream: stream.close())
 
     def _try(self, act: Any) -> Any:
         try:
-            return act(self._open())
-        except BrokenPipeError:
-            raise ReaderGone from None
-        except OSError as error:
-            where = "the output" if self._path is None else f'"{self._path}"'
-            raise OutputLost(f"cannot write {where}: {error.strerror or error}") from error
-
-    def _open(self) -> IO[bytes]:
-        if self._stream is None:
-            if self._path is not None:
+            if self._stream is None:
                 self._stream = self._path.open("wb")
-            elif sys.stdout is None:
-                raise OutputLost("cannot write the output: stdout is closed")
-            else:
-                self._stream = sys.stdout.buffer
-        return self._stream
+            return act(self._stream)
+        except OSError as error:
+            raise OutputLost(f'cannot write "{self._path}": {error.strerror or error}') from error
 
     def close(self) -> None:
         """Close the file, if one was opened; what could not be written has been told."""
-        if self._path is not None and self._stream is not None:
+        if self._stream is not None:
             with contextlib.suppress(OSError):
                 self._stream.close()

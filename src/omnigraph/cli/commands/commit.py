@@ -50,7 +50,7 @@ def list_(
             "--filter",
             metavar="KEY=VALUE",
             callback=_check_filters,
-            help="Only commits with actor=ID or branch=NAME; repeat it for both.",
+            help="Only commits with this actor, branch, operation or operation_id; repeatable.",
         ),
     ] = None,
     limit: Annotated[

@@ -13,7 +13,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import note, put
 from omnigraph.cli.progress import load_progress
-from omnigraph.cli.register import BranchOption, UriArgument, add
+from omnigraph.cli.register import BranchOption, OperationOption, UriArgument, add
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
@@ -96,6 +96,7 @@ def load(
     ] = "auto",
     spark_master: MasterOption = None,
     spark_conf: ConfOption = None,
+    operation_id: OperationOption = None,
 ) -> None:
     """Load records as one commit, or nothing."""
     from omnigraph.graph import loads
@@ -125,6 +126,7 @@ def load(
             rejects=rejects,
             on_bad=on_bad,
             progress=progress,
+            operation_id=operation_id,
         )
     if result.note is not None:
         note(result.note)

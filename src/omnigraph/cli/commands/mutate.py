@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
-from omnigraph.cli.register import BranchOption, UriOption, add
+from omnigraph.cli.register import BranchOption, OperationOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
 
 
@@ -25,6 +25,7 @@ def mutate(
         str | None,
         typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
     ] = None,
+    operation_id: OperationOption = None,
     uri: UriOption = None,
 ) -> None:
     """Run a mutation as one commit, or change nothing."""
@@ -38,6 +39,7 @@ def mutate(
             "main" if branch is None else branch,
             call.actor,
             if_commit,
+            operation_id=operation_id,
         )
     made = "no commit" if done.commit is None else f"commit {done.commit.graph_commit_id}"
     said = f"{done.query_name}: {done.affected_nodes} nodes, {done.affected_edges} edges; {made}"

@@ -8,18 +8,22 @@ are read a range of depths at a time, from the head down, and never all of them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.migrations import with_depths
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
 Test = Callable[[GraphCommit], bool]
 
 PAGE = 256
-"""So many depths are read at a time."""
+"""So many depths are read at first; every further page is twice as long."""
+LONGEST_PAGE = 4096
 
 MAINTENANCE = frozenset({"optimize", "ensure_indices"})
 """Operations that change no content."""
@@ -32,8 +36,9 @@ class BranchRecords:
     """
 
     def __init__(self, manifest: Manifest, state: BranchState) -> None:
+        self.manifest = manifest
         self.state = state
-        self._manifest = manifest
+        self._page = PAGE
         self._known: dict[str, GraphCommit] = {}
         self._covered: set[int] = set()
         self._all_known = False
@@ -49,7 +54,7 @@ class BranchRecords:
         """Return one record, or None if the branch does not hold it."""
         found = self._known.get(graph_commit_id)
         if found is None and not self._all_known:
-            found = self._manifest.commit(self.state, graph_commit_id)
+            found = self.manifest.commit(self.state, graph_commit_id)
             if found is not None:
                 self._known[graph_commit_id] = found
         return found
@@ -76,10 +81,11 @@ class BranchRecords:
         """Read the page of records that ends with this depth, unless that was done before."""
         if self._all_known or depth in self._covered or depth < 1:
             return
-        low = max(1, depth - PAGE + 1)
+        low = max(1, depth - self._page + 1)
+        self._page = min(2 * self._page, LONGEST_PAGE)
         while low in self._covered:
             low += 1
-        for name, record in self._manifest.commits(self.state, (low, depth)).items():
+        for name, record in self.manifest.commits(self.state, (low, depth)).items():
             self._known.setdefault(name, record)
         self._covered.update(range(low, depth + 1))
 
@@ -98,24 +104,77 @@ def list_commits(
     branch: str = MAIN,
     filters: str | Iterable[str] | None = None,
     limit: int | None = None,
+    before: str | None = None,
 ) -> list[GraphCommit]:
-    """Return the first-parent chain of a branch, newest first; ``limit`` applies after filtering."""
-    _check_limit(limit)
+    """Return the first-parent chain of a branch, newest first; ``limit`` applies after filtering.
+
+    ``before`` is a commit of the chain: the list starts with the one after it.
+    """
+    check_limit(limit)
     tests = [parse_filter(text) for text in _filter_texts(filters)]
     records = BranchRecords(manifest, manifest.state(branch))
     found: list[GraphCommit] = []
-    for commit in first_parents(records, records.head):
+    for commit in _chain(records, before):
         if all(test(commit) for test in tests):
             found.append(commit)
-            if limit is not None and len(found) == limit:
+            if len(found) == limit:
                 break
     return found
 
 
-def _check_limit(limit: object) -> None:
+def check_limit(limit: object) -> None:
+    """Refuse a limit that is no whole number from 1 on; None says nothing about it."""
     if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1):
         return
     raise BadRequest(f"limit is {limit!r}; it must be a whole number, at least 1")
+
+
+def _chain(records: BranchRecords, before: object) -> Iterator[GraphCommit]:
+    """Yield the first-parent chain of a branch, from its head or from after a commit of it."""
+    if before is None:
+        return first_parents(records, records.head)
+    last = records.find(before) if isinstance(before, str) else None
+    if last is None or not _is_on_chain(records, last):
+        raise BadRequest(
+            f"before is {before!r}, which is no commit of branch `{records.state.name}`; give the "
+            "id of one that its list shows"
+        )
+    chain = first_parents(records, last)
+    next(chain)
+    return chain
+
+
+def _is_on_chain(records: BranchRecords, commit: GraphCommit) -> bool:
+    """Return whether a commit that a branch holds is on its first-parent chain.
+
+    The commits made on one branch are one chain. So a commit is on it if it was made on this branch,
+    or on one that this was forked from, before the fork. Where the branch that made it cannot tell
+    any more, the chain is walked down to its depth.
+    """
+    known = _made_on_lineage(records.manifest, records.state, commit)
+    if known is not None:
+        return known
+    deeper = itertools.takewhile(
+        lambda one: one.depth >= commit.depth, first_parents(records, records.head)
+    )
+    return any(one.graph_commit_id == commit.graph_commit_id for one in deeper)
+
+
+def _made_on_lineage(manifest: Manifest, state: BranchState, commit: GraphCommit) -> bool | None:
+    """Return whether a commit was made on a branch or before a fork it comes from; None if unknown."""
+    live = manifest.branches()
+    branch, newest = state.name, state.head.commit.manifest_version
+    while (commit.branch or MAIN) != branch:
+        if branch not in live:
+            return False
+        branch, newest = live[branch].parent or MAIN, live[branch].parent_version
+    if commit.manifest_version > newest:
+        return False
+    try:
+        made = manifest.at_version(branch, commit.manifest_version).commit
+    except (BranchNotFound, VersionMissing, TableMissing):
+        return None
+    return made.graph_commit_id == commit.graph_commit_id
 
 
 def _filter_texts(filters: object) -> Iterable[object]:
@@ -125,18 +184,30 @@ def _filter_texts(filters: object) -> Iterable[object]:
     return (filters,) if isinstance(filters, str) or not isinstance(filters, Iterable) else filters
 
 
+FILTERS: Mapping[str, Callable[[GraphCommit], str | None]] = {
+    "actor": lambda commit: commit.actor_id,
+    "branch": lambda commit: commit.branch or MAIN,
+    "operation": lambda commit: commit.operation,
+    "operation_id": lambda commit: commit.operation_id,
+}
+"""What commits can be filtered by. Nothing after the `=` means commits that have none."""
+
+
 def parse_filter(text: object) -> Test:
-    """Return the test that a commit filter stands for: `actor=<id>` or `branch=<name>`."""
+    """Return the test that a commit filter such as `actor=ada` stands for."""
     if not isinstance(text, str):
-        raise BadRequest(f"a commit filter is a text, actor=<id> or branch=<name>, not {text!r}")
+        raise BadRequest(f"a commit filter is a text such as actor=ada, not {text!r}")
     key, equals, value = text.partition("=")
     if not equals:
-        raise BadRequest(f"the filter `{text}` has no `=`; write actor=<id> or branch=<name>")
-    if key == "actor":
-        return lambda commit: (commit.actor_id or "") == value
-    if key == "branch":
-        return lambda commit: (commit.branch or MAIN) == value
-    raise BadRequest(f"commits cannot be filtered by `{key}`; the keys are actor and branch")
+        raise BadRequest(f"the filter `{text}` has no `=`; write for example actor={text or 'ada'}")
+    if key not in FILTERS:
+        raise BadRequest(
+            f"commits cannot be filtered by `{key}`; the keys are {', '.join(sorted(FILTERS))}"
+        )
+    if key == "operation" and is_ulid(value):
+        key = "operation_id"
+    field = FILTERS[key]
+    return lambda commit: (field(commit) or "") == value
 
 
 def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:

@@ -14,14 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph import settings
-from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.load_options import ENGINES, EngineName
-from omnigraph.runner.session import is_running, spark_session
+from omnigraph.pipeline.load_options import EngineName
+from omnigraph.pipeline.spark.executors import Executors
 from omnigraph.runner.spark_tasks import Outcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
 from omnigraph.storage.tables.indexes import build_segment
@@ -43,8 +43,6 @@ from omnigraph.write.ensure_indices import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A smaller table has one fragment, and is finished here before executors would have begun.
-LARGE_TABLE_ROWS = 1_000_000
 # Every search asks every part of an index, so a part has at least this number of rows.
 ROWS_PER_PART = 50_000
 
@@ -57,7 +55,7 @@ def ensure_indices_on(
     actor_id: str | None = None,
 ) -> IndexReport:
     """Build every missing index on that engine, in one commit; ``catalog_at`` as there."""
-    executors = _Executors(engine)
+    executors = Executors(engine)
     used = set()
 
     def builds_for(pin: TableState) -> Builds:
@@ -75,7 +73,7 @@ def compact_on(
     engine: EngineName, workspace: Workspace, branch: str, actor_id: str | None = None
 ) -> CompactionReport:
     """Compact every table that has fragments to merge on that engine, in one commit."""
-    executors = _Executors(engine)
+    executors = Executors(engine)
 
     def rewrite_for(pin: TableState) -> Rewrite:
         chosen = executors.for_table(pin)
@@ -84,34 +82,6 @@ def compact_on(
     report = compact(workspace, branch, actor_id, rewrite_for)
     report.note = executors.note
     return report
-
-
-class _Executors:
-    """Chooses, for each table, between a Spark session and this process.
-
-    ``auto`` starts no session unless one was configured, and none for small tables. Where Spark does
-    not start, this process does the work, and ``note`` says why.
-    """
-
-    def __init__(self, engine: EngineName) -> None:
-        if engine not in ENGINES:
-            raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
-        self.note: str | None = None
-        self._auto = engine == "auto"
-        # Started now, so that a problem is reported before any work.
-        self._session = spark_session() if engine == "spark" else None
-        self._wanted = self._auto and (is_running() or settings.SPARK_MASTER.get() is not None)
-
-    def for_table(self, pin: TableState) -> SparkSession | None:
-        """Return the session to work on a table with; None to do the work in this process."""
-        if self._wanted and pin.row_count >= LARGE_TABLE_ROWS:
-            self._wanted = False
-            try:
-                self._session = spark_session()
-            except OmniGraphError as failure:
-                why = failure.message.partition("\n")[0]
-                self.note = f"this process did the work of Spark's executors: {why}"
-        return None if self._auto and pin.row_count < LARGE_TABLE_ROWS else self._session
 
 
 # ------------------------------------------------------------------ indexes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.pipeline.spark.maintenance_jobs import LARGE_TABLE_ROWS
+from omnigraph.pipeline.spark.executors import LARGE_TABLE_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,179 @@
+"""Where an export goes: a file that appears when it is complete, or a stream of the caller."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from abc import abstractmethod
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+from uuid import uuid4
+
+from omnigraph.errors import BadRequest, StorageError
+from omnigraph.types import shown_place
+
+Out = str | os.PathLike[str] | IO[bytes] | IO[str]
+"""A path, or a file that is open for writing bytes or text."""
+
+
+class Output:
+    """Takes pieces of UTF-8 text that end where a character ends, and counts their bytes."""
+
+    def __init__(self) -> None:
+        self.bytes_written = 0
+
+    def write(self, piece: bytes | memoryview) -> None:
+        """Write a piece."""
+        self._write(piece)
+        self.bytes_written += len(piece)
+
+    @abstractmethod
+    def _write(self, piece: bytes | memoryview) -> None: ...
+
+    def _end(self, *, complete: bool) -> None:
+        """Make what was written visible, or leave nothing behind, as far as that is up to us."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(complete=kind is None)
+
+
+def output_to(out: Out) -> Output:
+    """Return the output for a path or an open file; refuse anything else."""
+    if isinstance(out, str | os.PathLike):
+        return _file_output(os.fspath(out))
+    if not callable(getattr(out, "write", None)):
+        raise BadRequest(
+            f"an export cannot be written to a Python {type(out).__name__}; give a path, or a file that "
+            "is open for writing"
+        )
+    return _StreamOutput(out)
+
+
+def _file_output(name: object) -> Output:
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise BadRequest(f"{name!r} is no path of a file to export to")
+    if "://" in name:
+        raise BadRequest(
+            f"an export is written to a local file, not to {shown_place(name)}; export to a file and "
+            "copy it, or pass a file that is open for writing"
+        )
+    path = Path(name)
+    if path.is_dir():
+        raise BadRequest(f"{shown_place(name)} is a directory; give the path of a file")
+    if not path.parent.is_dir():
+        raise BadRequest(f"there is no directory {shown_place(str(path.parent))}; create it first")
+    if path.exists() and not path.is_file():
+        return _DeviceOutput(path)
+    # A link stays, and the file it leads to is replaced.
+    return _FileOutput(path.resolve())
+
+
+class _FileOutput(Output):
+    """A file under a temporary name beside the one it gets in the end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._part = path.with_name(f".{path.name[:100]}.{uuid4().hex}.part")
+        self._file: IO[bytes] | None = None
+
+    def _write(self, piece: bytes | memoryview) -> None:
+        try:
+            self._opened().write(piece)
+        except OSError as error:
+            raise _failed(self._path, error) from error
+
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
+            self._file = self._part.open("xb")
+        return self._file
+
+    def _end(self, *, complete: bool) -> None:
+        try:
+            if complete:
+                self._opened().close()
+                with suppress(FileNotFoundError):
+                    shutil.copymode(self._path, self._part)
+                self._part.replace(self._path)
+        except OSError as error:
+            raise _failed(self._path, error) from error
+        finally:
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.close()
+                self._part.unlink(missing_ok=True)
+
+
+class _DeviceOutput(Output):
+    """A pipe or a device, which cannot be replaced by a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def _write(self, piece: bytes | memoryview) -> None:
+        try:
+            if self._file is None:
+                self._file = self._path.open("wb")
+            self._file.write(piece)
+        except OSError as error:
+            raise _failed(self._path, error) from error
+
+    def _end(self, *, complete: bool) -> None:
+        try:
+            if self._file is not None:
+                self._file.close()
+        except OSError as error:
+            if complete:
+                raise _failed(self._path, error) from error
+
+
+def _failed(path: Path, error: OSError) -> StorageError:
+    reason = error.strerror or str(error)
+    return StorageError(f"cannot write {shown_place(str(path))}: {reason}; choose another place")
+
+
+class _StreamOutput(Output):
+    """A file of the caller, of bytes or of text. It stays open, and its errors are the caller's."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        self._is_text = isinstance(stream, io.TextIOBase)
+        if not isinstance(stream, io.IOBase):
+            self._is_text = _takes_text(stream)
+
+    def _write(self, piece: bytes | memoryview) -> None:
+        if self._is_text:
+            self._stream.write(str(piece, "utf-8"))
+        elif isinstance(self._stream, io.RawIOBase):
+            _write_raw(self._stream, memoryview(piece))
+        else:
+            self._stream.write(bytes(piece))
+
+
+def _takes_text(stream: Any) -> bool:
+    """Ask a file that does not say what it takes."""
+    try:
+        stream.write(b"")
+    except TypeError:
+        return True
+    return False
+
+
+def _write_raw(stream: io.RawIOBase, piece: memoryview) -> None:
+    """Write to a file without a buffer, which may take a part at a time."""
+    while len(piece):
+        piece = piece[stream.write(piece) or 0 :]

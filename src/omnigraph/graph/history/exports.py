@@ -1,0 +1,89 @@
+"""`graph.export`: from a target and a place to the records written there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.reads import resolve, retry_if_remade
+from omnigraph.graph.state import GraphState
+from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.snapshot import Target
+
+# Loaded by the first export: it needs numpy and pyarrow.
+if TYPE_CHECKING:
+    from omnigraph.changes.export.export import ExportResult
+    from omnigraph.changes.export.output import Out
+    from omnigraph.pipeline.load_options import EngineName
+    from omnigraph.pipeline.spark.executors import Executors
+    from omnigraph.runner.protocol import Runner
+
+OnExported = Callable[[int, int], object]
+"""Called with the number of records written, and of those there are in all."""
+
+
+def export(
+    state: GraphState,
+    out: Out,
+    target: Target,
+    types: Sequence[str] | None = None,
+    engine: EngineName = "auto",
+    progress: OnExported | None = None,
+    *,
+    kinds: Sequence[str] = (),
+    operation: str = "export",
+    lease: bool | None = None,
+) -> ExportResult:
+    """Write the records of one snapshot; what is refused is refused before the first byte.
+
+    ``lease`` says whether to try to put a read lease; by default, if the handle may write.
+    """
+    from omnigraph.changes.export.export import write_export
+    from omnigraph.changes.export.output import output_to
+    from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
+    from omnigraph.pipeline.spark.executors import Executors
+
+    output = output_to(out)
+    executors = Executors(engine)
+    selection = Selection(tuple(types or ()), tuple(kinds))
+
+    def pin() -> PinnedExport:
+        return pin_export(
+            state.workspace,
+            lambda: resolve(state, target),
+            selection,
+            operation=operation,
+            may_write=state.mode == "rw" if lease is None else lease,
+        )
+
+    with retry_if_remade(target, pin) as pinned, _runners(executors) as runner_for, output:
+        total = pinned.row_count
+        on_records = None if progress is None else lambda records: progress(records, total)
+        result = write_export(state.workspace, pinned, output, runner_for, on_records)
+    return replace(result, note=executors.note)
+
+
+@contextmanager
+def _runners(executors: Executors) -> Iterator[Callable[[TableState], Runner]]:
+    """Give the engine for each table: one that runs here, and one on Spark if it is needed."""
+    from omnigraph.runner.local_runner import LocalRunner
+
+    made: dict[str, Runner] = {}
+
+    def runner_for(table: TableState) -> Runner:
+        session = executors.for_table(table)
+        if session is None:
+            return made.setdefault("local", LocalRunner())
+        if "spark" not in made:
+            from omnigraph.runner.spark_runner import SparkRunner, working_session
+
+            made["spark"] = SparkRunner(working_session(session))
+        return made["spark"]
+
+    try:
+        yield runner_for
+    finally:
+        for runner in made.values():
+            runner.close()

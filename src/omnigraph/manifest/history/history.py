@@ -1,0 +1,168 @@
+"""The commits of several branches in one order, as a drawing of history shows them.
+
+A commit comes after all its children; where that leaves a choice, the youngest comes first. The
+order is found from the heads down, so that the first page costs what it shows: a commit may be given
+out once everything deeper has been looked at, because only that can hold another child of it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import BadRequest, ResourceLimit
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.ancestry import CommitGraph
+from omnigraph.manifest.history.records import check_limit
+from omnigraph.manifest.manifest import BranchState, Manifest
+from omnigraph.manifest.rows import GraphCommit
+
+USUAL = 200
+MOST = 1000
+"""So many commits a page has, if nothing is said, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One page of the commits of some branches, children before their parents.
+
+    ``heads`` maps each branch to its newest commit, and ``tags`` commits to their names. ``next`` is
+    what ``before`` takes for the following page; None on the last one.
+    """
+
+    commits: list[GraphCommit]
+    heads: Mapping[str, str]
+    tags: Mapping[str, Sequence[str]]
+    next: str | None = None
+
+    def branches_at(self, graph_commit_id: str) -> list[str]:
+        """Return the branches whose head a commit is, `main` first."""
+        return [branch for branch, head in self.heads.items() if head == graph_commit_id]
+
+    def tags_at(self, graph_commit_id: str) -> list[str]:
+        """Return the tags of a commit by name."""
+        return list(self.tags.get(graph_commit_id, ()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public document."""
+        document: dict[str, Any] = {
+            "commits": [
+                {
+                    **commit.to_json(),
+                    "branches": self.branches_at(commit.graph_commit_id),
+                    "tags": self.tags_at(commit.graph_commit_id),
+                }
+                for commit in self.commits
+            ],
+            "heads": [
+                {"branch": branch, "graph_commit_id": head} for branch, head in self.heads.items()
+            ],
+        }
+        return document if self.next is None else {**document, "next": self.next}
+
+
+def read_history(
+    manifest: Manifest,
+    branches: str | Iterable[str] | None = None,
+    limit: int | None = None,
+    before: str | None = None,
+    tags: Mapping[str, Sequence[str]] | None = None,
+) -> History:
+    """Return the commits that branches reach over both parents; all branches unless some are named.
+
+    ``before`` is the last commit of the page before this one.
+    """
+    check_limit(limit)
+    limit = USUAL if limit is None else limit
+    if limit > MOST:
+        raise ResourceLimit(
+            f"limit is {limit}; a page of history has at most {MOST:,} commits",
+            resource="history_commits",
+            limit=MOST,
+            actual=limit,
+        )
+    states = [manifest.state(branch) for branch in _branches(manifest, branches)]
+    heads = {state.name: state.head.commit.graph_commit_id for state in states}
+    ordered = _after(_newest_first(CommitGraph(manifest, states), states), before)
+    page = list(itertools.islice(ordered, limit))
+    more = next(ordered, None) is not None
+    return History(page, heads, tags or {}, page[-1].graph_commit_id if more else None)
+
+
+def _branches(manifest: Manifest, asked: object) -> list[str]:
+    """Return the branches to show, each once, `main` first."""
+    live = [MAIN, *manifest.branches()]
+    if asked is None:
+        return live
+    given = [asked] if isinstance(asked, str) else asked
+    if not isinstance(given, Iterable):
+        raise BadRequest(f"branches is {asked!r}; give a list of names, or leave it out")
+    named = {trim_branch_name(name) for name in given}
+    return sorted(named, key=lambda name: (name != MAIN, name)) or live
+
+
+def _after(commits: Iterator[GraphCommit], before: object) -> Iterator[GraphCommit]:
+    """Skip everything up to a commit and the commit itself."""
+    if before is None:
+        return commits
+    if all(commit.graph_commit_id != before for commit in commits):
+        raise BadRequest(
+            f"before is {before!r}, which is no commit of these branches; give the `next` of a page"
+        )
+    return commits
+
+
+def _newest_first(graph: CommitGraph, states: Sequence[BranchState]) -> Iterator[GraphCommit]:
+    """Yield everything the heads reach: the youngest first, and no commit before all its children."""
+    heads = {state.head.commit.graph_commit_id for state in states}
+    start = [graph.record(head) for head in heads]
+    deeper = _Explored(graph, start)
+    waiting = [_Youngest(commit) for commit in start]
+    heapq.heapify(waiting)
+    shown: Counter[str] = Counter()
+    done: set[str] = set()
+    while waiting:
+        commit = heapq.heappop(waiting).commit
+        name = commit.graph_commit_id
+        # Every child puts it here once, and it is given out with the last of them.
+        if name in done or shown[name] < deeper.children_of(commit):
+            continue
+        done.add(name)
+        yield commit
+        for parent in graph.parents(commit):
+            shown[parent.graph_commit_id] += 1
+            heapq.heappush(waiting, _Youngest(parent))
+
+
+class _Explored:
+    """How many children commits have, among those that some heads reach."""
+
+    def __init__(self, graph: CommitGraph, heads: Iterable[GraphCommit]) -> None:
+        self._ahead = graph.ancestors(heads)
+        self._last: GraphCommit | None = next(self._ahead, None)
+        self._children: Counter[str] = Counter()
+
+    def children_of(self, commit: GraphCommit) -> int:
+        """Return the number of children of a commit, after looking at everything deeper."""
+        while self._last is not None and self._last.depth > commit.depth:
+            self._children.update(self._last.parent_ids)
+            self._last = next(self._ahead, None)
+        return self._children[commit.graph_commit_id]
+
+
+@dataclass(slots=True)
+class _Youngest:
+    """Orders commits for a heap: the youngest first, then the greatest id."""
+
+    commit: GraphCommit
+
+    def __lt__(self, other: _Youngest) -> bool:
+        mine, theirs = self.commit, other.commit
+        return (mine.created_us, mine.graph_commit_id) > (
+            theirs.created_us,
+            theirs.graph_commit_id,
+        )
