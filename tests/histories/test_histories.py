@@ -40,7 +40,8 @@ def test_the_graph_does_what_the_plain_model_does(record_property):
             failure.add_note(f"this history: ./dev faults --seed {number} tests/histories")
             raise
         steps = sum(RAN[name] for name in WEIGHTS)
-        if steps >= STEPS and all(RAN[name] >= AT_LEAST for name in WEIGHTS):
+        often = all(RAN[name] >= AT_LEAST for name in WEIGHTS)
+        if steps >= STEPS and often and all(RAN[name] for name in SHAPES):
             break
     counted = ", ".join(f"{name} {RAN[name]}" for name in sorted(RAN))
     record_property(MEASURED, f"seeds {first} to {number}, {steps} steps: {counted}")
