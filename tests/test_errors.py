@@ -67,10 +67,12 @@ CursorRejected          cursor_rejected           400 bad_request -             
 QueryNotFound           query_not_found           400 bad_request -                    1 -
 PolicyDenied            policy_denied             403 forbidden   -                    1 - action actor
 BranchNotFound          branch_not_found          404 not_found   not_found            1 - branch
+TagNotFound             tag_not_found             404 not_found   not_found            1 - tag
 CommitNotFound          commit_not_found          404 not_found   not_found            1 - graph_commit_id
 VersionNotFound         version_not_found         404 not_found   not_found            1 - branch version
 EntityNotFound          entity_not_found          404 not_found   -                    1 -
 BranchExists            branch_exists             409 conflict    conflict             1 - branch
+TagExists               tag_exists                409 conflict    conflict             1 - tag
 BranchNameClash         branch_name_clash         409 conflict    conflict             1 - branch other
 BranchInUse             branch_in_use             409 conflict    conflict             1 - branch by
 Contention              contention                409 conflict    conflict             1 - attempts

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.history.history import History as History
+    from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
     from omnigraph.manifest.rows import GraphCommit as GraphCommit
     from omnigraph.manifest.rows import TableState as TableState
@@ -99,6 +100,7 @@ __all__ = [
     "SchemaStep",
     "Snapshot",
     "TableState",
+    "Tag",
     "Target",
     "__version__",
     "at",
@@ -147,6 +149,7 @@ _HOMES = {
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableState": "omnigraph.manifest.rows",
+    "Tag": "omnigraph.manifest.history.tags",
     "Target": "omnigraph.manifest.snapshot",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",

@@ -15,9 +15,9 @@
     │   └── QueryNotFound              no query of that name in the source
     ├── PolicyDenied                   the policy refuses the action
     ├── NotFound                       a name refers to nothing
-    │   ├── BranchNotFound, CommitNotFound, VersionNotFound, EntityNotFound
+    │   ├── BranchNotFound, TagNotFound, CommitNotFound, VersionNotFound, EntityNotFound
     ├── Conflict                       state or another actor prevents the operation
-    │   ├── BranchExists, BranchNameClash, BranchInUse, Contention, Drift
+    │   ├── BranchExists, TagExists, BranchNameClash, BranchInUse, Contention, Drift
     │   ├── SchemaApplyInProgress, SchemaConflict, GraphMoved, AlreadyInitialised
     │   ├── ExpectedVersionMismatch    a lost race
     │   ├── KeyConflict                strict insert of an existing id
@@ -333,7 +333,7 @@ class NotFound(OmniGraphError):
     wire_detail = "not_found"
 
     def _wire_fields(self) -> Any:
-        named = ("branch", "graph_commit_id", "version", "entity")
+        named = ("branch", "tag", "graph_commit_id", "version", "entity")
         return {name: self.details[name] for name in named if name in self.details}
 
 
@@ -342,6 +342,13 @@ class BranchNotFound(NotFound):
 
     code = "branch_not_found"
     fields = ("branch",)
+
+
+class TagNotFound(NotFound):
+    """No tag has that name."""
+
+    code = "tag_not_found"
+    fields = ("tag",)
 
 
 class CommitNotFound(NotFound):
@@ -383,6 +390,13 @@ class BranchExists(Conflict):
 
     code = "branch_exists"
     fields = ("branch",)
+
+
+class TagExists(Conflict):
+    """A tag of that name exists already; tags never move."""
+
+    code = "tag_exists"
+    fields = ("tag",)
 
 
 class BranchNameClash(Conflict):

@@ -147,6 +147,38 @@ class TestFilters:
             graph.diff("main", "main", **options)
 
 
+class TestPages:
+    @pytest.mark.parametrize("limit", [1, 2, 3, 8192])
+    def test_pages_are_the_whole_in_parts(self, graph, limit):
+        before = graph.snapshot()
+        graph.load([person("Ann", age=9), person("New"), knows("k1", "Ann", "Cy")], mode="merge")
+        result = graph.diff(before, "main")
+        page = result.page(limit)
+        assert page.stats.updates == 2
+        shown = list(page.changes)
+        while page.next_page_token is not None:
+            page = graph.diff(before, "main").page(limit, page.next_page_token)
+            assert page.stats is None
+            assert len(page.changes) <= limit
+            shown += page.changes
+        assert tuple(shown) == result.changes
+
+    def test_a_token_of_another_diff_is_refused(self, graph):
+        before = graph.snapshot()
+        graph.load([person("Ann", age=9), person("New")], mode="merge")
+        token = graph.diff(before, "main").page(1).next_page_token
+        others = [
+            graph.diff("main", before),
+            graph.diff(before, "main", ops=["insert"]),
+            graph.diff(before, "main", images=False),
+        ]
+        for other in others:
+            with pytest.raises(errors.CursorRejected):
+                other.page(1, token)
+        with pytest.raises(errors.ResourceLimit):
+            others[0].page(8193)
+
+
 class TestSchemas:
     def test_renames_and_relaxations_are_no_difference(self, graph):
         before = graph.snapshot()

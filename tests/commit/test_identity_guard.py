@@ -29,6 +29,10 @@ MAY_COMPARE = {
     ): "the version that this very publish made on the same branch",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
+        "manifest/history/resolve.py",
+        "_head_up_to",
+    ): "versions of the manifest on one branch, whose state was just read",
+    (
         "manifest/history/records.py",
         "_made_on_lineage",
     ): "versions of one branch, whose commit of that version is then compared by its id",
@@ -37,8 +41,8 @@ MAY_COMPARE = {
         "has_rows_of",
     ): "versions of one lineage: incarnation and branch are equal",
     (
-        "read/view/pinned_table.py",
-        "_is_being_purged",
+        "manifest/rows.py",
+        "removes",
     ): "a purge names versions of one incarnation, and at that time there is no other branch",
 }
 # Places that open a branch by its name alone.

@@ -28,14 +28,9 @@ from tests.stored import fill, read_back
 NOT_BUILT = {
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
     # Operations and arguments of versioning cases; a part that is built is no longer listed.
-    "time": "needs reads of a point in time, not built yet",
     "operation_id": "needs operation ids, not built yet",
-    "branch_from_past": "needs branches of the past, not built yet",
     "export": "needs export, not built yet",
     "baseline": "needs the change feed, not built yet",
-    "merge_base_rule": "needs the rule that merge bases stay readable, not built yet",
-    "entity": "needs reads of one entity, not built yet",
-    **dict.fromkeys(("tag", "tag_create", "tag_list", "tag_delete"), "needs tags, not built yet"),
 }
 
 

@@ -45,6 +45,11 @@ def branches_come_and_go(graph: Graph) -> None:
     graph.branches.delete("gone")
 
 
+def a_tag_comes_and_goes(graph: Graph) -> None:
+    graph.tags.create("v1")
+    graph.tags.delete("v1")
+
+
 def every_writer_writes_on_a_branch(graph: Graph) -> None:
     for writer in WRITERS:
         graph.branches.create(writer)
@@ -95,6 +100,7 @@ def die(graph: Graph, point: str, branch: str) -> None:
 
 SCENARIOS = [
     branches_come_and_go,
+    a_tag_comes_and_goes,
     a_mutation_runs,
     a_property_is_added_and_destroyed,
     old_versions_go,

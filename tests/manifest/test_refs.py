@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import failpoints
+from omnigraph.clock import new_ulid
 from omnigraph.errors import (
     BadRequest,
     BranchExists,
@@ -18,6 +19,8 @@ from omnigraph.errors import (
     CommitNotFound,
     GraphMoved,
     HistoryReclaimed,
+    TagNotFound,
+    VersionNotFound,
 )
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.publisher import Changes, publish
@@ -97,8 +100,12 @@ def test_refused_creates_change_nothing(graph):
         (BadRequest, (".", "main")),
         (BadRequest, ("review/.", "main")),
         (BranchNotFound, ("new", commit.graph_commit_id)),
-        (BadRequest, ("new", Target(snapshot=commit.graph_commit_id))),
-        (BadRequest, ("new", Target(branch="main", version=1))),
+        (BadRequest, ("new", 5)),
+        (CommitNotFound, ("new", Target(snapshot=new_ulid()))),
+        (VersionNotFound, ("new", Target(branch="main", version=99))),
+        (TagNotFound, ("new", Target(tag="ghost"))),
+        # The commit pins a version of Person that was never written.
+        (HistoryReclaimed, ("new", Target(snapshot=commit.graph_commit_id))),
     ]
     for error, (name, source) in refusals:
         with pytest.raises(error):

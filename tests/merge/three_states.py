@@ -141,6 +141,7 @@ class Expected:
     conflicts: list[tuple[str, str, list[str] | None]] = field(default_factory=list)
     resolved: int = 0
     named: list[str] = field(default_factory=list)
+    cut_off: list[str] = field(default_factory=list)
 
 
 def expected_merge(
@@ -179,6 +180,8 @@ def expected_merge(
             expected.conflicts.append((id_, kind, clashing))
             continue
         expected.resolved += 1
+        if decision is None and s is not None and t is not None:
+            expected.cut_off.append(id_)
         if isinstance(decision, str):
             is_absent = (t if decision == "ours" else s) is None
             decision = None if is_absent else mixed[decision]

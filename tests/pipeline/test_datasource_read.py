@@ -203,7 +203,7 @@ def test_columns_of_the_implicit_id_can_be_filtered(graph):
         ({"type": "Person", "partition_rows": "-1"}, "whole number"),
         ({"type": "Person", "fliter": "age > 3"}, "did you mean `filter`"),
         ({"type": "Person", "merge": "true"}, "takes no option `merge`"),
-        ({"type": "Person", "branch": "main", "snapshot": "01M"}, "snapshot alone"),
+        ({"type": "Person", "branch": "main", "snapshot": "01M"}, "more than one state"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(graph, options, said):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
-from omnigraph.changes.diff import Change
+from omnigraph.changes.change_filter import Kind
+from omnigraph.changes.diff import Change, Position
+from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
+from omnigraph.changes.paging.tokens import DiffToken, read_token, write_token
 from omnigraph.changes.stats import Meter, Stats
+from omnigraph.errors import CursorRejected
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 
@@ -27,7 +32,32 @@ class DiffStats(Stats):
         }
 
 
-Run = Callable[[Meter], Iterator[Sequence[Change]]]
+Run = Callable[[Meter, Position | None], Iterator[Sequence[Change]]]
+"""Compares the two sides, from the beginning or behind a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPage:
+    """A part of a diff. ``stats`` are those of the whole diff, on its first page; else None."""
+
+    from_: Snapshot
+    to: Snapshot
+    changes: tuple[Change, ...]
+    stats: DiffStats | None
+    next_page_token: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of one page."""
+        shown: dict[str, Any] = {
+            "from": _side_json(self.from_),
+            "to": _side_json(self.to),
+            "changes": [change.to_json() for change in self.changes],
+        }
+        if self.stats is not None:
+            shown["stats"] = self.stats.to_json()
+        if self.next_page_token is not None:
+            shown["next_page_token"] = self.next_page_token
+        return shown
 
 
 class DiffResult:
@@ -37,10 +67,13 @@ class DiffResult:
     ``changes`` keeps all of them. Both states are pinned: later commits do not show.
     """
 
-    def __init__(self, workspace: Workspace, from_: Snapshot, to: Snapshot, run: Run) -> None:
+    def __init__(
+        self, workspace: Workspace, from_: Snapshot, to: Snapshot, shown: str, run: Run
+    ) -> None:
         self.from_ = from_
         self.to = to
         self._workspace = workspace
+        self._shown = shown
         self._run = run
         self._stats: DiffStats | None = None
 
@@ -64,21 +97,42 @@ class DiffResult:
         assert self._stats is not None
         return self._stats
 
+    def page(self, limit: int | None = None, page_token: str | None = None) -> DiffPage:
+        """Return at most ``limit`` changes (1,000), from the beginning or where a page before ended.
+
+        A token holds for these two commits and this filter; any other is ``CursorRejected``.
+        """
+        budget = Budget(check_changes(limit))
+        graph_id, ends = self.from_.graph_id, (self.from_.graph_commit_id, self.to.graph_commit_id)
+        place = None
+        if page_token is not None:
+            token = read_token(graph_id, page_token, DiffToken)
+            if (token.before, token.after) != ends:
+                raise CursorRejected(
+                    "it was made for a diff of two other commits, for example before a branch moved "
+                    "on; name the commits themselves"
+                )
+            if token.filter != self._shown:
+                raise CursorRejected("it was made for another filter")
+            place = token.place
+        start = None if place is None else Position(cast(Kind, place.kind), place.type, place.id)
+        chunks = self._run(Meter(self._workspace), start)
+        taken = take(behind(itertools.chain.from_iterable(chunks), place), budget)
+        following = None
+        if taken.has_more:
+            following = write_token(graph_id, DiffToken(*ends, self._shown, taken.place))
+        stats = self.stats if page_token is None else None
+        return DiffPage(self.from_, self.to, tuple(taken.changes), stats, following)
+
     def to_json(self) -> dict[str, Any]:
         """Return the document that `diff --json` prints."""
-        changes = [change.to_json() for change in self.changes]
-        return {
-            "from": side_json(self.from_),
-            "to": side_json(self.to),
-            "changes": changes,
-            "stats": self.stats.to_json(),
-        }
+        return DiffPage(self.from_, self.to, self.changes, self.stats, None).to_json()
 
     def _compare(self) -> Iterator[Change]:
         meter = Meter(self._workspace)
         affected: set[str] = set()
         with meter.running():
-            chunks = self._run(meter)
+            chunks = self._run(meter, None)
         while True:
             # Only what happens in here counts, not what the caller does with the changes.
             with meter.running():
@@ -98,7 +152,7 @@ class DiffResult:
         return f"<omnigraph.DiffResult {ends}>"
 
 
-def side_json(snapshot: Snapshot) -> dict[str, Any]:
+def _side_json(snapshot: Snapshot) -> dict[str, Any]:
     """Return one side of a diff in its public form."""
     return {
         "graph_commit_id": snapshot.graph_commit_id,

@@ -22,6 +22,7 @@ from omnigraph.cli.commands import (
     schema,
     snapshot,
     status,
+    tag,
     version,
 )
 from omnigraph.cli.commands.history import changes, log
@@ -44,6 +45,7 @@ MODULES = (
     snapshot,
     schema,
     branch,
+    tag,
     commit,
     log,
     changes,

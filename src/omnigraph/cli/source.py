@@ -1,10 +1,11 @@
-"""Query texts and parameters from flags: a file, standard input, or the text itself."""
+"""Query texts, parameters and resolutions from flags: a file, standard input, or the text itself."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -32,6 +33,16 @@ ParamsOption = Annotated[
 ParamsFileOption = Annotated[
     str | None,
     typer.Option("--params-file", metavar="FILE", help="The parameters in a file; - reads stdin."),
+]
+
+ResolveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--resolve",
+        metavar="ours|theirs|FILE",
+        help="Decide conflicts: ours keeps the target's state, theirs takes the other side's, a JSON "
+        "file decides entity by entity (- reads stdin).",
+    ),
 ]
 
 
@@ -80,23 +91,45 @@ def read_params(text: str | None, file: str | None) -> Any:
         text = read_stdin("--params-file") if file == STDIN else _read(Path(file))
     if text is None:
         return None
-    try:
-        return json.loads(text, object_pairs_hook=_refuse_repeated_keys)
-    except RecursionError:
-        raise BadRequest("the parameters nest too deep; give an object of plain values") from None
-    except ValueError as error:  # also raised for an integer of thousands of digits
+    return _decode(text, "parameters", "give an object keyed by parameter name")
+
+
+def read_resolve(given: str | None) -> Any:
+    """Return what ``--resolve`` says, as ``branches.merge`` and ``commits.revert`` take it."""
+    from omnigraph.write.merge.resolutions import WORDS, resolve_from_json
+
+    if given is None or given in WORDS:
+        return given
+    if given != STDIN and not Path(given).exists():
         raise BadRequest(
-            f"the parameters are not JSON ({error}); give an object keyed by parameter name"
-        ) from None
+            f"--resolve is `{given}`, which is neither ours nor theirs nor a file; write the "
+            "resolutions to a file and name it"
+        )
+    text = read_stdin("--resolve") if given == STDIN else _read(Path(given))
+    form = 'give {"resolutions": [{"table_key": …, "row_id": …, "image": … or "take": …}]}'
+    document = _decode(text, "resolutions", form)
+    if not isinstance(document, dict):
+        raise BadRequest(f"the resolutions are no JSON object; {form}")
+    return resolve_from_json(document)
 
 
-def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _decode(text: str, what: str, form: str) -> Any:
+    """Read JSON that a user wrote; ``form`` says what it should be."""
+    try:
+        return json.loads(text, object_pairs_hook=partial(_refuse_repeated_keys, what))
+    except RecursionError:
+        raise BadRequest(f"the {what} nest too deep; {form}") from None
+    except ValueError as error:  # also raised for an integer of thousands of digits
+        raise BadRequest(f"the {what} are not JSON ({error}); {form}") from None
+
+
+def _refuse_repeated_keys(what: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object, unless it gives a key twice: JSON would silently drop one of the values."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadRequest(f"the parameters give `{twice}` twice; leave one out")
+        raise BadRequest(f"the {what} give `{twice}` twice; leave one out")
     return found
 
 

@@ -1,44 +1,90 @@
-"""The flags that choose which state of the graph a reading command looks at."""
+"""The flags and words that choose which state of the graph a command looks at."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli.register import BranchOption
+from omnigraph.errors import BadRequest
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.snapshot import Target, TargetKeywords
 
 SnapshotOption = Annotated[
     str | None, typer.Option("--snapshot", metavar="ID", help="The state at this commit.")
+]
+TagOption = Annotated[
+    str | None, typer.Option("--tag", metavar="NAME", help="The state that this tag names.")
 ]
 AtVersionOption = Annotated[
     int | None,
     typer.Option("--at-version", metavar="N", help="The branch as it was at this version."),
 ]
+AtTimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--at-time",
+        metavar="T",
+        help="The branch as it was at this time: a date (its end, UTC), or a date and time.",
+    ),
+]
 
-
-class Target(TypedDict):
-    """The arguments of a read that choose the state it sees."""
-
-    branch: str | None
-    snapshot: str | None
-    version: int | None
+WORD = "BRANCH, BRANCH@VERSION, commit:ID or tag:NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """Flags of a command that reads one state of a graph: a branch head, a commit, or a version."""
+    """Flags of a command that reads one state of a graph."""
 
     branch: BranchOption = None
     snapshot: SnapshotOption = None
+    tag: TagOption = None
     at_version: AtVersionOption = None
+    at_time: AtTimeOption = None
 
-    def read(self) -> Target:
+    def read(self) -> TargetKeywords:
         """Return the target as the methods of a graph take it.
 
-        A commit id stands alone: it already determines the branch and the version.
+        A commit id or a tag stands alone: it already determines the branch and the version.
         """
-        if self.snapshot is not None and not (self.branch is None and self.at_version is None):
-            raise typer.BadParameter("--snapshot excludes --branch and --at-version")
-        return Target(branch=self.branch, snapshot=self.snapshot, version=self.at_version)
+        on_branch = (self.branch, self.at_version, self.at_time)
+        alone = {"--snapshot": self.snapshot, "--tag": self.tag}
+        given = [flag for flag, value in alone.items() if value is not None]
+        if len(given) > 1:
+            raise typer.BadParameter("--snapshot excludes --tag")
+        if given and any(value is not None for value in on_branch):
+            raise typer.BadParameter(f"{given[0]} excludes --branch, --at-version and --at-time")
+        if self.at_version is not None and self.at_time is not None:
+            raise typer.BadParameter("--at-version excludes --at-time")
+        return {
+            "branch": self.branch,
+            "snapshot": self.snapshot,
+            "version": self.at_version,
+            "tag": self.tag,
+            "time": self.at_time,
+        }
+
+
+def parse_word(word: str) -> Target:
+    """Return the target that one word names: BRANCH, BRANCH@VERSION, commit:ID or tag:NAME.
+
+    Neither `@` nor `:` can be part of a name.
+    """
+    from omnigraph.manifest.snapshot import Target
+
+    kind, colon, name = word.strip().partition(":")
+    if colon and kind in {"commit", "tag"}:
+        if not name.strip():
+            raise BadRequest(f"`{word}` names no {kind}; write {WORD}")
+        return Target.of(snapshot=name) if kind == "commit" else Target.of(tag=name)
+    if colon:
+        raise BadRequest(f"`{word}` names no state of a graph; write {WORD}")
+    branch, at, version = word.partition("@")
+    if not at:
+        return Target.of(branch)
+    if not version.strip().isdecimal():
+        raise BadRequest(f"`{word}` has no version after its `@`; write {WORD}")
+    return Target.of(branch, version=int(version))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack, overload
 
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
-from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.snapshot import Target, TargetKeywords
 from omnigraph.storage.tables.blobs.reading import (
     PIECE_BYTES,
     BlobFacts,
@@ -78,17 +78,11 @@ class Blobs:
         type: str,
         id: str,
         property: str,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> BlobStat:
         """Describe a blob without opening it. A null one is not found."""
-        selector, target = (
-            BlobSelector(kind, type, id, property),
-            Target.of(branch, snapshot, version),
-        )
-        found = self._find(selector, target)
+        selector, wanted = BlobSelector(kind, type, id, property), Target.of(**target)
+        found = self._find(selector, wanted)
         facts = found.facts
         return BlobStat(
             selector,
@@ -96,7 +90,7 @@ class Blobs:
             facts.size,
             facts.etag,
             facts.external_uri,
-            target,
+            wanted,
             found.view.snapshot.graph_commit_id,
         )
 
@@ -106,15 +100,10 @@ class Blobs:
         type: str,
         id: str,
         property: str,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> io.BufferedReader:
         """Open a managed blob as a readable, seekable binary file; only what is asked for is read."""
-        stream = self._open(
-            BlobSelector(kind, type, id, property), Target.of(branch, snapshot, version)
-        )
+        stream = self._open(BlobSelector(kind, type, id, property), Target.of(**target))
         return io.BufferedReader(stream)
 
     @overload
@@ -128,9 +117,7 @@ class Blobs:
         offset: int = 0,
         length: int | None = None,
         out: None = None,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> bytes: ...
 
     @overload
@@ -144,9 +131,7 @@ class Blobs:
         offset: int = 0,
         length: int | None = None,
         out: BinaryIO,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> int: ...
 
     def read(
@@ -159,9 +144,7 @@ class Blobs:
         offset: int = 0,
         length: int | None = None,
         out: BinaryIO | None = None,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> bytes | int:
         """Return the bytes of a managed blob, or of a range of it.
 
@@ -169,13 +152,13 @@ class Blobs:
         returned. A range that reaches beyond the end is cut; one that begins there is ``BlobRange``.
         """
         selector = BlobSelector(kind, type, id, property)
-        target = Target.of(branch, snapshot, version)
+        wanted = Target.of(**target)
         _check_range(offset, length)
         if out is not None:
             _check_out(out)
 
         def read() -> bytes | int:
-            with self._open(selector, target) as stream:
+            with self._open(selector, wanted) as stream:
                 left = _range_length(selector, stream.size, offset, length)
                 stream.seek(offset)
                 if out is None:
@@ -185,7 +168,7 @@ class Blobs:
                 return left
 
         # What went to a file of the caller cannot be taken back.
-        return retry_if_remade(target, read) if out is None else read()
+        return retry_if_remade(wanted, read) if out is None else read()
 
     def write(
         self,

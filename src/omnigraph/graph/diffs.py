@@ -5,59 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BadRequest
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.history import resolve
-from omnigraph.manifest.rows import GraphCommit
-from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.snapshot import Snapshot, Target, TargetLike
 
 # Loaded by the first diff: it needs numpy and pyarrow.
 if TYPE_CHECKING:
     from omnigraph.changes.change_filter import ChangeFilter
-    from omnigraph.changes.diff import Change
+    from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.stats import Meter
 
-Side = str | Target | Snapshot | GraphCommit
-"""One side of a diff: the name of a branch, a target, or a state that was read before."""
-
 
 def diff(
-    state: GraphState, from_: Side, to: Side, filter: ChangeFilter, *, images: bool
+    state: GraphState, from_: TargetLike, to: TargetLike, filter: ChangeFilter, *, images: bool
 ) -> DiffResult:
     """Pin both sides and compare them when the result is read; refuse what cannot be compared."""
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.paging.tokens import filter_digest
     from omnigraph.changes.stats import Meter
 
     before, _ = _pinned(state, from_)
     after, current = _pinned(state, to)
 
-    def run(meter: Meter) -> Iterator[Sequence[Change]]:
+    def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
         return diff_chunks(
-            state.workspace, before, after, current, filter, images=images, meter=meter
+            state.workspace,
+            before,
+            after,
+            current,
+            filter,
+            images=images,
+            start_after=start_after,
+            meter=meter,
         )
 
     # Refusals come now, not when somebody reads the result.
-    run(Meter(state.workspace))
-    return DiffResult(state.workspace, before, after, run)
+    run(Meter(state.workspace), None)
+    shown = filter_digest({**filter.to_json(), "images": images})
+    return DiffResult(state.workspace, before, after, shown, run)
 
 
-def _pinned(state: GraphState, side: Side) -> tuple[Snapshot, Catalog]:
+def _pinned(state: GraphState, side: TargetLike) -> tuple[Snapshot, Catalog]:
     """Return the snapshot of a side, and the schema that is accepted now on its branch."""
-    branch, snapshot = resolve.resolve_on(state.workspace.manifest, _target(side))
+    branch, snapshot = resolve.resolve_on(state.workspace.manifest, Target.of_value(side))
     return snapshot, state.schemas.at(branch).catalog
-
-
-def _target(side: Side) -> Target:
-    if isinstance(side, Target):
-        return side
-    if isinstance(side, Snapshot | GraphCommit):
-        return Target.of(snapshot=side.graph_commit_id)
-    if isinstance(side, str):
-        return Target.of(side)
-    raise BadRequest(
-        f"a Python {type(side).__name__} is no side of a diff; give the name of a branch, a target of "
-        "og.at, a snapshot or a commit"
-    )

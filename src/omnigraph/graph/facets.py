@@ -1,4 +1,4 @@
-"""`graph.branches`, `graph.commits` and `graph.schema`."""
+"""`graph.branches`, `graph.tags`, `graph.commits` and `graph.schema`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.history import History, read_history
 from omnigraph.manifest.history.records import find_commit, list_commits
+from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.snapshot import Target, TargetLike
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
@@ -41,18 +42,19 @@ class Branches:
     def create(
         self,
         name: str,
-        from_: str | Target = MAIN,
+        from_: TargetLike = MAIN,
         actor: str | None = None,
     ) -> refs.BranchCreated:
-        """Make a branch at the head of another one. No data is copied and no commit is made.
+        """Make a branch at the head of another one, or at a past state: a value of ``og.at``.
 
-        ``actor`` is who asks. It is checked but not recorded, since there is no commit.
+        No data is copied and no commit is made. ``actor`` is who asks. It is checked but not
+        recorded, since there is no commit.
         """
         from omnigraph.write.branches import create_branch
 
         self._state.ensure_writable()
         check_actor(actor)
-        return create_branch(self._state.workspace, name, from_)
+        return create_branch(self._state.workspace, name, Target.of_value(from_))
 
     def list(self) -> list[str]:
         """Return `main`, then the other branches in code-point order."""
@@ -96,6 +98,38 @@ class Branches:
         options = _merge_options(self._state, actor, granularity, resolve, dry_run, images, engine)
         deletes = check_flag("delete_branch", delete_branch)
         return merge_branches(self._state.workspace, source, into, options, delete_branch=deletes)
+
+
+class Tags:
+    """`graph.tags`: names for single commits, which keep their content readable."""
+
+    def __init__(self, state: GraphState) -> None:
+        self._state = state
+
+    def create(self, name: str, at: TargetLike | None = None, actor: str | None = None) -> Tag:
+        """Name a commit: that of the target ``at``, the head of `main` by default.
+
+        A tag never moves. While it exists, cleanup keeps what its commit needs. No commit is made;
+        the tag itself records who made it, and when.
+        """
+        from omnigraph.write.tags import create_tag
+
+        self._state.ensure_writable()
+        target = Target.of(at=at)
+        return create_tag(self._state.workspace, name, target, self._state.choose_actor(actor))
+
+    def list(self) -> list[Tag]:
+        """Return the tags by name, in code-point order."""
+        self._state.ensure_open()
+        return list_tags(self._state.workspace.manifest)
+
+    def delete(self, name: str, actor: str | None = None) -> Tag:
+        """Delete a tag and return what it was. ``actor`` is who asks; it is checked, not recorded."""
+        from omnigraph.write.tags import delete_tag
+
+        self._state.ensure_writable()
+        check_actor(actor)
+        return delete_tag(self._state.workspace, name)
 
 
 class Commits:

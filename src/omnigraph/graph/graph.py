@@ -19,8 +19,7 @@ from omnigraph.graph.arguments import (
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.changes import Changes
 from omnigraph.graph.checks import check_graph, verify_mirrors
-from omnigraph.graph.diffs import Side
-from omnigraph.graph.facets import Branches, Commits, Schema
+from omnigraph.graph.facets import Branches, Commits, Schema, Tags
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
@@ -28,7 +27,7 @@ from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
-from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.uris import Root
 
@@ -70,6 +69,7 @@ class Graph:
         self.changes = Changes(self._state)
         self.commits = Commits(self._state)
         self.schema = Schema(self._state)
+        self.tags = Tags(self._state)
 
     @property
     def uri(self) -> str:
@@ -126,26 +126,22 @@ class Graph:
             heal(self._state.workspace)
             verify_mirrors(self._state.workspace, self._state.schemas.of(MAIN).row)
 
-    def snapshot(
-        self,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
-    ) -> Snapshot:
-        """Return the pinned state of a branch head, a commit id, or a version of a branch."""
+    def snapshot(self, **target: Unpack[TargetKeywords]) -> Snapshot:
+        """Return the pinned state that a target names, the head of `main` by default.
+
+        Every reading call takes these: ``branch``, alone or with ``version`` or ``time``;
+        ``snapshot``, a commit id; ``tag``; or ``at``, a value of ``og.at``, a ``Snapshot`` or a
+        commit.
+        """
         self._state.ensure_open()
-        return resolve(self._state.workspace.manifest, Target.of(branch, snapshot, version))
+        return resolve(self._state.workspace.manifest, Target.of(**target))
 
     def query(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
 
@@ -153,42 +149,47 @@ class Graph:
         several.
         """
         self._state.ensure_open()
-        return reads.query(self._state, source, name, params, Target.of(branch, snapshot, version))
+        return reads.query(self._state, source, name, params, Target.of(**target))
 
     def explain(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> Explanation:
         """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
         self._state.ensure_open()
-        target = Target.of(branch, snapshot, version)
-        return reads.explain_query(self._state, source, name, params, target)
+        return reads.explain_query(self._state, source, name, params, Target.of(**target))
 
     def profile(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> Profiled:
         """Run ``query`` and measure rows and milliseconds of each phase."""
         self._state.ensure_open()
-        target = Target.of(branch, snapshot, version)
-        return reads.profile_query(self._state, source, name, params, target)
+        return reads.profile_query(self._state, source, name, params, Target.of(**target))
+
+    def entity(
+        self, kind: Kind, type: str, id: str, **target: Unpack[TargetKeywords]
+    ) -> dict[str, Any] | None:
+        """Return one node or edge as plain data; None if there is no such type or id at the target.
+
+        It has ``kind``, ``type``, ``id``, ``properties`` in the values of an export, the
+        ``endpoints`` of an edge, and ``graph_commit_id``, the commit that was read.
+        """
+        from omnigraph.graph.entities import find_entity
+
+        self._state.ensure_open()
+        return find_entity(self._state, kind, type, id, Target.of(**target))
 
     def diff(
         self,
-        from_: Side,
-        to: Side,
+        from_: TargetLike,
+        to: TargetLike,
         kinds: Iterable[Kind] | None = None,
         types: Iterable[str] | None = None,
         ops: Iterable[Op] | None = None,

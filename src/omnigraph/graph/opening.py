@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,15 @@ def open(
 
 
 def at(
-    branch: str | None = None, snapshot: str | None = None, version: int | None = None
+    branch: str | None = None,
+    snapshot: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    time: datetime | date | str | None = None,
 ) -> Target:
-    """Return a read target: a branch head, a commit id, or a version of a branch."""
-    return Target.of(branch, snapshot, version)
+    """Return a read target: a branch head, a commit id, a tag, or a branch at a version or a time.
+
+    A time reads the newest commit made up to that moment. A naive datetime is UTC, and a date means
+    its end of day UTC.
+    """
+    return Target.of(branch, snapshot, version, tag, time)

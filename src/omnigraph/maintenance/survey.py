@@ -12,7 +12,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, takewhile
-from typing import Any
 
 from omnigraph.clock import now_us
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
@@ -23,6 +22,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
 from omnigraph.manifest.history.equal_content import readable_snapshot
 from omnigraph.manifest.history.records import BranchRecords, first_parents
+from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -74,7 +74,7 @@ class Survey:
     states: Mapping[str, BranchState]
     sidecars: tuple[Sidecar, ...]
     leases: tuple[ReadLease, ...]
-    tags: tuple[Any, ...]
+    tags: tuple[Tag, ...]
     bases: Mapping[str, tuple[Snapshot, ...]]
     now: float
 
@@ -113,7 +113,7 @@ def survey(workspace: Workspace, policy: Policy) -> Survey:
         states,
         sidecars,
         leases,
-        (),
+        tuple(list_tags(manifest)),
         dict(_merge_bases(workspace, states)),
         now / 1_000_000,
     )

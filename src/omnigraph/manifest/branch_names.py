@@ -1,4 +1,4 @@
-"""Branch names: which are valid, which are internal, and which clash with each other."""
+"""Names of branches and tags: which are valid, which are internal, and which branches clash."""
 
 from __future__ import annotations
 
@@ -19,12 +19,24 @@ _LONGEST_ENCODED: Final = 200
 
 def trim_branch_name(name: object) -> str:
     """Return a branch argument without surrounding white space; refuse an empty one."""
-    if not isinstance(name, str):
-        raise BadRequest(f"a branch is named by a text, not by {type(name).__name__}")
-    text = name.strip()
+    text = _trim(name, "branch")
     if not text:
         raise BadRequest("the branch name is empty; give a name, or leave it out for `main`")
     return text
+
+
+def trim_tag_name(name: object) -> str:
+    """Return a tag argument without surrounding white space; refuse an empty one."""
+    text = _trim(name, "tag")
+    if not text:
+        raise BadRequest("the tag name is empty; give a name")
+    return text
+
+
+def _trim(name: object, kind: str) -> str:
+    if not isinstance(name, str):
+        raise BadRequest(f"a {kind} is named by a text, not by {type(name).__name__}")
+    return name.strip()
 
 
 def is_internal(name: str) -> bool:
@@ -49,8 +61,20 @@ def check_branch_name(name: object) -> str:
     return text
 
 
+def check_tag_name(name: object) -> str:
+    """Return the trimmed name if a tag may have it; the rules are those of branches.
+
+    Tags are not nested, so `a` and `a/b` may both exist.
+    """
+    text = trim_tag_name(name)
+    reason = "`main` is the name of a branch" if text == MAIN else _name_fault(text)
+    if reason is not None:
+        raise BadRequest(f"`{text}` cannot name a tag: {reason}", tag=text, reason=reason)
+    return text
+
+
 def _name_fault(text: str) -> str | None:
-    """Return what is wrong with a branch name, or None."""
+    """Return what is wrong with a name, or None."""
     if text == MAIN:
         return "`main` always exists and cannot be created or deleted"
     if is_internal(text):

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
 from omnigraph.manifest import rows
@@ -25,6 +26,7 @@ from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
+from omnigraph.storage.tables.lance_import import forget_sessions
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
@@ -182,6 +184,7 @@ class Manifest:
         with self._lock:
             if self._graph_id is None:
                 self._graph_id = head.graph_id
+        _forget_what_was_here(self.root.canonical, head.graph_id)
         if self._graph_id != head.graph_id:
             raise StorageError(
                 f"the graph at {self.root.canonical} was replaced by another one since this handle "
@@ -249,6 +252,11 @@ class Manifest:
             found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
+    def metadata(self, state: BranchState, column: str, value: str) -> list[str | None]:
+        """Return the metadata of the rows whose column has this value, as this branch knows them."""
+        with self._unless_deleted(state.name, state.identifier):
+            return _metadata(state.table, column, value)
+
     def commits(
         self, state: BranchState, depths: tuple[int, int] | None = None
     ) -> dict[str, GraphCommit]:
@@ -298,6 +306,17 @@ class Manifest:
         ]
 
 
+_graphs: dict[str, str] = {}
+"""The graph that this process found last at each address."""
+
+
+def _forget_what_was_here(address: str, graph_id: str) -> None:
+    """Drop what Lance caches if another graph is there now: its tables have the same addresses."""
+    if _graphs.setdefault(address, graph_id) != graph_id:
+        _graphs[address] = graph_id
+        forget_sessions()
+
+
 @dataclass(frozen=True, slots=True)
 class _Ref:
     identifier: str | None
@@ -337,9 +356,9 @@ def _no_manifest(table: Table) -> StorageError:
 
 def _metadata(
     table: Table, column: str, value: str, fragment_ids: list[int] | None = None
-) -> list[str]:
+) -> list[Any]:
     """Return the metadata texts of the rows whose column has this value."""
     where = filter_expression(table.schema, [Condition(column, "=", value)])
     options = {} if fragment_ids is None else {"fragment_ids": fragment_ids}
-    found: list[str] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
+    found: list[Any] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
     return found

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -132,8 +132,7 @@ def publish(
             )
             failpoints.hit(AFTER_WRITE)
         except RowCollision:
-            # Another publish came first. A random pause keeps two publishers from staying in step.
-            time.sleep(random.uniform(0.5, 1.5) * 0.004 * (attempt + 1))
+            _pause(attempt)  # another publish came first
             continue
         except StorageError:
             # The store may have failed after the write landed; then the commit id is there.
@@ -188,20 +187,51 @@ def record_root(manifest: Manifest) -> None:
     Branches hold absolute paths, so from its first branch on a graph must stay at the recorded
     root.
     """
-    for _ in range(PUBLISHER_RETRY_BUDGET):
-        state = _current_state(manifest, MAIN)
+
+    def moved(state: BranchState) -> _Rewrite | None:
         if state.head.root == manifest.root.canonical:
+            return None
+        return replace(state.head, root=manifest.root.canonical), []
+
+    _rewrite_head(manifest, moved)
+
+
+def publish_without_commit(manifest: Manifest, row: Callable[[BranchState], rows.Row]) -> None:
+    """Write one row to `main` beside its commits. The caller holds the graph lock and its head lock.
+
+    The head row is written again unchanged, so that this collides with every other publish. ``row``
+    is asked again for the newest state after each collision; it may refuse by raising.
+    """
+    _rewrite_head(manifest, lambda state: (state.head, [row(state)]))
+
+
+_Rewrite = tuple[Head, list[rows.Row]]
+"""The head row to write, and the rows that are written with it."""
+
+
+def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite | None]) -> None:
+    """Write the head row of `main` again without a commit; ``rewrite`` returns None to leave it."""
+    for attempt in range(PUBLISHER_RETRY_BUDGET):
+        state = _current_state(manifest, MAIN)
+        wanted = rewrite(state)
+        if wanted is None:
             return
-        head = replace(state.head, root=manifest.root.canonical)
+        head, new_rows = wanted
+        written = rows.to_table([*new_rows, rows.head_row(head)], state.table.schema)
         try:
-            table = merge_insert_exclusive(
-                state.table, rows.to_table([rows.head_row(head)], state.table.schema)
-            )
+            table = merge_insert_exclusive(state.table, written)
         except RowCollision:
-            continue  # a publish came first, and it records the root too
+            _pause(attempt)  # another publish came first
+            continue
         manifest.remember_publish(state, table, head)
+        tidy(table)
         return
     raise _contention(MAIN)
+
+
+def _pause(attempt: int) -> None:
+    """Wait a random moment, which keeps two publishers from staying in step."""
+    time.sleep(random.uniform(0.5, 1.5) * 0.004 * (attempt + 1))
 
 
 def _new_commit(
@@ -313,8 +343,8 @@ def _former_keys(
 def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
     """Record that purges are done, without a commit. The caller holds the graph lock."""
     settled = {purge.incarnation: purge for purge in done}
-    for _ in range(PUBLISHER_RETRY_BUDGET if settled else 0):
-        state = _current_state(manifest, MAIN)
+
+    def without(state: BranchState) -> _Rewrite | None:
         # A later hard drop of the same table owes more than what was done.
         left = tuple(purge for purge in state.head.purges if purge not in settled.values())
         names = {
@@ -324,19 +354,13 @@ def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
             for kind in ("table", "tombstone")
         }
         if not names:
-            return
+            return None
         kinds = [rows.TABLE, rows.TABLE_TOMBSTONE]
         known = [row for row in manifest.table_rows(state, kinds) if row.object_id in names]
-        head = replace(state.head, purges=left)
-        changed = [*(without_purge(row) for row in known), rows.head_row(head)]
-        try:
-            table = merge_insert_exclusive(state.table, rows.to_table(changed, state.table.schema))
-        except RowCollision:
-            continue
-        manifest.remember_publish(state, table, head)
-        return
+        return replace(state.head, purges=left), [without_purge(row) for row in known]
+
     if settled:
-        raise _contention(MAIN)
+        _rewrite_head(manifest, without)
 
 
 def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[str, TableState]:

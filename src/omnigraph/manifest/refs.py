@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import failpoints
-from omnigraph.errors import BadRequest, BranchExists, BranchInUse, BranchNotFound, OmniGraphError
-from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash, trim_branch_name
+from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, OmniGraphError
+from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash
 from omnigraph.manifest.history.records import find_commit
 from omnigraph.manifest.manifest import Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_root
-from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.tables.branch_refs import TableBranch
+from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
@@ -57,54 +57,56 @@ def list_refs(manifest: Manifest) -> list[str]:
     return [MAIN, *manifest.branches()]
 
 
-def create_ref(manifest: Manifest, name: object, source: object) -> BranchCreated:
-    """Fork the manifest at the head of ``source``. The caller holds the graph lock."""
+def create_ref(
+    manifest: Manifest, name: object, source: str, version: int | None = None
+) -> BranchCreated:
+    """Fork the manifest at the head of a branch, or at an earlier version of it.
+
+    The caller holds the graph lock.
+    """
     new = check_branch_name(name)
-    origin = _source_branch(manifest, source)
     live = manifest.branches()
+    if source != MAIN and source not in live:
+        raise _no_source(manifest, source)
     if new in live:
         raise BranchExists(f"there is a branch `{new}` already; choose another name", branch=new)
     refuse_clash(new, live)
-    refuse_newer(manifest.state(origin).table)
+    refuse_newer(manifest.state(source).table)
     # Branches hold absolute paths, so the place they are valid at is recorded before the first one.
     record_root(manifest)
-    state = manifest.state(origin)
+    table = manifest.state(source).table
+    if version is not None:
+        table = open_table(table.ref.at(version))
     failpoints.hit(BEFORE_CREATE)
     # A deleted branch of that name may have left files, over which Lance cannot create another.
     remove_residue(manifest.ref, new)
-    create_branch(state.table, new)
+    create_branch(table, new)
     failpoints.hit(AFTER_CREATE)
     manifest.forget(new)
     created = manifest.state(new)
     commit = created.head.commit
     return BranchCreated(
-        new, origin, commit.graph_commit_id, commit.manifest_version, created.identifier
+        new, source, commit.graph_commit_id, commit.manifest_version, created.identifier
     )
 
 
-def _source_branch(manifest: Manifest, source: object) -> str:
-    """Return the branch that a source names; refuse commits, snapshots and versions."""
-    if isinstance(source, Target):
-        if source.snapshot is not None or source.version is not None:
-            raise BadRequest("a branch is made from a branch head, not from a snapshot or version")
-        source = source.branch or MAIN
-    name = trim_branch_name(source)
-    if name == MAIN or name in manifest.branches():
-        return name
+def _no_source(manifest: Manifest, name: str) -> BranchNotFound:
+    """Return the error for a source that is no branch; the id of a commit is told apart."""
     try:
         find_commit(manifest, name)
     except OmniGraphError:
-        raise branch_not_found(name) from None
-    raise BranchNotFound(
-        f"there is no branch `{name}`: it is a commit, and a branch is made from a branch head",
+        return branch_not_found(name)
+    return BranchNotFound(
+        f"there is no branch `{name}`: it is a commit; name it as og.at(snapshot=…), or commit:ID on "
+        "the command line",
         branch=name,
     )
 
 
-def delete_ref(manifest: Manifest, name: object) -> str:
-    """Delete a branch. The caller holds the graph lock.
+def refuse_dependents(manifest: Manifest, name: object) -> str:
+    """Return the name of a branch that no other branch was made from or has tables of; else refuse.
 
-    The table forks of the branch are deleted too; one that cannot be is left for cleanup.
+    The caller holds the graph lock.
     """
     branch = check_branch_name(name)
     live = manifest.branches()
@@ -116,6 +118,15 @@ def delete_ref(manifest: Manifest, name: object) -> str:
             branch=branch,
             by=other,
         )
+    return branch
+
+
+def delete_ref(manifest: Manifest, name: object) -> str:
+    """Delete a branch that nothing needs. The caller holds the graph lock.
+
+    The table forks of the branch are deleted too; one that cannot be is left for cleanup.
+    """
+    branch = check_branch_name(name)
     state = manifest.state(branch)
     refuse_newer(state.table)
     forked = [table for table in state.head.tables.values() if table.table_branch == branch]

@@ -1,6 +1,6 @@
 """The rows of `__manifest`, and the values they stand for.
 
-One dataset holds six kinds of rows (`object_type`). The head row of a branch carries its newest
+One dataset holds seven kinds of rows (`object_type`). The head row of a branch carries its newest
 commit and the pins of the whole snapshot, so opening a snapshot reads one row, however long the
 history is. The `table_version` rows say the same, one published version at a time.
 
@@ -13,6 +13,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
   version:7@@v=1 table_version   12 rows
   version:7@@v=2 table_version   13 rows
   commit:C2      graph_commit    parent C1, actor, time
+  tag:v1         tag             commit C1, its pins (on `main` only)
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ TABLE_TOMBSTONE = "table_tombstone"
 GRAPH_COMMIT = "graph_commit"
 GRAPH_HEAD = "graph_head"
 SCHEMA = "schema"
+TAG = "tag"
 DEPTH_COLUMN = "row_count"
 """The column that holds the depth in rows of commits, which have no rows to count."""
 OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)
@@ -144,6 +146,12 @@ class Purge:
     incarnation: int
     location: str
     below: int | None
+
+    def removes(self, state: TableState) -> bool:
+        """Whether this version of a table has to go."""
+        return self.incarnation == state.incarnation and (
+            self.below is None or state.table_version < self.below
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form, as `status` shows it."""
@@ -351,7 +359,7 @@ def dump(document: Mapping[str, Any]) -> str:
 
 def read_commit(metadata: str) -> GraphCommit:
     """Decode the commit of a `graph_commit` row."""
-    return _decode(GRAPH_COMMIT, metadata, _commit)
+    return decode(GRAPH_COMMIT, metadata, _commit)
 
 
 def _commit(document: dict[str, Any]) -> GraphCommit:
@@ -360,7 +368,7 @@ def _commit(document: dict[str, Any]) -> GraphCommit:
 
 def read_head(metadata: str) -> Head:
     """Decode the head of a `graph_head` row."""
-    return _decode(GRAPH_HEAD, metadata, _head)
+    return decode(GRAPH_HEAD, metadata, _head)
 
 
 def _head(document: Mapping[str, Any]) -> Head:
@@ -378,10 +386,11 @@ def _head(document: Mapping[str, Any]) -> Head:
 
 def read_schema(metadata: str) -> SchemaRow:
     """Decode the accepted schema of a `schema` row."""
-    return _decode(SCHEMA, metadata, lambda document: SchemaRow(**document))
+    return decode(SCHEMA, metadata, lambda document: SchemaRow(**document))
 
 
-def _decode(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
+def decode(kind: str, metadata: str, read: Callable[[Any], Value]) -> Value:
+    """Return what ``read`` makes of the document of a row; one that it cannot read is named."""
     try:
         return read(json.loads(metadata))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import date, datetime
+from typing import Any, TypedDict
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_tag_name
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
+from omnigraph.types.temporal import format_moment, moment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +53,113 @@ class Snapshot:
         }
 
 
+class TargetKeywords(TypedDict, total=False):
+    """The keyword arguments with which every reading call names a target; see ``Target.of``."""
+
+    branch: str | None
+    snapshot: str | None
+    version: int | None
+    tag: str | None
+    time: datetime | date | str | None
+    at: TargetLike | None
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a read looks at: a branch head, a commit id, or a version of a branch."""
+    """What a read looks at: a branch head, a commit id, a tag, or a branch at a version or a time.
+
+    ``time`` is in microseconds since the epoch. A target is checked when ``of`` makes it.
+    """
 
     branch: str | None = None
     snapshot: str | None = None
     version: int | None = None
+    tag: str | None = None
+    time: int | None = None
 
     @classmethod
-    def of(cls, branch: object = None, snapshot: object = None, version: object = None) -> Target:
-        """Return a checked target; without arguments, the head of `main`."""
+    def of(
+        cls,
+        branch: object = None,
+        snapshot: object = None,
+        version: object = None,
+        tag: object = None,
+        time: object = None,
+        at: object = None,
+    ) -> Target:
+        """Return a checked target; without arguments, the head of `main`.
+
+        ``at`` is a target of its own: one that ``og.at`` made, a snapshot, a commit, or the name of a
+        branch.
+        """
+        on_branch = [value for value in (branch, version, time) if value is not None]
+        if sum((snapshot is not None, tag is not None, at is not None, bool(on_branch))) > 1:
+            raise BadRequest(
+                "more than one state is named; give a snapshot, a tag, a target as `at`, or a branch "
+                "with an optional version or time"
+            )
+        if at is not None:
+            return cls.of_value(at)
         if snapshot is not None:
-            if branch is not None or version is not None:
-                raise BadRequest("give a snapshot alone, or a branch with an optional version")
             if not isinstance(snapshot, str):
-                raise BadRequest("a snapshot is named by its commit id, a text")
+                raise BadRequest(
+                    "a snapshot is named by its commit id, a text; give a Snapshot or a commit as `at`"
+                )
             return cls(snapshot=snapshot.strip())
+        if tag is not None:
+            return cls(tag=trim_tag_name(tag))
+        if version is not None and time is not None:
+            raise BadRequest("give a version or a time of the branch, not both")
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise BadRequest("a version is a whole number")
-        return cls(branch=MAIN if branch is None else trim_branch_name(branch), version=version)
+        name = MAIN if branch is None else trim_branch_name(branch)
+        return cls(branch=name, version=version, time=None if time is None else _moment(time))
+
+    @classmethod
+    def of_value(cls, value: object) -> Target:
+        """Return the target that one value names; a text is the name of a branch."""
+        if isinstance(value, Target):
+            return value
+        if isinstance(value, Snapshot | GraphCommit):
+            return cls(snapshot=value.graph_commit_id)
+        if isinstance(value, str):
+            return cls(branch=trim_branch_name(value))
+        raise BadRequest(
+            f"a Python {type(value).__name__} names no state of a graph; give a value of `og.at`, a "
+            "Snapshot, a commit, or the name of a branch"
+        )
 
     @property
     def names_a_head(self) -> bool:
         """Whether this target means the newest commit of a branch at the time of the read."""
-        return self.snapshot is None and self.version is None
+        return all(given is None for given in (self.snapshot, self.version, self.tag, self.time))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form; a version appears only if one was given."""
+        """Return the public form; version, tag and time (in microseconds) appear only if given."""
         named: dict[str, Any] = {"branch": self.branch, "snapshot": self.snapshot}
-        return named if self.version is None else {**named, "version": self.version}
+        given = {"version": self.version, "tag": self.tag, "time": self.time}
+        return named | {name: value for name, value in given.items() if value is not None}
 
     def __str__(self) -> str:
         if self.snapshot is not None:
             return f"snapshot {self.snapshot}"
+        if self.tag is not None:
+            return f"tag {self.tag}"
         at = "" if self.version is None else f" at version {self.version}"
+        at = at if self.time is None else f" at {format_moment(self.time)}"
         return f"branch {self.branch}{at}"
+
+
+TargetLike = Target | Snapshot | GraphCommit | str
+"""What ``at`` may be: a target, or a value that stands for one."""
+
+
+def _moment(time: object) -> int:
+    """Return a time in microseconds since the epoch."""
+    try:
+        return moment_of(time)
+    except ValueError as error:
+        raise BadRequest(
+            f"{error}; give a datetime, a date, or a text such as 2026-05-04 or "
+            "2026-05-04T10:30:00.000000Z"
+        ) from None

@@ -32,6 +32,7 @@ from omnigraph.manifest import refs
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.engine import Engine, Incoming
@@ -162,7 +163,7 @@ def _target(workspace: Workspace, options: LoadOptions) -> Iterator[bool]:
     if options.from_branch is not None and options.branch not in refs.list_refs(workspace.manifest):
         # Another load may make it first, and then it is there.
         with contextlib.suppress(BranchExists):
-            made = create_branch(workspace, options.branch, options.from_branch)
+            made = create_branch(workspace, options.branch, Target.of(options.from_branch))
     try:
         yield made is not None
     except BaseException:

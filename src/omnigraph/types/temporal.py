@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
 from omnigraph.types.unfit import Unfit, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 MS_PER_DAY = 86_400_000
+US_PER_SECOND = 1_000_000
+US_DIGITS = 6
 MIN_DAYS = date.min.toordinal() - EPOCH_ORDINAL
 MAX_DAYS = date.max.toordinal() - EPOCH_ORDINAL
 MIN_MS = MIN_DAYS * MS_PER_DAY
@@ -64,21 +67,72 @@ def parse_datetime(text: str) -> int:
     Without an offset it is UTC, a date alone is midnight UTC, and digits beyond milliseconds are
     dropped.
     """
+    instant = _parse_instant(text)
+    return instant.seconds * 1000 + int(instant.fraction[:3].ljust(3, "0"))
+
+
+def parse_moment(text: str) -> int:
+    """Read a date, or a date and time, as the last microsecond since the epoch that it includes.
+
+    A date alone means its end of day UTC. A time may have up to six fraction digits.
+    """
+    instant = _parse_instant(text)
+    if not instant.has_time:
+        return end_of_day(instant.seconds * 1000 // MS_PER_DAY)
+    if len(instant.fraction) > US_DIGITS:
+        raise Unfit(f"{shown(text)} has more than {US_DIGITS} digits after the second")
+    return instant.seconds * US_PER_SECOND + int(instant.fraction.ljust(US_DIGITS, "0"))
+
+
+def moment_of(value: object) -> int:
+    """Return the microsecond since the epoch that a datetime, a date or a text means.
+
+    A naive datetime is UTC; a date means its end of day UTC; a text is read by ``parse_moment``.
+    """
+    if isinstance(value, str):
+        return parse_moment(value.strip())
+    if isinstance(value, datetime) and value == value:  # noqa: PLR0124 - a missing one differs
+        if value.utcoffset() is None:
+            value = value.replace(tzinfo=UTC)
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return end_of_day(value.toordinal() - EPOCH_ORDINAL)
+    raise Unfit(f"{shown(value)} is neither a datetime nor a date nor a text")
+
+
+def end_of_day(days: int) -> int:
+    """Return the last microsecond of a day, given in days since the epoch."""
+    return (days + 1) * MS_PER_DAY * 1000 - 1
+
+
+class _Instant(NamedTuple):
+    """A parsed time: whole seconds since the epoch, and the digits of its fraction (may be empty)."""
+
+    seconds: int
+    fraction: str
+    has_time: bool
+
+
+def _parse_instant(text: str) -> _Instant:
     match = _DATETIME.fullmatch(text)
     if match is None:
         raise Unfit(f"{shown(text)} is not a date and time written YYYY-MM-DDTHH:MM:SS.mmmZ")
     year, month, day, hour, minute, second, fraction, sign, off_hour, off_minute = match.groups()
-    ms = _days(text, year, month, day) * MS_PER_DAY
+    seconds = _days(text, year, month, day) * MS_PER_DAY // 1000
     if hour is not None:
-        ms += (int(hour) * 60 + int(minute)) * 60_000 + int(second or 0) * 1000
-    if fraction is not None:
-        ms += int(fraction[:3].ljust(3, "0"))
+        seconds += (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
     if sign is not None:
-        offset = (int(off_hour) * 60 + int(off_minute or 0)) * 60_000
-        ms += offset if sign == "-" else -offset
-    if not MIN_MS <= ms <= MAX_MS:
+        offset = (int(off_hour) * 60 + int(off_minute or 0)) * 60
+        seconds += offset if sign == "-" else -offset
+    if not MIN_MS <= seconds * 1000 <= MAX_MS:
         raise Unfit(f"{shown(text)} leaves the years 0001 to 9999 in UTC")
-    return ms
+    return _Instant(seconds, fraction or "0", hour is not None)
+
+
+def format_moment(us: int) -> str:
+    """Write microseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
+    ms, rest = divmod(us, 1000)
+    return f"{format_datetime(ms)[:-1]}{rest:03}Z"
 
 
 def format_datetime(ms: int) -> str:

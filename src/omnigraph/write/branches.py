@@ -4,25 +4,51 @@ from __future__ import annotations
 
 from omnigraph.commit.heal import heal
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.errors import BranchInUse, Contention
+from omnigraph.errors import BranchInUse, Contention, SchemaConflict
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, check_branch_name
-from omnigraph.manifest.history.equal_content import is_same_content
+from omnigraph.manifest.history.equal_content import is_same_content, read_commit
+from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchPin
+from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
+from omnigraph.write.branch_needs import refuse_needed
 
 
-def create_branch(workspace: Workspace, name: str, source: str | Target) -> refs.BranchCreated:
-    """Make a branch at the head of another one; no data is copied and no commit is made."""
+def create_branch(workspace: Workspace, name: str, source: Target) -> refs.BranchCreated:
+    """Make a branch at the head of another one, or at the commit that a past target names.
+
+    No data is copied and no commit is made. At a past commit the branch descends from the branch on
+    which that commit was made.
+    """
     # A dead writer may have left an operation on an earlier branch of that name; recovery discards it.
     heal(workspace)
     with _take_graph_lock(workspace, name, "branch_create", Patience()):
         _refuse_unsettled(workspace, check_branch_name(name))
-        return refs.create_ref(workspace.manifest, name, source)
+        if source.names_a_head:
+            return refs.create_ref(workspace.manifest, name, source.branch or MAIN)
+        commit = _past_commit(workspace, source)
+        return refs.create_ref(
+            workspace.manifest, name, commit.branch or MAIN, commit.manifest_version
+        )
+
+
+def _past_commit(workspace: Workspace, source: Target) -> GraphCommit:
+    """Return the commit of a past target; refuse one under another schema, or that is not readable."""
+    snapshot = resolve(workspace.manifest, source)
+    accepted = workspace.manifest.state(MAIN).head.ir_hash
+    if snapshot.ir_hash != accepted:
+        raise SchemaConflict(
+            f"commit `{snapshot.graph_commit_id}` has another schema than the accepted one, and all "
+            "branches share one; choose a commit made since the schema last changed",
+            graph_commit_id=snapshot.graph_commit_id,
+        )
+    read_commit(workspace, snapshot.commit)
+    return snapshot.commit
 
 
 def delete_branch(workspace: Workspace, name: str, merged: BranchPin | None = None) -> None:
@@ -38,6 +64,7 @@ def delete_branch(workspace: Workspace, name: str, merged: BranchPin | None = No
     ):
         if merged is not None:
             _refuse_unmerged(workspace, merged)
+        refuse_needed(workspace, name)
         refs.delete_ref(workspace.manifest, name)
 
 
@@ -74,6 +101,7 @@ def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) ->
             or any(one.branch == name for one in pending)
         ):
             return False
+        refuse_needed(workspace, name)
         refs.delete_ref(workspace.manifest, name)
         return True
 

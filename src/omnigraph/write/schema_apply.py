@@ -32,6 +32,7 @@ from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
+from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
@@ -175,6 +176,7 @@ class _Apply:
         self._refuse_branches()
         found.require_supported()
         expected = self._table_changes(before, accepted, found)
+        self._refuse_tagged(expected)
         # Planning took a while. Only what happens from here on counts as a change while waiting.
         newest = self.workspace.manifest.state(MAIN)
         if newest.head.ir_hash != before.head.ir_hash:
@@ -203,7 +205,6 @@ class _Apply:
 
     def _refuse_branches(self) -> None:
         """Refuse while there are other branches: their tables would keep the old columns."""
-        # Tags pin tables too: once they exist, a hard drop of a tagged table is refused here.
         others = list(self.workspace.manifest.branches())
         if others:
             raise SchemaConflict(
@@ -211,6 +212,33 @@ class _Apply:
                 f"{', '.join(f'`{name}`' for name in others)}; merge or delete them first",
                 branches=others,
             )
+
+    def _refuse_tagged(self, changes: TableChanges) -> None:
+        """Refuse a hard drop from a table that a tag pins: the tag keeps what the drop would destroy."""
+        purged = self._purged(changes)
+        if not purged:
+            return
+        tags = [
+            tag.name
+            for tag in list_tags(self.workspace.manifest)
+            if any(table.incarnation in purged for table in tag.tables)
+        ]
+        if tags:
+            raise SchemaConflict(
+                f"a hard drop destroys what {', '.join(f'tag `{name}`' for name in tags)} "
+                f"{'keeps' if len(tags) == 1 else 'keep'}; delete the tags first, or drop without "
+                "allow_data_loss",
+                tags=tags,
+            )
+
+    def _purged(self, changes: TableChanges) -> set[int]:
+        """Return the incarnations of which a hard drop removes something from disk."""
+        if not self.request.allow_data_loss:
+            return set()
+        dropped = {table.incarnation for table in changes.dropped}
+        return dropped | {
+            table.incarnation for table, columns in changes.columns if columns.dropped
+        }
 
     # -- under the locks
 
@@ -223,6 +251,7 @@ class _Apply:
         found = accepted.plan(self.request)
         found.require_supported()
         changes = self._table_changes(state, accepted, found)
+        self._refuse_tagged(changes)
         refuse_occupied(self.workspace, (table for _, table in changes.created))
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
@@ -240,10 +269,9 @@ class _Apply:
         self, state: BranchState, row: SchemaRow, changes: TableChanges, facts: dict[str, Any]
     ) -> Write:
         """Return the write; every table of the branch is among those it rests on."""
-        hard, actor = self.request.allow_data_loss, self.request.actor_id
+        actor = self.request.actor_id
         dropped = {table.incarnation for table in changes.dropped}
         moved = {table.incarnation for table, _ in changes.columns}
-        shortened = {table.incarnation for table, columns in changes.columns if columns.dropped}
         return Write(
             writer="schema_apply",
             pin=state.pin,
@@ -261,7 +289,7 @@ class _Apply:
             ),
             renamed=changes.renamed,
             dropped=changes.dropped,
-            purged=tuple(sorted(dropped | shortened)) if hard else (),
+            purged=tuple(sorted(self._purged(changes))),
             schema=row,
             exact_head=True,
             takes_graph_lock=True,

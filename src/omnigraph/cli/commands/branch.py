@@ -10,6 +10,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import put_names
+from omnigraph.cli.targets import WORD, parse_word
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 
@@ -26,14 +27,15 @@ def create(
     call: Call,
     name: NameArgument,
     from_: Annotated[
-        str, typer.Option("--from", metavar="NAME", help="The branch it begins at.")
+        str, typer.Option("--from", metavar="TARGET", help=f"Where it begins: {WORD}.")
     ] = "main",
     uri: UriOption = None,
 ) -> None:
-    """Make a branch at the head of another one; no data is copied."""
+    """Make a branch at the head of another one, or at a past state; no data is copied."""
+    source = parse_word(from_)
     address = call.address(uri)
     with call.open(address) as graph:
-        created = graph.branches.create(name, from_, actor=call.actor)
+        created = graph.branches.create(name, source, actor=call.actor)
     document = {"uri": address.uri, **created.to_json(), "actor_id": call.actor}
     text = f"created branch {created.name} from {created.from_}"
     call.answer(document, text, f"branch {created.name} is made")

@@ -18,7 +18,7 @@ from omnigraph.errors import BranchNotFound, HistoryReclaimed
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import MAINTENANCE
-from omnigraph.manifest.history.resolve import head_at, resolve_commit
+from omnigraph.manifest.history.resolve import gone_with_branch, head_at, resolve_commit
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit, TableIdentity, TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -90,14 +90,17 @@ def readable_snapshot(
     graph: CommitGraph,
     commit: GraphCommit,
     heads: Sequence[GraphCommit] = (),
+    *,
+    without: str | None = None,
 ) -> Snapshot:
     """Return the snapshot of a commit, or of one with the same content if it cannot be read.
 
     Of several that can be read it is the newest common ancestor of ``heads``, so that versions both
     sides share are recognised; failing that the newest one. ``HistoryReclaimed`` if there is none.
+    ``without`` names a branch whose commits do not count.
     """
     commit = graph.record(commit.graph_commit_id)
-    least = _chain_of(graph, commit)[-1].depth
+    least = origin_of(graph, commit).depth
     lines = [
         {one.graph_commit_id: one for one in graph.ancestors([head], least_depth=least)}
         for head in heads
@@ -112,6 +115,9 @@ def readable_snapshot(
         equal.sort(key=lambda one: (one.graph_commit_id in shared, *_age(one)), reverse=True)
         for one in equal:
             if one.graph_commit_id in refusals:
+                continue
+            if without is not None and one.branch == without:
+                refusals[one.graph_commit_id] = gone_with_branch(one)
                 continue
             try:
                 return read_commit(workspace, one, pinned)
@@ -150,6 +156,11 @@ def read_commit(
                 version=table.table_version,
             ) from None
     return snapshot
+
+
+def origin_of(graph: CommitGraph, commit: GraphCommit) -> GraphCommit:
+    """Return the oldest commit of equal content, from which a commit has its content."""
+    return _chain_of(graph, commit)[-1]
 
 
 def _chain_of(graph: CommitGraph, commit: GraphCommit) -> list[GraphCommit]:

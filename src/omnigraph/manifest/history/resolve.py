@@ -6,13 +6,17 @@ returns the tables as C2 pinned them.
 
 from __future__ import annotations
 
-from omnigraph.errors import BranchNotFound, HistoryReclaimed, VersionNotFound
+from typing import Protocol
+
+from omnigraph.errors import BranchNotFound, CommitNotFound, HistoryReclaimed, VersionNotFound
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.records import find_commit
+from omnigraph.manifest.history.records import BranchRecords, find_commit, first_parents
+from omnigraph.manifest.history.tags import find_tag
 from omnigraph.manifest.manifest import BranchState, Manifest
-from omnigraph.manifest.rows import GraphCommit, Head
+from omnigraph.manifest.rows import Head
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
+from omnigraph.types.temporal import format_moment
 
 
 def resolve(manifest: Manifest, target: Target) -> Snapshot:
@@ -24,38 +28,84 @@ def resolve_on(manifest: Manifest, target: Target) -> tuple[BranchState, Snapsho
     """Return the snapshot that a target names, and the state in which its branch was found."""
     if target.snapshot is not None:
         return resolve_commit(manifest, find_commit(manifest, target.snapshot))
-    branch = target.branch or MAIN
-    state = manifest.state(branch)
-    if target.version is None:
-        return state, Snapshot.of(branch, state.head)
-    newest = state.head.commit.manifest_version
-    if not state.fork_version <= target.version <= max(newest, state.fork_version):
-        raise VersionNotFound(
-            f"branch `{branch}` has no version {target.version}; its versions are "
-            f"{state.fork_version} to {newest}",
-            branch=branch,
-            version=target.version,
-        )
-    return state, Snapshot.of(branch, head_at(manifest, branch, target.version))
+    if target.tag is not None:
+        return resolve_commit(manifest, find_tag(manifest, target.tag))
+    state = manifest.state(target.branch or MAIN)
+    if target.version is not None:
+        return state, Snapshot.of(state.name, _head_up_to(manifest, state, target.version))
+    if target.time is not None:
+        return _resolve_time(manifest, state, target.time)
+    return state, Snapshot.of(state.name, state.head)
 
 
-def resolve_commit(manifest: Manifest, commit: GraphCommit) -> tuple[BranchState, Snapshot]:
+def _head_up_to(manifest: Manifest, state: BranchState, version: int) -> Head:
+    """Return the newest head of a branch up to a version, which must be one of its versions."""
+    newest, oldest = state.head.commit.manifest_version, state.fork_version
+    if oldest <= version <= newest:
+        return head_at(manifest, state.name, version)
+    # The fork may lie at a later version than its commit: tags and compaction make versions, too.
+    fork = head_at(manifest, state.name, oldest)
+    if fork.commit.manifest_version <= version <= max(newest, oldest):
+        return fork
+    raise VersionNotFound(
+        f"branch `{state.name}` has no version {version}; its versions are "
+        f"{fork.commit.manifest_version} to {newest}",
+        branch=state.name,
+        version=version,
+    )
+
+
+def _resolve_time(
+    manifest: Manifest, state: BranchState, time: int
+) -> tuple[BranchState, Snapshot]:
+    """Return the newest commit of a branch up to a time; times need not grow from commit to commit."""
+    records = BranchRecords(manifest, state)
+    for commit in first_parents(records, records.head):
+        if commit.created_us <= time:
+            if commit is records.head:
+                return state, Snapshot.of(state.name, state.head)
+            return resolve_commit(manifest, commit)
+    raise CommitNotFound(
+        f"branch `{state.name}` has no commit up to {format_moment(time)}; its first one was made at "
+        f"{format_moment(commit.created_us)}",
+        graph_commit_id=None,
+        branch=state.name,
+    )
+
+
+class _Commit(Protocol):
+    """A commit that a branch made: its record, or the tag that names it."""
+
+    @property
+    def graph_commit_id(self) -> str: ...
+    @property
+    def branch(self) -> str | None: ...
+    @property
+    def manifest_version(self) -> int: ...
+
+
+def resolve_commit(manifest: Manifest, commit: _Commit) -> tuple[BranchState, Snapshot]:
     """Return the snapshot of a commit; raise ``HistoryReclaimed`` if its branch is gone."""
     branch = commit.branch or MAIN
-    reclaimed = HistoryReclaimed(
-        f"the data of commit `{commit.graph_commit_id}` is gone with its branch `{branch}`",
-        table_key="__manifest",
-        version=commit.manifest_version,
-    )
     try:
         state = manifest.state(branch)
         head = head_at(manifest, branch, commit.manifest_version)
     except BranchNotFound:
-        raise reclaimed from None
+        raise gone_with_branch(commit) from None
     if head.commit.graph_commit_id != commit.graph_commit_id:
         # The branch was deleted and made again; its version of that number is another commit.
-        raise reclaimed
+        raise gone_with_branch(commit)
     return state, Snapshot.of(branch, head)
+
+
+def gone_with_branch(commit: _Commit) -> HistoryReclaimed:
+    """Return the error for a commit whose branch was deleted."""
+    return HistoryReclaimed(
+        f"the data of commit `{commit.graph_commit_id}` is gone with its branch "
+        f"`{commit.branch or MAIN}`",
+        table_key="__manifest",
+        version=commit.manifest_version,
+    )
 
 
 def head_at(manifest: Manifest, branch: str, version: int) -> Head:

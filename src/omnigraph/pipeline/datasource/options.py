@@ -18,7 +18,7 @@ PARTITION_ROWS = 250_000
 """The rows of a partition, at most: fragments are put together up to it, and never divided."""
 
 _COMMON = ("graph", "path", "type", "branch", "from_col", "to_col")
-READ = (*_COMMON, "snapshot", "version", "columns", "filter", "partition_rows")
+READ = (*_COMMON, "snapshot", "version", "tag", "time", "columns", "filter", "partition_rows")
 WRITE = (*_COMMON, "merge", "patch", "on_bad", "actor")
 
 _TRUTH = {"true": True, "false": False}
@@ -74,6 +74,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
             given.get("branch"),
             given.get("snapshot"),
             None if version is None else _whole("version", version),
+            given.get("tag"),
+            given.get("time"),
         ),
         _ends(given),
         _names(given["columns"]) if "columns" in given else None,

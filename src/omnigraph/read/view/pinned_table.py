@@ -201,11 +201,7 @@ def pin_table(
 
 def _is_being_purged(workspace: Workspace, state: TableState) -> bool:
     """Whether a hard drop owes the removal of that version of a table."""
-    return any(
-        purge.incarnation == state.incarnation
-        and (purge.below is None or state.table_version < purge.below)
-        for purge in workspace.manifest.state(MAIN).head.purges
-    )
+    return any(purge.removes(state) for purge in workspace.manifest.state(MAIN).head.purges)
 
 
 def columns_by_key(schema: pa.Schema) -> dict[ColumnKey, str]:

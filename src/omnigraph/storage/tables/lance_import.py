@@ -72,11 +72,41 @@ def lance_module(name: str) -> Any:
 
 @functools.cache
 def session() -> Any:
-    """The process's one ``lance.Session``: metadata and index caches shared by all handles."""
+    """The session of nearly all handles: metadata and index caches that they share."""
+    return _new_session()
+
+
+def branch_session(place: str, identifier: str) -> Any:
+    """The session for a branch of a table, by its directory and its identifier.
+
+    Lance (pylance 14) caches where rows are by directory and version. A branch that was deleted and
+    made again has both in common with the old one: an upsert through the old cache does not find
+    rows that are there, and inserts them a second time. So the new one gets a session of its own.
+    """
+    with _lock:
+        known = _branches.get(place)
+        if known is None or known[0] != identifier:
+            if known is None and len(_branches) == _MAX_BRANCHES:
+                forget_sessions()
+            known = identifier, session() if known is None else _new_session()
+            _branches[place] = known
+        return known[1]
+
+
+def forget_sessions() -> None:
+    """Begin with empty caches, for example because another table may be where one was before."""
+    _branches.clear()
+    session.cache_clear()
+
+
+def _new_session() -> Any:
     return lance_module("dataset").Session(
         index_cache_size_bytes=_INDEX_CACHE_BYTES, metadata_cache_size_bytes=_METADATA_CACHE_BYTES
     )
 
 
+_lock = threading.Lock()
+_branches: dict[str, tuple[str, Any]] = {}
+_MAX_BRANCHES = 10_000
 _INDEX_CACHE_BYTES = 2 * 1024**3
 _METADATA_CACHE_BYTES = 512 * 1024**2

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
-from omnigraph.storage.tables.lance_import import lance, lance_module, session
+from omnigraph.storage.tables.lance_import import branch_session, lance, lance_module, session
 from omnigraph.storage.tables.table_errors import (
     TableMissing,
     VersionMissing,
@@ -266,11 +266,12 @@ def open_table(ref: TableRef) -> Table:
 
 
 def _open(ref: TableRef) -> Any:
+    place, identifier = ref.dataset_uri, ref.branch_id
     return lance().dataset(
-        ref.dataset_uri,
+        place,
         version=ref.version,
         storage_options=None if ref.storage_options is None else dict(ref.storage_options),
-        session=session(),
+        session=session() if identifier is None else branch_session(place, identifier),
     )
 
 

@@ -31,8 +31,13 @@ _KINDS: dict[ViolationKind, GraphConflictKind] = {
 
 
 def value_conflicts(entity: Entity, rows: pa.Table) -> list[MergeConflict]:
-    """Return the incoming rows of one chunk that break a rule about values."""
-    return list(_conflicts(row_violations(entity, rows, None)))
+    """Return the incoming rows of one chunk that break a rule about values.
+
+    ``rows`` are those of ``Decided``. No rule is about blobs, except that a required one is there, and
+    an image without it is refused as soon as it is read.
+    """
+    judged = [name for name in rows.column_names if name not in entity.blob_properties]
+    return list(_conflicts(row_violations(entity, rows.select(judged), None)))
 
 
 def graph_conflicts(changes: ChangeSet, committed: Committed) -> list[MergeConflict]:

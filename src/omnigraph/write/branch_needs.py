@@ -1,0 +1,128 @@
+"""Whether a branch is still needed: the rules under which deleting it is refused, in their order.
+
+1. Another branch was made from it, or has tables that are forks of it.
+2. Two other branches have a merge base whose content could then no longer be read.
+3. A tag names one of its commits.
+4. A running export reads one of its table forks.
+
+For the second rule, take `a` merged into both `main` and `c`: the newest common ancestor of `main`
+and `c` is then a commit of `a`, and merging `c` into `main` has to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, takewhile
+
+from omnigraph.clock import now_us
+from omnigraph.errors import BranchInUse, Contention, HistoryReclaimed
+from omnigraph.manifest import refs
+from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
+from omnigraph.manifest.history.equal_content import is_readable, origin_of, readable_snapshot
+from omnigraph.manifest.history.records import BranchRecords, first_parents
+from omnigraph.manifest.history.tags import list_tags
+from omnigraph.manifest.manifest import BranchState, Manifest
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.locks.read_leases import live_leases
+
+
+def refuse_needed(workspace: Workspace, name: str) -> None:
+    """Refuse to delete a branch that is needed. The caller holds the graph lock."""
+    branch = refs.refuse_dependents(workspace.manifest, name)
+    state = workspace.manifest.state(branch)
+    for other in _bases_lost(workspace, state):
+        raise BranchInUse(
+            f"branch `{branch}` is still needed to merge branch `{other}`, which shares a commit of it "
+            "with another branch; merge or delete that one first",
+            branch=branch,
+            by=other,
+        )
+    _refuse_tagged(workspace.manifest, state)
+    _refuse_leased(workspace, state)
+
+
+def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
+    """Yield the second branch of every pair that would lose the content of a merge base.
+
+    A merge base is lost if its content was committed on this branch and no other commit of equal
+    content can be read. Only branches that hold commits of this one can have such a base.
+    """
+    manifest = workspace.manifest
+    others = [manifest.state(name) for name in refs.list_refs(manifest) if name != doomed.name]
+    if len(others) < 2:
+        return
+    graph = CommitGraph(manifest, [*others, doomed])
+    origins = _origins(workspace, graph, doomed)
+    holders = [state for state in others if _holds_any(manifest, state, origins)]
+    lost: dict[str, bool] = {}
+    for first, second in combinations(holders, 2):
+        heads = first.head.commit, second.head.commit
+        for base in merge_bases(graph, *heads):
+            origin = origin_of(graph, base).graph_commit_id
+            if origin in origins and origin not in lost:
+                lost[origin] = not _survives(workspace, graph, base, doomed.name)
+            if lost.get(origin):
+                yield second.name
+
+
+def _origins(
+    workspace: Workspace, graph: CommitGraph, doomed: BranchState
+) -> dict[str, GraphCommit]:
+    """Return the commits from which those of a branch have their content, by id.
+
+    Most are commits of the branch itself. One that it took over unchanged from another branch counts
+    only if it cannot be read there any more.
+    """
+    records = BranchRecords(graph.manifest, doomed)
+    own = takewhile(
+        lambda commit: commit.branch == doomed.name, first_parents(records, records.head)
+    )
+    found = {}
+    for commit in own:
+        origin = origin_of(graph, commit)
+        if origin.branch == doomed.name or not is_readable(workspace, origin):
+            found[origin.graph_commit_id] = origin
+    return found
+
+
+def _holds_any(manifest: Manifest, state: BranchState, origins: dict[str, GraphCommit]) -> bool:
+    """Return whether a branch holds one of these commits."""
+    records = BranchRecords(manifest, state)
+    return any(records.holds(commit) for commit in reversed(origins.values()))
+
+
+def _survives(workspace: Workspace, graph: CommitGraph, base: GraphCommit, without: str) -> bool:
+    """Return whether the content of a commit can be read without a branch."""
+    try:
+        readable_snapshot(workspace, graph, base, without=without)
+    except HistoryReclaimed:
+        return False
+    return True
+
+
+def _refuse_tagged(manifest: Manifest, doomed: BranchState) -> None:
+    for tag in list_tags(manifest):
+        if (tag.branch, tag.branch_id) == (doomed.name, doomed.identifier):
+            raise BranchInUse(
+                f"tag `{tag.name}` names commit {tag.graph_commit_id} of branch `{doomed.name}`; "
+                "delete the tag first",
+                branch=doomed.name,
+                by=f"tag:{tag.name}",
+            )
+
+
+def _refuse_leased(workspace: Workspace, doomed: BranchState) -> None:
+    """Refuse while a live read lease names a table fork of the branch."""
+    forks = {
+        table.table_branch_id
+        for table in doomed.head.tables.values()
+        if table.table_branch == doomed.name
+    }
+    for lease in live_leases(workspace.store, now_us()):
+        if any(table.table_branch_id in forks for table in lease.tables):
+            raise Contention(
+                f"a running {lease.operation} reads branch `{doomed.name}`; try again when it has ended",
+                attempts=1,
+                lease=lease.id,
+            )

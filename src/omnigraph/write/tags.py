@@ -1,0 +1,103 @@
+"""Create and delete tags, under the graph lock and the head lock of `main`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from omnigraph import settings
+from omnigraph.clock import stamp_us
+from omnigraph.errors import Contention, HistoryReclaimed
+from omnigraph.manifest.branch_names import MAIN, check_tag_name
+from omnigraph.manifest.history.equal_content import read_commit
+from omnigraph.manifest.history.resolve import resolve_on
+from omnigraph.manifest.history.tags import Tag, drop_tag, find_tag, publish_tag, refuse_taken
+from omnigraph.manifest.migrations import refuse_newer
+from omnigraph.manifest.rows import Purge
+from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.waiting import Purpose
+
+Done = TypeVar("Done")
+
+
+def create_tag(workspace: Workspace, name: str, target: Target, actor_id: str | None) -> Tag:
+    """Name the commit of a target, whose tables must all be readable; no commit is made."""
+    wanted, manifest = check_tag_name(name), workspace.manifest
+    with _locked(workspace, "tag_create") as held:
+        refuse_taken(manifest, wanted)
+        # The locks keep cleanup and branch deletes away from what the tag is about to keep.
+        snapshot = _readable(workspace, target)
+        commit = snapshot.commit
+        made_on = manifest.state(commit.branch or MAIN)
+        tag = Tag(
+            wanted,
+            commit.graph_commit_id,
+            commit.branch,
+            commit.manifest_version,
+            stamp_us(),
+            actor_id,
+            made_on.identifier,
+            tuple(snapshot.tables.values()),
+        )
+        _publish(held, lambda: publish_tag(manifest, tag))
+    return tag
+
+
+def delete_tag(workspace: Workspace, name: str) -> Tag:
+    """Delete a tag and return what it was; its commit stays as long as history is kept."""
+    wanted, manifest = check_tag_name(name), workspace.manifest
+    find_tag(manifest, wanted)
+    with _locked(workspace, "tag_delete") as held:
+        return _publish(held, lambda: drop_tag(manifest, wanted))
+
+
+def _readable(workspace: Workspace, target: Target) -> Snapshot:
+    """Return the snapshot of a target; raise ``HistoryReclaimed`` if it cannot be kept."""
+    state, snapshot = resolve_on(workspace.manifest, target)
+    read_commit(workspace, snapshot.commit)
+    main = state if state.name == MAIN else workspace.manifest.state(MAIN)
+    _refuse_purged(snapshot, main.head.purges)
+    return snapshot
+
+
+def _refuse_purged(snapshot: Snapshot, purges: Iterable[Purge]) -> None:
+    """Refuse a snapshot with a table version that a hard drop is about to remove from disk."""
+    owed = list(purges)
+    for table in snapshot.tables.values():
+        if any(purge.removes(table) for purge in owed):
+            raise HistoryReclaimed(
+                f"a hard drop removes version {table.table_version} of {table.table_key}; choose a "
+                "newer commit",
+                table_key=table.table_key,
+                version=table.table_version,
+            )
+
+
+@contextmanager
+def _locked(workspace: Workspace, operation: str) -> Iterator[HeldLocks]:
+    """Hold the graph lock and the head lock of `main`.
+
+    The graph is looked at first, because taking a lock writes to the store.
+    """
+    refuse_newer(workspace.manifest.state(MAIN).table)
+    locks = workspace.locks
+    wanted = [locks.graph_lock(), locks.head_lock(MAIN)]
+    with locks.acquire(wanted, None, Purpose(operation)) as held:
+        refuse_newer(workspace.manifest.state(MAIN).table)
+        yield held
+
+
+def _publish(held: HeldLocks, publish: Callable[[], Done]) -> Done:
+    """Publish, and try again beside busy writers of `main` for as long as one waits for a lock."""
+    deadline = time.monotonic() + settings.LOCK_WAIT_MS.get() / 1000
+    while True:
+        held.check()
+        try:
+            return publish()
+        except Contention:
+            if time.monotonic() > deadline:
+                raise
