@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BATCH_ROWS, SCAN_BYTES, BatchFunction, Frame, Through
+from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
 from omnigraph.runner.spark_columns import (
     from_portable,
     portable,
@@ -26,7 +26,11 @@ from omnigraph.runner.spark_columns import (
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_tasks import Batches, executor_task, task_frame
 from omnigraph.storage.filters.pushdown import Pushdown
-from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
+from omnigraph.storage.fragment_groups import (
+    fragment_sizes,
+    group_fragments,
+    scan_windows,
+)
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -193,7 +197,7 @@ class SparkRunner:
         fragments = table.fragments()
         if sum(fragment.num_rows for fragment in fragments) <= self._fetched_rows:
             return self._here.sorted_scan(ref, columns, order_by, through)
-        scanned = self.scan_fragments(table, columns, through=through, batch_size_bytes=SCAN_BYTES)
+        scanned = self.scan_fragments(table, columns, through=through)
         size = sum(file.file_size_bytes or 0 for one in fragments for file in one.files)
         return _streamed(scanned.data, BATCH_ROWS, order_by, 1 + size // PARTITION_BYTES)
 
@@ -282,7 +286,12 @@ def _scan_fragments(
     options: dict[str, Any],
 ) -> Batches:
     """Read the rows of some fragments, in types that Spark takes."""
-    for batch in open_table(ref).scan(columns, where, fragment_ids=fragment_ids, **options):
+    table = open_table(ref)
+    if where is None:
+        batches = scan_windows(table, columns, fragment_ids, **options)
+    else:
+        batches = iter(table.scan(columns, where, fragment_ids=fragment_ids, **options))
+    for batch in batches:
         yield portable(signed_places(batch if function is None else function(batch)))
 
 
