@@ -33,10 +33,6 @@ MAY_COMPARE = {
         "_head_up_to",
     ): "versions of the manifest on one branch, whose state was just read",
     (
-        "manifest/history/records.py",
-        "_made_on_lineage",
-    ): "versions of one branch, whose commit of that version is then compared by its id",
-    (
         "manifest/history/equal_content.py",
         "has_rows_of",
     ): "versions of one lineage: incarnation and branch are equal",
