@@ -22,10 +22,9 @@ from omnigraph.cli.commands import (
     schema,
     snapshot,
     status,
-    tag,
     version,
 )
-from omnigraph.cli.commands.history import changes, log
+from omnigraph.cli.commands.history import changes, log, tag
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text

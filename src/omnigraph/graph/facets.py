@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.arguments import check_flag
-from omnigraph.graph.changes import commit_changes
+from omnigraph.graph.history.changes import commit_changes
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source

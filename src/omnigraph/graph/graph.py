@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.graph import diffs, exports, loads, reads
+from omnigraph.graph import loads, reads
 from omnigraph.graph.arguments import (
     check_flag,
     check_limit,
@@ -17,9 +17,10 @@ from omnigraph.graph.arguments import (
     check_types,
 )
 from omnigraph.graph.blobs import Blobs
-from omnigraph.graph.changes import Changes
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.facets import Branches, Commits, Schema, Tags
+from omnigraph.graph.history import diffs, exports
+from omnigraph.graph.history.changes import Changes
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
@@ -323,12 +324,10 @@ class Graph:
         self,
         out: Out,
         *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
         types: Iterable[str] | None = None,
         engine: EngineName = "auto",
         progress: Callable[[int, int], object] | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> ExportResult:
         """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
 
@@ -337,9 +336,8 @@ class Graph:
         called with the records written so far and those there are in all.
         """
         self._state.ensure_open()
-        target = Target.of(branch, snapshot, version)
         names, told = check_types(types), check_progress(progress)
-        return exports.export(self._state, out, target, names, engine, told)
+        return exports.export(self._state, out, Target.of(**target), names, engine, told)
 
     def ensure_indices(
         self,

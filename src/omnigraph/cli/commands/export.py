@@ -43,8 +43,8 @@ def export(
     ] = "auto",
 ) -> None:
     """Write every node and edge of one snapshot as JSON lines, which load takes back."""
-    from omnigraph.graph import exports
     from omnigraph.graph.graph import state_of
+    from omnigraph.graph.history import exports
 
     if call.flags.json:
         raise BadRequest("--json cannot be used with export, which writes JSON lines; leave it out")
