@@ -20,6 +20,10 @@ NUMBERS = {"table_version", "manifest_version"}
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
     (
+        "write/purges.py",
+        "_reads",
+    ): "a purge names versions of one incarnation, at one location, where there is no other branch",
+    (
         "maintenance/lineages.py",
         "have",
     ): "versions of one lineage: incarnation, branch and its identifier are equal",
