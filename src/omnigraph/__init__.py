@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff_result import DiffStats as DiffStats
     from omnigraph.changes.export.export import ExportResult as ExportResult
     from omnigraph.changes.export.export import ExportStats as ExportStats
+    from omnigraph.changes.feed.baseline import BaselineResult as BaselineResult
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
+    "BaselineResult",
     "BlobStat",
     "BlobWritten",
     "BranchCreated",
@@ -112,6 +114,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BaselineResult": "omnigraph.changes.feed.baseline",
     "BlobStat": "omnigraph.graph.blobs",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",

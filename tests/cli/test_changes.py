@@ -75,3 +75,16 @@ def test_the_changes_of_a_commit(omnigraph, made, place):
     assert "  + node Person bob\n" in omnigraph(*words, "--op", "insert").stdout
     first = omnigraph("commit", "changes", made[0], "--uri", "g.omni", "--json")
     assert (first.exit, first.json["kind"]) == (1, "no_parent")
+
+
+def test_a_baseline_and_its_cursor(omnigraph, made, place):
+    done = omnigraph("changes", "baseline", "--out", "all.jsonl", "g.omni", "--json")
+    assert done.exit == 0
+    assert done.json.keys() == {"snapshot_commit_id", "resume_cursor", "stats"}
+    assert done.json["snapshot_commit_id"] == made[2]
+    assert len((place / "all.jsonl").read_text("utf-8").splitlines()) == 2
+    poll = omnigraph("changes", "poll", "--cursor", done.json["resume_cursor"], "g.omni", "--json")
+    assert (poll.json["blocks"], poll.json["caught_up"]) == ([], True)
+    assert omnigraph("changes", "baseline", "g.omni").exit == 2
+    refused = omnigraph("changes", "baseline", "--out", "no/where", "g.omni")
+    assert (refused.exit, refused.stdout) == (1, "")

@@ -95,6 +95,7 @@ def two_branches(graph, place):
         opened.branches.create("side")
         person = [{"type": "Person", "data": {"name": "a"}}]
         theirs = opened.load(person, branch="side", actor="act\nada").commit
+        opened.tags.create("v1")
         return [opened.load(person, actor="bob").commit.graph_commit_id, theirs.graph_commit_id]
 
 
@@ -106,7 +107,7 @@ def test_people_see_lanes(omnigraph, graph, two_branches):
     assert (ours in first, " bob " in first, first.endswith("  load  main")) == (True, True, True)
     assert (theirs in second, second.endswith("  load  side")) == (True, True)
     assert r" act\nada " in second, "a name cannot break the drawing"
-    assert last.endswith("  init")
+    assert last.endswith("  init  tag:v1")
 
 
 def test_output_that_cannot_express_them_gets_other_signs(fresh, graph, two_branches):

@@ -27,10 +27,6 @@ from tests.stored import fill, read_back
 
 NOT_BUILT = {
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
-    # Operations and arguments of versioning cases; a part that is built is no longer listed.
-    "operation_id": "needs operation ids, not built yet",
-    "export": "needs export, not built yet",
-    "baseline": "needs the change feed, not built yet",
 }
 
 

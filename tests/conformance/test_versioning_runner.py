@@ -6,9 +6,7 @@ import pytest
 from _pytest.outcomes import Failed
 
 from omnigraph import errors, failpoints
-from tests.conformance import executors
 from tests.conformance.case_files import Case
-from tests.conformance.executors import NotBuiltError
 from tests.conformance.versioning_cases import run_versioning_case
 from tests.conformance.versioning_expectations import alike, check_failure, check_result
 
@@ -139,14 +137,6 @@ def test_unknown_keys_fail():
     ):
         with pytest.raises(Failed, match="colour"):
             run(step)
-
-
-def test_missing_parts_are_named(monkeypatch):
-    monkeypatch.setitem(executors.NOT_BUILT, "snapshot", "needs what is not there")
-    for step in ({"op": "snapshot"}, {**ALL, "snapshot": "x"}):
-        with pytest.raises(NotBuiltError) as caught:
-            run(step)
-        assert caught.value.part == "snapshot"
 
 
 CONFLICT = {"kind": "divergent_update", "table_key": "node:Item", "row_id": "a", "message": "m"}

@@ -12,7 +12,6 @@ from typing import Any, Self
 import omnigraph
 from omnigraph.errors import OmniGraphError
 from tests.conformance.case_files import Case
-from tests.conformance.executors import NOT_BUILT, not_built
 from tests.conformance.expectations import only_known
 from tests.conformance.prepared_writes import PreparedWrite
 from tests.conformance.versioning_expectations import EXPECT_KEYS, check_failure, check_result
@@ -48,10 +47,6 @@ STEP_KEYS = {
     "cleanup": {"branch", "keep_versions", *JUDGED},
     "lose": {"branch", "table", "table_version", *JUDGED},
 }
-# Cases of a rule that shows in no step.
-OF_A_PART = dict.fromkeys(
-    ("base-04-delete-refused", "base-05-delete-branch-option"), "merge_base_rule"
-)
 _SAVED = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -64,9 +59,6 @@ def run_versioning_case(case: Case) -> None:
         only_known(f"step {step['op']}", step, STEP_KEYS[step["op"]])
         only_known("expect", step.get("expect") or {}, EXPECT_KEYS)
         only_known("filter", _filter(step), FILTER)
-    for part in {OF_A_PART.get(case.id, "")}.union(*map(_parts, body["steps"])):
-        if part in NOT_BUILT:
-            not_built(part)
     with tempfile.TemporaryDirectory() as directory:
         _run(case, Path(directory))
 
@@ -75,17 +67,6 @@ def _filter(step: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the filter of changes; that of a commit list is a list of texts."""
     given = step.get("filter") or {}
     return given if isinstance(given, Mapping) else {}
-
-
-def _parts(step: Mapping[str, Any]) -> set[str]:
-    """Return the parts of the product that a step needs, by the names of ``NOT_BUILT``."""
-    expect = step.get("expect") or {}
-    parts = {step["op"], *({*TARGET, "operation_id"} & step.keys())}
-    if step["op"] == "diff" and "commit" in step:
-        parts = {"feed"}
-    if isinstance(step.get("from"), Mapping) and step["op"] == "branch_create":
-        parts.add("branch_from_past")
-    return parts | ({"export"} if "equals_export_of" in expect else set())
 
 
 def _run(case: Case, directory: Path) -> None:

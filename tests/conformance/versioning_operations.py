@@ -12,7 +12,6 @@ from typing import Any
 import omnigraph
 from omnigraph.graph import Graph
 from omnigraph.storage.tables.table import open_table
-from tests.conformance.executors import NOT_BUILT
 from tests.conformance.versioning_expectations import documents
 from tests.opened import workspace_of
 
@@ -45,8 +44,7 @@ class Operations:
             for snapshot in branches.values()
             for pin in snapshot.tables.values()
         }
-        tags = [] if "tag_list" in NOT_BUILT else self.graph.tags.list()
-        return branches, {ref: open_table(ref).version for ref in refs}, tags
+        return branches, {ref: open_table(ref).version for ref in refs}, self.graph.tags.list()
 
     # -- writes
 

@@ -126,6 +126,19 @@ def test_a_list_goes_on_after_a_commit(graph):
             graph.commits.list("x", before=wrong)
 
 
+def test_a_list_that_goes_on_reads_nothing_above(graph, monkeypatch):
+    manifest = workspace_of(graph).manifest
+    made = [advance(manifest, PERSON) for _ in range(6)]
+    graph.branches.create("x")
+    advance(manifest, PERSON, branch="x")
+    read, real = [], manifest.commits
+    monkeypatch.setattr(
+        manifest, "commits", lambda state, depths: read.append(depths) or real(state, depths)
+    )
+    (found,) = graph.commits.list("x", limit=1, before=made[3].graph_commit_id)
+    assert (found, read) == (made[2], [(1, made[2].depth)])
+
+
 def test_a_list_does_not_go_on_after_a_merged_or_a_former_commit(graph):
     manifest = workspace_of(graph).manifest
     graph.branches.create("a")

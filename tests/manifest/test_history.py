@@ -8,7 +8,7 @@ from hypothesis import given
 from omnigraph.errors import BadRequest, BranchNotFound, ResourceLimit
 from omnigraph.manifest.history import records
 from omnigraph.manifest.history.ancestry import CommitGraph
-from omnigraph.manifest.history.history import _newest_first, read_history
+from omnigraph.manifest.history.history import _newest_first
 from tests.manifest.dag_model import History, Recorded, commit, histories, names, state_of
 from tests.manifest.publishing import PERSON, TEAM, advance, new_graph
 from tests.opened import workspace_of
@@ -88,8 +88,10 @@ def test_the_document(graph):
     assert only.commits == [theirs, genesis]
     assert list(only.heads) == ["a", "x"]
     assert graph.commits.history("x").commits == [theirs, genesis]
-    tagged = read_history(manifest, tags={genesis.graph_commit_id: ["v1", "v2"]})
-    assert tagged.to_json()["commits"][2]["tags"] == ["v1", "v2"]
+    for name in ("v2", "v1"):
+        graph.tags.create(name, at=genesis)
+    tagged = graph.commits.history("x")
+    assert [one["tags"] for one in tagged.to_json()["commits"]] == [[], ["v1", "v2"]]
 
 
 def test_pages_join_up(graph):

@@ -29,13 +29,14 @@ from omnigraph.commit.staging import stage_early
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
+    HistoryReclaimed,
     PreconditionFailed,
     SchemaApplyInProgress,
     SchemaConflict,
     StorageError,
 )
 from omnigraph.manifest.history.equal_content import is_same_content
-from omnigraph.manifest.lost_races import branch_remade, schema_changed
+from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.schema_row import ContractBroken
@@ -187,20 +188,22 @@ class Attempts:
         return state
 
     def _run_work(self, work: Callable[[Attempt], Result], attempt: Attempt) -> Result:
-        """Run the work; a storage error that another operation caused becomes a lost race.
+        """Run the work; an error that another operation caused becomes a lost race.
 
-        Deleting a branch and a hard drop remove files that this operation may still be reading. (One
-        that holds its locks cannot meet either.)
+        Deleting a branch, a hard drop and a cleanup after another write remove files that this
+        operation may still be reading. (One that holds its locks cannot meet them.)
         """
         PINNED.hit()
         try:
             return work(attempt)
-        except StorageError:
+        except (StorageError, HistoryReclaimed):
             now = self.workspace.manifest.state(self.branch)
             if now.identifier != attempt.state.identifier:
                 raise branch_remade(self.branch) from None
             if now.head.ir_hash != attempt.state.head.ir_hash:
                 raise schema_changed() from None
+            pins = attempt.state.head.tables.values()
+            check_expected(now.head, [pin for pin in pins if not self.workspace.is_there(pin)])
             raise
 
     def _attempts_left(self, attempt: Attempt, lost: Exception, left: int | None) -> int | None:

@@ -8,7 +8,8 @@ from omnigraph.errors import BranchNotFound, GraphMoved
 from omnigraph.graph.state import Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.migrations import migrate, read_internal_version, refuse_newer
+from omnigraph.manifest.migrations import read_internal_version, refuse_newer
+from omnigraph.manifest.publisher import current_state
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
 from omnigraph.manifest.workspace import Workspace
@@ -54,8 +55,9 @@ def check_format(workspace: Workspace) -> None:
     if all(read_internal_version(table) == INTERNAL_SCHEMA_VERSION for table in tables):
         return
     with workspace.locks.acquire(workspace.locks.graph_lock()):
-        for table in _manifest_tables(workspace):
-            migrate(table)
+        for branch in refs.list_refs(workspace.manifest):
+            with contextlib.suppress(BranchNotFound):
+                current_state(workspace.manifest, branch)
 
 
 def probe(store: ObjectStore) -> None:

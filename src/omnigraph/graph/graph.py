@@ -323,12 +323,10 @@ class Graph:
         self,
         out: Out,
         *,
-        branch: str | None = None,
-        snapshot: str | None = None,
-        version: int | None = None,
         types: Iterable[str] | None = None,
         engine: EngineName = "auto",
         progress: Callable[[int, int], object] | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> ExportResult:
         """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
 
@@ -337,9 +335,8 @@ class Graph:
         called with the records written so far and those there are in all.
         """
         self._state.ensure_open()
-        target = Target.of(branch, snapshot, version)
         names, told = check_types(types), check_progress(progress)
-        return exports.export(self._state, out, target, names, engine, told)
+        return exports.export(self._state, out, Target.of(**target), names, engine, told)
 
     def ensure_indices(
         self,

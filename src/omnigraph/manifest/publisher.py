@@ -114,7 +114,7 @@ def publish(
     if not expected and head_commit_id is None and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
     for attempt in range(PUBLISHER_RETRY_BUDGET):
-        state = _current_state(manifest, branch)
+        state = current_state(manifest, branch)
         if state.identifier != identifier:
             raise branch_not_found(branch)
         landed = (
@@ -159,7 +159,7 @@ def _contention(branch: str) -> Contention:
     )
 
 
-def _current_state(manifest: Manifest, branch: str) -> BranchState:
+def current_state(manifest: Manifest, branch: str) -> BranchState:
     """Return the newest state, after migrating it if its internal version is older."""
     for _ in range(PUBLISHER_RETRY_BUDGET):
         state = manifest.state(branch)
@@ -212,7 +212,7 @@ _Rewrite = tuple[Head, list[rows.Row]]
 def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite | None]) -> None:
     """Write the head row of `main` again without a commit; ``rewrite`` returns None to leave it."""
     for attempt in range(PUBLISHER_RETRY_BUDGET):
-        state = _current_state(manifest, MAIN)
+        state = current_state(manifest, MAIN)
         wanted = rewrite(state)
         if wanted is None:
             return

@@ -9,6 +9,8 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
@@ -31,6 +33,14 @@ class Workspace:
         return self.ref(state.location).on(
             state.table_branch, state.table_version, state.table_branch_id
         )
+
+    def is_there(self, state: TableState) -> bool:
+        """Return whether a state of a table can still be opened: no cleanup removed it."""
+        try:
+            open_table(self.pinned(state))
+        except (VersionMissing, TableMissing, BranchReplaced):
+            return False
+        return True
 
     def lock_name(self, location: str, branch: str) -> str:
         """Return the name of the lock of a table on a graph branch."""

@@ -48,10 +48,13 @@ class Output:
         self._end(complete=kind is None)
 
 
-def output_to(out: Out) -> Output:
-    """Return the output for a path or an open file; refuse anything else."""
+def output_to(out: Out, *, durable: bool = False) -> Output:
+    """Return the output for a path or an open file; refuse anything else.
+
+    ``durable``: a new file is on disk, with its name, before it counts as complete.
+    """
     if isinstance(out, str | os.PathLike):
-        return _file_output(os.fspath(out))
+        return _file_output(os.fspath(out), durable=durable)
     if not callable(getattr(out, "write", None)):
         raise BadRequest(
             f"an export cannot be written to a Python {type(out).__name__}; give a path, or a file that "
@@ -60,7 +63,7 @@ def output_to(out: Out) -> Output:
     return _StreamOutput(out)
 
 
-def _file_output(name: object) -> Output:
+def _file_output(name: object, *, durable: bool) -> Output:
     if not isinstance(name, str) or not name or "\0" in name:
         raise BadRequest(f"{name!r} is no path of a file to export to")
     if "://" in name:
@@ -76,15 +79,16 @@ def _file_output(name: object) -> Output:
     if path.exists() and not path.is_file():
         return _DeviceOutput(path)
     # A link stays, and the file it leads to is replaced.
-    return _FileOutput(path.resolve())
+    return _FileOutput(path.resolve(), durable=durable)
 
 
 class _FileOutput(Output):
     """A file under a temporary name beside the one it gets in the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
         super().__init__()
         self._path = path
+        self._durable = durable
         self._part = path.with_name(f".{path.name[:100]}.{uuid4().hex}.part")
         self._file: IO[bytes] | None = None
 
@@ -102,10 +106,12 @@ class _FileOutput(Output):
     def _end(self, *, complete: bool) -> None:
         try:
             if complete:
-                self._opened().close()
+                self._close(self._opened())
                 with suppress(FileNotFoundError):
                     shutil.copymode(self._path, self._part)
                 self._part.replace(self._path)
+                if self._durable:
+                    _sync_directory(self._path.parent)
         except OSError as error:
             raise _failed(self._path, error) from error
         finally:
@@ -113,6 +119,21 @@ class _FileOutput(Output):
                 with suppress(OSError):
                     self._file.close()
                 self._part.unlink(missing_ok=True)
+
+    def _close(self, file: IO[bytes]) -> None:
+        if self._durable:
+            file.flush()
+            os.fsync(file.fileno())
+        file.close()
+
+
+def _sync_directory(path: Path) -> None:
+    """Have the names in a directory on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class _DeviceOutput(Output):

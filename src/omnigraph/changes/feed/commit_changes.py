@@ -7,7 +7,7 @@ shows its steps and no changes, and one that maintained the tables shows nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
@@ -118,6 +118,8 @@ class ChangeReader:
     current: Catalog
     filter: ChangeFilter
     skips_unknown_types: bool = False
+    _recent: dict[str, Snapshot] = field(default_factory=dict)
+    """The snapshots of the last commits: a commit is the parent of the next one."""
 
     def changes(
         self, commit: GraphCommit, parent: GraphCommit, place: Place | None = None
@@ -141,7 +143,12 @@ class ChangeReader:
         return behind(found, place)
 
     def _snapshot(self, commit: GraphCommit) -> Snapshot:
-        return resolve_commit(self.workspace.manifest, commit)[1]
+        name = commit.graph_commit_id
+        found = self._recent.pop(name, None) or resolve_commit(self.workspace.manifest, commit)[1]
+        while len(self._recent) > 1:
+            del self._recent[next(iter(self._recent))]
+        self._recent[name] = found
+        return found
 
     def _known_types(self, before: Snapshot, after: Snapshot) -> ChangeFilter | None:
         """Return the filter with those types that exist here; None if there are none of them."""

@@ -35,9 +35,11 @@ def export(
     kinds: Sequence[str] = (),
     operation: str = "export",
     lease: bool | None = None,
+    durable: bool = False,
 ) -> ExportResult:
     """Write the records of one snapshot; what is refused is refused before the first byte.
 
+    ``durable``: a file is on disk, with its name, before this returns.
     ``lease`` says whether to try to put a read lease; by default, if the handle may write.
     """
     from omnigraph.changes.export.export import write_export
@@ -45,7 +47,7 @@ def export(
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
     from omnigraph.pipeline.spark.executors import Executors
 
-    output = output_to(out)
+    output = output_to(out, durable=durable)
     executors = Executors(engine)
     selection = Selection(tuple(types or ()), tuple(kinds))
 

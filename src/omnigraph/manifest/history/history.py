@@ -18,6 +18,7 @@ from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import check_limit
+from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 
@@ -70,7 +71,6 @@ def read_history(
     branches: str | Iterable[str] | None = None,
     limit: int | None = None,
     before: str | None = None,
-    tags: Mapping[str, Sequence[str]] | None = None,
 ) -> History:
     """Return the commits that branches reach over both parents; all branches unless some are named.
 
@@ -90,7 +90,15 @@ def read_history(
     ordered = _after(_newest_first(CommitGraph(manifest, states), states), before)
     page = list(itertools.islice(ordered, limit))
     more = next(ordered, None) is not None
-    return History(page, heads, tags or {}, page[-1].graph_commit_id if more else None)
+    return History(page, heads, _tags(manifest), page[-1].graph_commit_id if more else None)
+
+
+def _tags(manifest: Manifest) -> dict[str, list[str]]:
+    """Return the names of tagged commits by their ids, in the order of the list of tags."""
+    tags: dict[str, list[str]] = {}
+    for tag in list_tags(manifest):
+        tags.setdefault(tag.graph_commit_id, []).append(tag.name)
+    return tags
 
 
 def _branches(manifest: Manifest, asked: object) -> list[str]:

@@ -11,6 +11,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import Writer
 from omnigraph.errors import Gone, StorageError
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.history.equal_content import is_readable
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
@@ -91,14 +92,37 @@ class Operation:
             merged_parent_commit_id=merged_parent,
             facts=facts,
         )
-        publication = Publication(writer, self.target, plan, intent, self.refuse_replaced, adopted)
+        publication = Publication(
+            writer, self.target, plan, intent, lambda: self._check(plan), adopted
+        )
         return publish_merge(self.workspace, publication)
+
+    def _check(self, plan: Plan) -> None:
+        """Make sure, under the locks, that what the commit will refer to is still there.
+
+        A branch that is only read may have moved on, and a cleanup may have removed what was read.
+        """
+        self.refuse_replaced()
+        for before in self.pinned[1:]:
+            then = before.head.commit
+            now = self.workspace.manifest.state(before.name).head.commit
+            if then != now and not is_readable(self.workspace, then):
+                raise PlanAgain
+        for merged in plan.tables.values():
+            if merged.taken_over is not None and not self.workspace.is_there(merged.taken_over):
+                raise PlanAgain
 
     def refuse_replaced(self) -> None:
         """Refuse if one of the branches was deleted, or deleted and made again, since it was pinned."""
         for before in self.pinned:
             if self.workspace.manifest.state(before.name).identifier != before.identifier:
                 raise branch_remade(before.name)
+
+    def has_moved(self) -> bool:
+        """Return whether one of the branches has another head than the one that was pinned."""
+        return any(
+            self.workspace.manifest.state(before.name).pin != before.pin for before in self.pinned
+        )
 
     def result(
         self,
@@ -132,7 +156,10 @@ Made = TypeVar("Made", bound=Operation)
 
 
 def run_until_planned(make: Callable[[], Made], run: Callable[[Made], MergeResult]) -> MergeResult:
-    """Run an operation; begin again with new pins where maintenance has made its plan useless."""
+    """Run an operation; begin again with new pins where others have made its plan useless.
+
+    Those others are maintenance, and cleanups after a branch has moved on.
+    """
     while True:
         operation = make()
         try:
@@ -140,8 +167,9 @@ def run_until_planned(make: Callable[[], Made], run: Callable[[Made], MergeResul
         except PlanAgain:
             continue
         except (StorageError, Gone):
-            # Files may be gone because one of the branches is.
+            # Files may be gone because one of the branches is, or because it has moved on.
             operation.refuse_replaced()
-            raise
+            if not operation.has_moved():
+                raise
         finally:
             operation.scratch.close()

@@ -12,6 +12,7 @@ from omnigraph.cli.command import reads_graph
 from omnigraph.cli.commands.history.change_text import change_lines, coloured
 from omnigraph.cli.commands.history.filters import FilterOptions
 from omnigraph.cli.output import put
+from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
 from omnigraph.cli.tables import moment
 
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     changes = group(app, "changes", "Follow what commits change.")
     add(changes, reads_graph("changes poll"), poll)
+    add(changes, reads_graph("changes baseline"), baseline)
 
 
 def poll(
@@ -96,6 +98,36 @@ def _joined(pages: list[ChangePage]) -> list[dict[str, Any]]:
             if known is not document:
                 known["changes"] += document["changes"]
     return list(blocks.values())
+
+
+def baseline(
+    call: Call,
+    shown: FilterOptions,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write the records.")],
+    uri: UriArgument = None,
+    branch: BranchOption = None,
+) -> None:
+    """Write the newest state of a branch as JSON lines, and show the cursor that goes on after it."""
+    from omnigraph.graph.graph import state_of
+    from omnigraph.graph.history import changes
+    from omnigraph.manifest.branch_names import trim_branch_name
+
+    wanted = shown.read()
+    with export_progress(call.flags) as progress, call.open(call.address(uri)) as graph:
+        done = changes.baseline(
+            state_of(graph),
+            out,
+            trim_branch_name("main" if branch is None else branch),
+            (wanted["kinds"], wanted["types"], wanted["ops"]),
+            progress=progress,
+            # The handle is read-only because nothing is changed; others must know about the read.
+            lease=True,
+        )
+    text = (
+        f"wrote {done.stats.records} records of commit {done.snapshot_commit_id}\n"
+        f"cursor: {done.resume_cursor}"
+    )
+    call.answer(done.to_json(), text)
 
 
 def commit_changes(
