@@ -34,6 +34,7 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out
