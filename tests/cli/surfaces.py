@@ -226,9 +226,17 @@ class Running:
         argv = [self.filled(word) for word in step["cli"]]
         env = self.case.body.get("env")
         result = self.run(argv, self.place, env, step.get("stdin"))
-        check(result, step.get("expect", {"exit": 0}), self.place)
+        check(result, self.filled_in(step.get("expect", {"exit": 0})), self.place)
         for name, path in step.get("capture", {}).items():
             self.captured[name] = at(result.json, path)
+
+    def filled_in(self, value: Any) -> Any:
+        """The value with every text in it filled."""
+        if isinstance(value, Mapping):
+            return {key: self.filled_in(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.filled_in(one) for one in value]
+        return self.filled(value) if isinstance(value, str) else value
 
     def filled(self, word: str) -> str:
         return re.sub(r"\$\{(\w+)\}", lambda match: str(self.captured[match[1]]), word)

@@ -20,6 +20,10 @@ NUMBERS = {"table_version", "manifest_version"}
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
     (
+        "write/purges.py",
+        "_reads",
+    ): "a purge names versions of one incarnation, at one location, where there is no other branch",
+    (
         "maintenance/lineages.py",
         "have",
     ): "versions of one lineage: incarnation, branch and its identifier are equal",
@@ -32,10 +36,6 @@ MAY_COMPARE = {
         "manifest/history/resolve.py",
         "_head_up_to",
     ): "versions of the manifest on one branch, whose state was just read",
-    (
-        "manifest/history/records.py",
-        "_made_on_lineage",
-    ): "versions of one branch, whose commit of that version is then compared by its id",
     (
         "manifest/history/equal_content.py",
         "has_rows_of",

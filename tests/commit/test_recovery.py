@@ -103,6 +103,20 @@ def test_a_finished_write_that_rested_on_the_head_is_undone_when_the_head_moved(
         assert drifted(reopened) == []
 
 
+@pytest.mark.parametrize(("point", "kept"), [(FINISHED, True), ("load.after_table_commit", False)])
+def test_a_write_that_is_finished_keeps_the_id_its_caller_chose(graph, point, kept):
+    """One that is undone does not: what has that id did not happen."""
+    chosen = new_ulid()
+    wanted = prepare(workspace_of(graph), {PERSON: ["p"], TEAM: ["t"]})
+    wanted = replace(wanted, intent=replace(wanted.intent, operation_id=chosen))
+    with dying_at(point):
+        commit(workspace_of(graph), wanted)
+    with open_graph(graph.uri) as reopened:
+        (recovered,) = reopened.commits.list(filter="actor=omnigraph:recovery")
+        found = reopened.commits.list(filter=f"operation_id={chosen}")
+        assert found == ([recovered] if kept else [])
+
+
 # ------------------------------------------------------------------ foreign programs
 
 

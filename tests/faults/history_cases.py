@@ -13,15 +13,22 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import omnigraph as og
 import omnigraph.maintenance.cleanup
 import omnigraph.write.merge.merge
-import omnigraph.write.merge.revert  # noqa: F401 - they declare the points
+import omnigraph.write.merge.revert
 from omnigraph import failpoints
-from omnigraph.errors import BranchExists, BranchNotFound, OmniGraphError
+from omnigraph.errors import (
+    BranchExists,
+    BranchNotFound,
+    OmniGraphError,
+    TagExists,
+    TagNotFound,
+)
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
-from tests.maintenance.cleaning import SCHEMA, age, all_content, check_report, fill
+from tests.maintenance.cleaning import SCHEMA, age, ages, all_content, check_report, fill
 from tests.opened import workspace_of
 
 BOTH = "query q($k: String) { insert Person { name: $k, age: 5 } insert Team { code: $k } }"
@@ -34,6 +41,7 @@ def build(place: Path) -> str:
     uri = str(place)
     with init(uri, SCHEMA) as graph:
         fill(graph)
+        graph.tags.create("kept")
         graph.mutate(BOTH, params={"k": "past"}, actor=NAMED)
         graph.branches.create("lazy")
         graph.branches.create("side")
@@ -65,6 +73,18 @@ def revert(graph: Graph) -> None:
 
 def create_branch(graph: Graph) -> None:
     graph.branches.create("new", "side")
+
+
+def branch_from_the_past(graph: Graph) -> None:
+    graph.branches.create("new", og.at(snapshot=old_commit(graph)))
+
+
+def create_tag(graph: Graph) -> None:
+    graph.tags.create("named", at=og.at(snapshot=old_commit(graph)))
+
+
+def delete_tag(graph: Graph) -> None:
+    graph.tags.delete("kept")
 
 
 def delete_branch(graph: Graph) -> None:
@@ -123,6 +143,21 @@ OPERATIONS = {
         },
         BranchExists,
     ),
+    "branch from the past": Operation(
+        branch_from_the_past,
+        {
+            "recovery.sidecar_list": False,
+            "branch.before_create": False,
+            "branch.after_create": True,
+        },
+        BranchExists,
+    ),
+    "create tag": Operation(
+        create_tag, {"tag.before_publish": False, "tag.after_publish": True}, TagExists
+    ),
+    "delete tag": Operation(
+        delete_tag, {"tag.before_publish": False, "tag.after_publish": True}, TagNotFound
+    ),
     "delete branch": Operation(
         delete_branch,
         {
@@ -153,8 +188,9 @@ OPERATIONS = {
 
 
 def shown(graph: Graph) -> dict[str, Any]:
-    """What a user sees of a graph: its branches with all their rows, and its tags."""
-    return all_content(graph)
+    """What a user sees of a graph: its branches with all their rows, and its tags with what they name."""
+    tags = {tag.name: (tag.graph_commit_id, ages(graph, tag=tag.name)) for tag in graph.tags.list()}
+    return {**all_content(graph), "tags": tags}
 
 
 def check_sound(graph: Graph) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.clock import now_us
 from omnigraph.commit.audit import read_audit
-from omnigraph.errors import BadRequest, HistoryReclaimed, RecoveryRequired
+from omnigraph.errors import BadRequest, HistoryReclaimed, MergeConflicts, RecoveryRequired
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.storage import layout
@@ -35,6 +36,7 @@ from tests.maintenance.cleaning import (
     reasons,
 )
 from tests.opened import workspace_of
+from tests.storage.processes import stopped_at
 
 
 @pytest.fixture
@@ -46,6 +48,20 @@ def graph(tmp_path):
 
 def location(graph) -> str:
     return graph.snapshot().tables[PERSON].location
+
+
+def export_slowly(pipe, uri: str, out: str, pause: str) -> None:
+    """Export, standing still once the state is pinned; say how many records were written."""
+    wait = failpoints.FilePause(Path(pause))
+    waited = []
+
+    def told(written: int, _: int) -> None:
+        if not waited:
+            waited.append(written)
+            wait("export")
+
+    with open_graph(uri) as graph:
+        pipe.send(graph.export(out, progress=told).stats.records)
 
 
 class TestBranches:
@@ -108,6 +124,29 @@ class TestBranches:
         assert (again.old_versions_removed, again.bytes_removed) == (0, 0)
         assert [row.why_kept for row in again] == [row.why_kept for row in first]
 
+    def test_a_merge_whose_base_is_old_still_merges(self, graph):
+        graph.branches.create("side")
+        graph.branches.create("other")
+        age(graph, 5, "side")
+        graph.branches.merge("side", "other")
+        graph.branches.merge("side")
+        for n in (6, 7):
+            age(graph, n, "side")
+            age(graph, n, name="bob")
+            age(graph, n + 10, "other", "bob")
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        # The base of `main` and `other` is a commit of `side`, for which a fast-forward stands in.
+        why = {one for row in report if row.table_key == PERSON for one in row.why_kept.values()}
+        assert any("merge_base:main..other" in reasons_ for reasons_ in why)
+        with pytest.raises(MergeConflicts) as refused:
+            graph.branches.merge("other")
+        assert [one["row_id"] for one in refused.value.details["conflicts"]] == ["bob"]
+        assert graph.branches.merge("side").outcome == "merged"
+        assert graph.branches.merge("other", resolve="theirs").outcome == "merged"
+        assert ages(graph) == {"ada": 7, "bob": 17}
+        check_report(graph, graph.cleanup(keep_versions=1))
+
     @pytest.mark.parametrize("live", [False, True])
     def test_a_table_branch_that_no_branch_needs_goes_with_what_it_held(self, graph, live):
         workspace = workspace_of(graph)
@@ -168,6 +207,45 @@ class TestPolicy:
 
 
 class TestReaders:
+    def test_a_tag_keeps_its_commit_on_whatever_branch_it_was_made(self, graph):
+        graph.tags.create("start")
+        graph.branches.create("side")
+        tagged = age(graph, 2, "side")
+        graph.tags.create("there", at=og.at(branch="side"))
+        gone = [age(graph, n, "side") for n in (3, 4)]
+        for n in (2, 3):
+            age(graph, n)
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert "tag:start" in reasons(report)[2]
+        assert reasons(report, PERSON, "side")[3] == ("tag:there",)
+        assert ages(graph, tag="start") == {"ada": 1, "bob": 1}
+        assert ages(graph, tag="there") == {"ada": 2, "bob": 1}
+        assert readable(graph, [tagged, *gone]) == {
+            tagged: True, gone[0]: False, gone[1]: True
+        }  # fmt: skip
+        graph.branches.create("again", og.at(tag="there"))
+        graph.tags.delete("there")
+        graph.branches.delete("again")
+        report = graph.cleanup(keep_versions=1)
+        check_report(graph, report)
+        assert set(reasons(report, PERSON, "side")) == {2, 5}
+
+    def test_a_running_export_of_another_process_finishes(self, graph, tmp_path):
+        wanted = tmp_path / "wanted.jsonl"
+        graph.export(wanted)
+        place = tmp_path / "pause"
+        with stopped_at(place, export_slowly, (graph.uri, str(tmp_path / "got.jsonl"))) as export:
+            for n in (2, 3):
+                age(graph, n)
+            report = graph.cleanup(keep_versions=1)
+            check_report(graph, report)
+            (why,) = (why for version, why in reasons(report).items() if version == 2)
+            assert [reason.partition(":")[0] for reason in why] == ["lease"]
+            assert export.go_on() == 4
+        assert (tmp_path / "got.jsonl").read_bytes() == wanted.read_bytes()
+        assert set(reasons(graph.cleanup(keep_versions=1))) == {4}
+
     def test_other_handles_see_the_newest_state_and_named_errors(self, graph):
         old = graph.snapshot()
         with open_graph(graph.uri, mode="r") as early, open_graph(graph.uri) as late:
@@ -282,6 +360,20 @@ class TestDroppedTables:
         check_report(graph, report)
         assert purges_owed(workspace_of(graph)) == ()
         assert set(reasons(report)) == {graph.snapshot().tables[PERSON].table_version}
+
+    def test_a_purge_waits_for_a_running_export(self, graph):
+        workspace, pin = workspace_of(graph), graph.snapshot().tables[PERSON]
+        graph_id = workspace.manifest.state("main").head.graph_id
+        leased = [LeasedTable(PERSON, pin.location, pin.table_version)]
+        with put_lease(workspace.store, graph_id, "export", leased):
+            graph.schema.apply(SCHEMA.replace("age: I32?", ""), allow_data_loss=True)
+            report = graph.cleanup(keep_versions=1)
+            assert "a running export reads it" in report.warnings[-1]
+            assert len(purges_owed(workspace)) == 1
+            assert open_table(workspace.pinned(pin)).read(["age"]).num_rows == 2
+        graph.cleanup(keep_versions=1)
+        assert purges_owed(workspace) == ()
+        assert workspace.is_there(pin) is False
 
 
 class TestFaults:

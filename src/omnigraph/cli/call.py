@@ -28,10 +28,13 @@ class Call:
         """Who asks for the change, or None if the call does not say."""
         return check_actor(self.flags.as_actor, "--as")
 
-    def address(self, uri: str | None) -> Address:
-        """Return the graph of this call; a writing command first prints where it is about to write."""
+    def address(self, uri: str | None, *, read_only: bool = False) -> Address:
+        """Return the graph of this call; a writing command first prints where it is about to write.
+
+        With ``read_only`` this call of it writes nothing.
+        """
         address = resolve(self.command, self.flags, uri)
-        if self.command.writes and not self.flags.quiet:
+        if self.command.writes and not read_only and not self.flags.quiet:
             note(f"omnigraph {self.command.name} -> {address.uri} ({address.route})")
         return address
 
@@ -39,13 +42,12 @@ class Call:
         """Raise unless the user agrees to this act; call it before the graph is opened."""
         require_consent(self.flags, address, act)
 
-    def open(self, address: Address) -> Graph:
+    def open(self, address: Address, *, read_only: bool = False) -> Graph:
         """Open the graph, read-only unless the command writes."""
         import omnigraph
 
-        return omnigraph.open(
-            address.uri, mode="rw" if self.command.writes else "r", actor=self.actor
-        )
+        writes = self.command.writes and not read_only
+        return omnigraph.open(address.uri, mode="rw" if writes else "r", actor=self.actor)
 
     def answer(
         self, document: Any, text: str | Callable[[], None], made: str | None = None

@@ -11,7 +11,7 @@ and `c` is then a commit of `a`, and merging `c` into `main` has to read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, takewhile
 
 from omnigraph.clock import now_us
@@ -54,7 +54,7 @@ def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
         return
     graph = CommitGraph(manifest, [*others, doomed])
     origins = _origins(workspace, graph, doomed)
-    holders = [state for state in others if _holds_any(manifest, state, origins)]
+    holders = _holders(manifest, others, list(origins.values()), doomed.name)
     lost: dict[str, bool] = {}
     for first, second in combinations(holders, 2):
         heads = first.head.commit, second.head.commit
@@ -69,7 +69,7 @@ def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
 def _origins(
     workspace: Workspace, graph: CommitGraph, doomed: BranchState
 ) -> dict[str, GraphCommit]:
-    """Return the commits from which those of a branch have their content, by id.
+    """Return the commits from which those of a branch have their content, by id, newest first.
 
     Most are commits of the branch itself. One that it took over unchanged from another branch counts
     only if it cannot be read there any more.
@@ -86,10 +86,29 @@ def _origins(
     return found
 
 
-def _holds_any(manifest: Manifest, state: BranchState, origins: dict[str, GraphCommit]) -> bool:
-    """Return whether a branch holds one of these commits."""
-    records = BranchRecords(manifest, state)
-    return any(records.holds(commit) for commit in reversed(origins.values()))
+def _holders(
+    manifest: Manifest, others: Iterable[BranchState], origins: Sequence[GraphCommit], name: str
+) -> Iterator[BranchState]:
+    """Yield the branches that hold one of these commits, of which most were made on branch ``name``."""
+    # Those made on one branch are a chain: who holds any of them holds the first.
+    own = [commit for commit in origins if commit.branch == name]
+    wanted = [*own[-1:], *(commit for commit in origins if commit.branch != name)]
+    known: dict[str, bool] = {}
+    for state in others:
+        head = state.head.commit
+        if head.graph_commit_id not in known:
+            known[head.graph_commit_id] = any(
+                _may_descend(head, commit)
+                and manifest.commit(state, commit.graph_commit_id) is not None
+                for commit in wanted
+            )
+        if known[head.graph_commit_id]:
+            yield state
+
+
+def _may_descend(head: GraphCommit, commit: GraphCommit) -> bool:
+    """Return whether a commit can be an ancestor of a head; a depth of 0 says nothing."""
+    return head.depth == 0 or head.depth >= commit.depth
 
 
 def _survives(workspace: Workspace, graph: CommitGraph, base: GraphCommit, without: str) -> bool:

@@ -1,8 +1,7 @@
 """Finish purges owed: remove from disk what a hard drop took out of the graph.
 
 The publish of the hard drop has recorded them, so whoever comes next can finish them: the schema
-apply itself, or the next read-write open if that was killed. (Cleanup will, too, and will spare what
-a read lease names.)
+apply itself, cleanup, or the next read-write open. What a running export reads is removed after it.
 """
 
 from __future__ import annotations
@@ -10,13 +9,15 @@ from __future__ import annotations
 import logging
 
 from omnigraph import failpoints
-from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.clock import now_us
+from omnigraph.errors import Contention, OmniGraphError, StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.publisher import settle_purges
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.read_leases import LeasedTable, live_leases
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import delete_branch, list_branches
@@ -74,6 +75,9 @@ def purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
 
 def _purge(workspace: Workspace, purge: Purge) -> None:
     """Remove a table, or its old versions; raise if some of them are still there."""
+    for lease in live_leases(workspace.store, now_us()):
+        if any(_reads(table, purge) for table in lease.tables):
+            raise Contention(f"a running {lease.operation} reads it", attempts=1)
     ref = workspace.ref(purge.location)
     if purge.below is None:
         purge_table(ref)
@@ -83,6 +87,12 @@ def _purge(workspace: Workspace, purge: Purge) -> None:
     left = [version for version in open_table(ref).versions() if version < purge.below]
     if left:
         raise StorageError(f"something still needs its versions {left}, such as a Lance tag")
+
+
+def _reads(table: LeasedTable, purge: Purge) -> bool:
+    """Return whether a purge would remove what a lease names."""
+    below = purge.below
+    return table.location == purge.location and (below is None or table.table_version < below)
 
 
 def remove_orphans(ref: TableRef, live: set[str]) -> list[str]:

@@ -15,13 +15,11 @@ up to that point, and so on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.lineage import Lineage, is_published
 from omnigraph.manifest.history.records import PAGE, BranchRecords, commit_not_found, first_parents
-from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
+from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
 
 class Forwards:
@@ -30,7 +28,7 @@ class Forwards:
     def __init__(self, manifest: Manifest, state: BranchState) -> None:
         self._manifest = manifest
         self._state = state
-        self._lineage = _Lineage.of(manifest, state)
+        self._lineage = Lineage.of(manifest, state)
 
     def first(self) -> GraphCommit:
         """Return genesis, with which every history begins."""
@@ -44,7 +42,7 @@ class Forwards:
         found = self._manifest.commit(self._state, graph_commit_id)
         if found is None or not self._lineage.has(found):
             return None
-        if found.depth and self._is_published(found):
+        if found.depth and is_published(self._manifest, found):
             return found
         # It cannot be read any more, or was made on a deleted branch of that name.
         return next((one for one in self._walk() if one.graph_commit_id == graph_commit_id), None)
@@ -82,21 +80,13 @@ class Forwards:
         Others may have been made on a branch that had the same name, was merged, and was deleted.
         """
         if len(found) > 1:
-            found = [commit for commit in found if self._is_published(commit)]
+            found = [commit for commit in found if is_published(self._manifest, commit)]
         if len(found) == 1:
             return found[0]
         for commit in self._walk():
             if commit.parent_commit_id == parent.graph_commit_id:
                 return commit
         raise commit_not_found(parent.graph_commit_id)
-
-    def _is_published(self, commit: GraphCommit) -> bool:
-        """Return whether the live branch of that name has the commit; False if it cannot be read."""
-        try:
-            head = self._manifest.at_version(commit.branch or MAIN, commit.manifest_version)
-        except (VersionMissing, TableMissing):
-            return False
-        return head.commit.graph_commit_id == commit.graph_commit_id
 
     def _walk(self) -> Iterator[GraphCommit]:
         """Yield the whole chain, newest first."""
@@ -105,31 +95,3 @@ class Forwards:
 
     def _walked(self) -> list[GraphCommit]:
         return list(self._walk())[::-1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Lineage:
-    """The branches that a branch consists of, each with the versions that belong to it."""
-
-    versions: dict[str, tuple[int, int | None]]
-
-    @classmethod
-    def of(cls, manifest: Manifest, state: BranchState) -> _Lineage:
-        branches = manifest.branches()
-        versions: dict[str, tuple[int, int | None]] = {}
-        name, last = state.name, None
-        while name != MAIN:
-            made = branches.get(name)
-            if made is None:
-                raise branch_not_found(name)
-            versions[name] = made.parent_version, last
-            name, last = made.parent or MAIN, made.parent_version
-        versions[MAIN] = 0, last
-        return cls(versions)
-
-    def has(self, commit: GraphCommit) -> bool:
-        first, last = self.versions.get(commit.branch or MAIN, (None, None))
-        if first is None:
-            return False
-        version = commit.manifest_version
-        return version > first and (last is None or version <= last)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.lineage import Lineage, is_published
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.migrations import with_depths
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
 Test = Callable[[GraphCommit], bool]
 
@@ -147,34 +147,17 @@ def _chain(records: BranchRecords, before: object) -> Iterator[GraphCommit]:
 def _is_on_chain(records: BranchRecords, commit: GraphCommit) -> bool:
     """Return whether a commit that a branch holds is on its first-parent chain.
 
-    The commits made on one branch are one chain. So a commit is on it if it was made on this branch,
-    or on one that this was forked from, before the fork. Where the branch that made it cannot tell
-    any more, the chain is walked down to its depth.
+    Where the branch that made it cannot tell any more, the chain is walked down to its depth.
     """
-    known = _made_on_lineage(records.manifest, records.state, commit)
+    if not Lineage.of(records.manifest, records.state).has(commit):
+        return False
+    known = is_published(records.manifest, commit)
     if known is not None:
         return known
     deeper = itertools.takewhile(
         lambda one: one.depth >= commit.depth, first_parents(records, records.head)
     )
     return any(one.graph_commit_id == commit.graph_commit_id for one in deeper)
-
-
-def _made_on_lineage(manifest: Manifest, state: BranchState, commit: GraphCommit) -> bool | None:
-    """Return whether a commit was made on a branch or before a fork it comes from; None if unknown."""
-    live = manifest.branches()
-    branch, newest = state.name, state.head.commit.manifest_version
-    while (commit.branch or MAIN) != branch:
-        if branch not in live:
-            return False
-        branch, newest = live[branch].parent or MAIN, live[branch].parent_version
-    if commit.manifest_version > newest:
-        return False
-    try:
-        made = manifest.at_version(branch, commit.manifest_version).commit
-    except (BranchNotFound, VersionMissing, TableMissing):
-        return None
-    return made.graph_commit_id == commit.graph_commit_id
 
 
 def _filter_texts(filters: object) -> Iterable[object]:
