@@ -155,7 +155,9 @@ class TestBranches:
         create_branch(open_table(workspace.ref(location(graph)).at(3)), "left")
         if live:
             graph.branches.create("left")
+        dry = graph.cleanup(keep_versions=1, dry_run=True)
         report = graph.cleanup(keep_versions=1)
+        assert [row.why_kept for row in dry] == [row.why_kept for row in report]
         check_report(graph, report)
         assert (location(graph), "left") not in on_disk(graph)
         assert 3 not in reasons(report)
