@@ -60,7 +60,12 @@ def make_a_branch(graph: Graph) -> str:
     return graph.branches.create(name).name
 
 
-OTHERS = [load_nothing, write_elsewhere, write_to_the_same_table, make_a_branch]
+def make_a_tag(graph: Graph) -> str:
+    return graph.tags.create(f"made-{len(graph.tags.list())}").name
+
+
+OTHERS = [load_nothing, write_elsewhere, write_to_the_same_table, make_a_branch, make_a_tag]
+NO_COMMIT = (make_a_branch, make_a_tag)
 MOMENTS = ["before_phase_a", "after_phase_b_before_phase_c"]
 CASES = [(name, moment) for name in ("insert", "merge", "edge") for moment in MOMENTS]
 # Without a table there is one effect, the publish.
@@ -119,11 +124,11 @@ def test_others_wait_for_a_conditional_writer(graph, writer, name, moment):
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_any_commit_before_the_locks_breaks_the_condition(graph, writer, other):
-    """Related or not, with a table or without; a branch is no commit."""
+    """Related or not, with a table or without; a branch or a tag is no commit."""
     stopped = writer("insert", "before_locks", at_head=True)
     assert outcome(other, graph)[0] == "done"
     told = stopped.go_on()
-    assert told[0] == ("done" if other is make_a_branch else "precondition_failed"), told
+    assert told[0] == ("done" if other in NO_COMMIT else "precondition_failed"), told
     assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph) == []
     stopped.pipe.send("again")

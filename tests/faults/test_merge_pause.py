@@ -22,6 +22,7 @@ Act = Callable[[og.Graph], Any]
 HARMLESS: list[Act] = [
     ships,
     lambda g: g.branches.create("other"),
+    lambda g: g.tags.create("v1"),
     lambda g: put(g, "third", ship("S1", tonnage=9)),
     lambda g: g.ensure_indices("main"),
     lambda g: put(g, "side", ship("S3", tonnage=9)),

@@ -170,6 +170,9 @@ def test_a_pinned_source_does_not_see_later_commits(tmp_path):
         assert found(branch="side") == ["one", "three", "two"]
         assert found(snapshot=then.graph_commit_id) == ["one"]
         assert found(version=str(then.manifest_version)) == ["one"]
+        graph.tags.create("v1", at=then)
+        assert found(tag="v1") == ["one"]
+        assert found(branch="side", time=then.commit.created_at.isoformat()) == ["one"]
 
 
 def test_deleted_rows_are_gone_and_do_not_count(tmp_path):

@@ -24,7 +24,7 @@ from omnigraph.cli.commands import (
     status,
     version,
 )
-from omnigraph.cli.commands.history import changes, log, tag
+from omnigraph.cli.commands.history import changes, diff, log, tag
 from omnigraph.cli.maintenance import cleanup
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
@@ -48,6 +48,7 @@ MODULES = (
     commit,
     log,
     changes,
+    diff,
     cleanup,
     lint,
     version,

@@ -34,7 +34,7 @@ from omnigraph.storage.uris import Root
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
-    from omnigraph.changes.change_filter import Kind, Op
+    from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out
@@ -191,9 +191,9 @@ class Graph:
         self,
         from_: TargetLike,
         to: TargetLike,
-        kinds: Iterable[Kind] | None = None,
+        kinds: Iterable[str] | None = None,
         types: Iterable[str] | None = None,
-        ops: Iterable[Op] | None = None,
+        ops: Iterable[str] | None = None,
         images: bool = True,
     ) -> DiffResult:
         """Return what changed, net, from one state of the graph to another, on whichever branches.

@@ -58,9 +58,10 @@ def delete_tag(workspace: Workspace, name: str) -> Tag:
 def _readable(workspace: Workspace, target: Target) -> Snapshot:
     """Return the snapshot of a target; raise ``HistoryReclaimed`` if it cannot be kept."""
     state, snapshot = resolve_on(workspace.manifest, target)
-    read_commit(workspace, snapshot.commit)
-    main = state if state.name == MAIN else workspace.manifest.state(MAIN)
-    _refuse_purged(snapshot, main.head.purges)
+    # What a head pins is there: no need to open it.
+    pinned = {table.identity for table in state.head.tables.values()}
+    read_commit(workspace, snapshot.commit, pinned)
+    _refuse_purged(snapshot, workspace.manifest.state(MAIN).head.purges)
     return snapshot
 
 
