@@ -52,9 +52,9 @@ def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list
     That one is removed first, under its own lock.
     """
     ref = workspace.ref(location)
-    live = list_branches(ref)
-    if branch in live:
-        for dependent in [name for name, fork in live.items() if fork.parent == branch]:
+    if branch_of(ref.on(branch)) is not None:
+        forks = list_branches(ref)
+        for dependent in [name for name, fork in forks.items() if fork.parent == branch]:
             _reclaim_dependent(workspace, location, branch, dependent, pending)
         delete_branch(ref, branch)
     remove_residue(ref, branch)
@@ -95,7 +95,7 @@ def _reclaim_dependent(
         )
     with held:
         refuse_pending(pending, dependent, {location})
-        if dependent in workspace.manifest.branches():
+        if dependent in workspace.manifest.branch_names():
             pins = workspace.manifest.state(dependent).head.tables.values()
             if any(pin.location == location and pin.table_branch == dependent for pin in pins):
                 raise BranchInUse(

@@ -159,7 +159,7 @@ def _live_branch(workspace: Workspace, sidecar: Sidecar) -> BranchState | None:
     """Return the branch the operation wrote to; None if it was deleted, or deleted and made again."""
     if sidecar.branch == MAIN:
         return workspace.manifest.state(MAIN)
-    live = workspace.manifest.branches().get(sidecar.branch)
+    live = workspace.manifest.branch(sidecar.branch)
     if live is None or live.identifier != sidecar.pin.identifier:
         return None
     state = workspace.manifest.state(sidecar.branch)

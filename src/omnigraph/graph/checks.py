@@ -32,7 +32,7 @@ def check_place(workspace: Workspace) -> None:
     Lance branches hold absolute paths, so such a graph must stay where it was made.
     """
     recorded, actual = workspace.manifest.state(MAIN).head.root, workspace.root.canonical
-    if recorded != actual and workspace.manifest.branches():
+    if recorded != actual and workspace.manifest.branch_names():
         raise GraphMoved(
             f"the graph at {actual} has branches and was made at {recorded}; move it back there",
             recorded=recorded,

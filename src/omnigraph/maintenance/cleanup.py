@@ -139,7 +139,7 @@ def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
     for lease in remove_dead_leases(workspace.store, now_us()):
         logger.info("removed the read lease %s, which nobody renews any more", lease.id)
     pass_point(held, BEFORE_ORPHANS)
-    live = set(workspace.manifest.branches())
+    live = set(workspace.manifest.branch_names())
     for table in registered_tables(workspace):
         try:
             _remove_orphans(workspace, table, live)

@@ -107,7 +107,7 @@ def survey(workspace: Workspace, policy: Policy) -> Survey:
     graph_id = manifest.state(MAIN).head.graph_id
     sidecars = tuple(list_sidecars(workspace, graph_id))
     leases = tuple(live_leases(workspace.store, now))
-    states = {name: manifest.state(name) for name in (MAIN, *manifest.branches())}
+    states = {name: manifest.state(name) for name in (MAIN, *manifest.branch_names())}
     return Survey(
         tuple(tables),
         states,

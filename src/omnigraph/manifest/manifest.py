@@ -25,7 +25,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
-from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
+from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
 from omnigraph.storage.tables.lance_import import forget_sessions
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
@@ -62,6 +62,8 @@ class BranchState:
 
     name: str
     identifier: str | None
+    parent: str | None
+    """The branch it was made from; None for `main` as the parent, and for `main` itself."""
     fork_version: int
     table: Table
     head: Head
@@ -86,13 +88,24 @@ class Manifest:
 
     # -- branches
 
+    def branch_names(self) -> list[str]:
+        """Return the names of the live branches besides `main`, sorted, without internal ones."""
+        names = read_branch_names(self._store, layout.MANIFEST)
+        if not names:
+            self.state(MAIN)  # refuses if there is no graph at all
+        return [name for name in names if not is_internal(name)]
+
     def branches(self) -> dict[str, TableBranch]:
-        """Return the live branches besides `main`, without internal ones."""
+        """Return the live branches besides `main`, without internal ones, each read from its ref."""
         try:
             listed = list_branches(self.ref)
         except TableMissing:
             raise self._no_graph() from None
         return {name: listed[name] for name in sorted(listed) if not is_internal(name)}
+
+    def branch(self, name: str) -> TableBranch | None:
+        """Return one live branch besides `main`; None if there is none of that name."""
+        return read_branch(self._store, layout.MANIFEST, name) if is_possible_name(name) else None
 
     def state(self, branch: str) -> BranchState:
         """Return the newest published state of a branch."""
@@ -114,8 +127,9 @@ class Manifest:
                 table = self._open(branch, ref.identifier)
             head = read_head_row(table)
         self._refuse_another_graph(head)
+        mark = self._mark(branch, table)
         state = BranchState(
-            branch, ref.identifier, ref.parent_version, table, head, self._mark(branch, table)
+            branch, ref.identifier, ref.parent, ref.parent_version, table, head, mark
         )
         return self._remember(state)
 
@@ -157,14 +171,12 @@ class Manifest:
 
     def _branch_ref(self, branch: str) -> _Ref:
         if branch == MAIN:
-            return _Ref(None, 1)
-        found = (
-            read_branch(self._store, layout.MANIFEST, branch) if is_possible_name(branch) else None
-        )
+            return _Ref(None, None, 1)
+        found = self.branch(branch)
         if found is None:
             self.forget(branch)
             raise branch_not_found(branch)
-        return _Ref(found.identifier, found.parent_version)
+        return _Ref(found.identifier, found.parent, found.parent_version)
 
     @contextmanager
     def _unless_deleted(self, branch: str, identifier: str | None) -> Iterator[None]:
@@ -320,6 +332,7 @@ def _forget_what_was_here(address: str, graph_id: str) -> None:
 @dataclass(frozen=True, slots=True)
 class _Ref:
     identifier: str | None
+    parent: str | None
     parent_version: int
 
 

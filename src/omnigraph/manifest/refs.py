@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,9 @@ from omnigraph import failpoints
 from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash
 from omnigraph.manifest.history.records import find_commit
-from omnigraph.manifest.manifest import Manifest, branch_not_found
+from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import record_root
-from omnigraph.storage.tables.branch_refs import TableBranch
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import (
     create_branch,
@@ -54,7 +53,7 @@ class BranchCreated:
 
 def list_refs(manifest: Manifest) -> list[str]:
     """Return `main`, then all other branches in code-point order."""
-    return [MAIN, *manifest.branches()]
+    return [MAIN, *manifest.branch_names()]
 
 
 def create_ref(
@@ -65,7 +64,7 @@ def create_ref(
     The caller holds the graph lock.
     """
     new = check_branch_name(name)
-    live = manifest.branches()
+    live = manifest.branch_names()
     if source != MAIN and source not in live:
         raise _no_source(manifest, source)
     if new in live:
@@ -103,22 +102,14 @@ def _no_source(manifest: Manifest, name: str) -> BranchNotFound:
     )
 
 
-def refuse_dependents(manifest: Manifest, name: object) -> str:
-    """Return the name of a branch that no other branch was made from or has tables of; else refuse.
-
-    The caller holds the graph lock.
-    """
-    branch = check_branch_name(name)
-    live = manifest.branches()
-    if branch not in live:
-        raise branch_not_found(branch)
-    for other in _dependents(manifest, branch, live):
+def refuse_dependents(branch: str, others: Sequence[BranchState]) -> None:
+    """Refuse to delete a branch that one of the others was made from or has tables of."""
+    for other in _dependents(branch, others):
         raise BranchInUse(
             f"branch `{branch}` is still needed by branch `{other}`; delete that one first",
             branch=branch,
             by=other,
         )
-    return branch
 
 
 def delete_ref(manifest: Manifest, name: object) -> str:
@@ -146,10 +137,9 @@ def delete_ref(manifest: Manifest, name: object) -> str:
     return branch
 
 
-def _dependents(manifest: Manifest, name: str, live: Mapping[str, TableBranch]) -> Iterator[str]:
+def _dependents(name: str, others: Sequence[BranchState]) -> Iterator[str]:
     """Yield the branches made from this one, and those whose manifest pins one of its table forks."""
-    yield from (other for other, branch in live.items() if branch.parent == name)
-    for other in (MAIN, *live):
-        tables = manifest.state(other).head.tables.values()
-        if other != name and any(table.table_branch == name for table in tables):
-            yield other
+    yield from (other.name for other in others if other.parent == name)
+    for other in others:
+        if any(table.table_branch == name for table in other.head.tables.values()):
+            yield other.name

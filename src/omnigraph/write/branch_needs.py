@@ -17,6 +17,7 @@ from itertools import combinations, takewhile
 from omnigraph.clock import now_us
 from omnigraph.errors import BranchInUse, Contention, HistoryReclaimed
 from omnigraph.manifest import refs
+from omnigraph.manifest.branch_names import check_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
 from omnigraph.manifest.history.equal_content import is_readable, origin_of, readable_snapshot
 from omnigraph.manifest.history.records import BranchRecords, first_parents
@@ -29,27 +30,32 @@ from omnigraph.storage.locks.read_leases import live_leases
 
 def refuse_needed(workspace: Workspace, name: str) -> None:
     """Refuse to delete a branch that is needed. The caller holds the graph lock."""
-    branch = refs.refuse_dependents(workspace.manifest, name)
-    state = workspace.manifest.state(branch)
-    for other in _bases_lost(workspace, state):
+    manifest = workspace.manifest
+    branch = check_branch_name(name)
+    state = manifest.state(branch)
+    # Every branch is read once, because any of them may need this one.
+    others = [manifest.state(other) for other in refs.list_refs(manifest) if other != branch]
+    refs.refuse_dependents(branch, others)
+    for other in _bases_lost(workspace, state, others):
         raise BranchInUse(
             f"branch `{branch}` is still needed to merge branch `{other}`, which shares a commit of it "
             "with another branch; merge or delete that one first",
             branch=branch,
             by=other,
         )
-    _refuse_tagged(workspace.manifest, state)
+    _refuse_tagged(manifest, state)
     _refuse_leased(workspace, state)
 
 
-def _bases_lost(workspace: Workspace, doomed: BranchState) -> Iterator[str]:
+def _bases_lost(
+    workspace: Workspace, doomed: BranchState, others: Sequence[BranchState]
+) -> Iterator[str]:
     """Yield the second branch of every pair that would lose the content of a merge base.
 
     A merge base is lost if its content was committed on this branch and no other commit of equal
     content can be read. Only branches that hold commits of this one can have such a base.
     """
     manifest = workspace.manifest
-    others = [manifest.state(name) for name in refs.list_refs(manifest) if name != doomed.name]
     if len(others) < 2:
         return
     graph = CommitGraph(manifest, [*others, doomed])

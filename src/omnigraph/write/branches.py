@@ -123,7 +123,7 @@ def _refuse_unsettled(workspace: Workspace, name: str) -> None:
 
     Otherwise that operation could be published to the new branch.
     """
-    if name in refs.list_refs(workspace.manifest):
+    if workspace.manifest.branch(name) is not None:
         return
     for sidecar in list_sidecars(workspace, workspace.manifest.state(MAIN).head.graph_id):
         if sidecar.branch == name:

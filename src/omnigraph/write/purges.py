@@ -82,7 +82,7 @@ def _purge(workspace: Workspace, purge: Purge) -> None:
     if purge.below is None:
         purge_table(ref)
         return
-    remove_orphans(ref, set(workspace.manifest.branches()))
+    remove_orphans(ref, set(workspace.manifest.branch_names()))
     purge_versions(ref, purge.below)
     left = [version for version in open_table(ref).versions() if version < purge.below]
     if left:

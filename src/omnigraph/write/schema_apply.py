@@ -205,7 +205,7 @@ class _Apply:
 
     def _refuse_branches(self) -> None:
         """Refuse while there are other branches: their tables would keep the old columns."""
-        others = list(self.workspace.manifest.branches())
+        others = self.workspace.manifest.branch_names()
         if others:
             raise SchemaConflict(
                 f"a schema is applied to a graph whose only branch is `{MAIN}`, and this one has "

@@ -186,7 +186,7 @@ def _live_records(graph: CommitGraph, least_depth: int) -> Iterator[GraphCommit]
     """Yield the records of all live branches down to a depth."""
     manifest = graph.manifest
     known = {state.name for state in graph.states}
-    for branch in (MAIN, *manifest.branches()):
+    for branch in (MAIN, *manifest.branch_names()):
         if branch not in known:
             with contextlib.suppress(BranchNotFound):
                 graph.add(manifest.state(branch))

@@ -103,7 +103,7 @@ def _tags(manifest: Manifest) -> dict[str, list[str]]:
 
 def _branches(manifest: Manifest, asked: object) -> list[str]:
     """Return the branches to show, each once, `main` first."""
-    live = [MAIN, *manifest.branches()]
+    live = [MAIN, *manifest.branch_names()]
     if asked is None:
         return live
     given = [asked] if isinstance(asked, str) else asked

@@ -28,11 +28,10 @@ class Lineage:
     @classmethod
     def of(cls, manifest: Manifest, state: BranchState) -> Lineage:
         """Return the lineage of a branch, as the forks of the manifest tell it."""
-        branches = manifest.branches()
         versions: dict[str, tuple[int, int | None]] = {}
         name, last = state.name, None
         while name != MAIN:
-            made = branches.get(name)
+            made = manifest.branch(name)
             if made is None:
                 raise branch_not_found(name)
             versions[name] = made.parent_version, last

@@ -195,7 +195,7 @@ def parse_filter(text: object) -> Test:
 
 def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
     """Return the record of a commit, from whichever live branch holds it."""
-    for branch in (MAIN, *manifest.branches()):
+    for branch in (MAIN, *manifest.branch_names()):
         # A branch that is deleted while this loop runs is no longer live.
         with contextlib.suppress(BranchNotFound):
             found = manifest.commit(manifest.state(branch), graph_commit_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
@@ -21,6 +21,9 @@ from omnigraph.storage.uris import Root
 # Control objects are imported when one is read: code that only names tables does not need them.
 if TYPE_CHECKING:
     from omnigraph.storage.objects.object_store import ObjectStore
+
+
+_SUFFIX: Final = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,8 @@ def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | N
     """
     from omnigraph.storage.objects.store_errors import NotFound
 
-    place = f"_refs/branches/{quote(name, safe='')}.json"
     try:
-        text = store.read_text(f"{location}/{place}" if location else place)
+        text = store.read_text(f"{_directory(location)}/{quote(name, safe='')}{_SUFFIX}")
     except NotFound:
         return None
     try:
@@ -63,11 +65,26 @@ def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | N
         ) from error
 
 
+def read_branch_names(store: ObjectStore, location: str) -> list[str]:
+    """The names of all branches of the table at `location`, sorted; one listing reads no ref at all."""
+    files = (name.rpartition("/")[2] for name in store.list(f"{_directory(location)}/"))
+    # A ref that is being written has a longer name.
+    return sorted(unquote(name.removesuffix(_SUFFIX)) for name in files if name.endswith(_SUFFIX))
+
+
+def _directory(location: str) -> str:
+    return f"{location}/_refs/branches" if location else "_refs/branches"
+
+
+def branch_names(ref: TableRef) -> list[str]:
+    """The names of all branches of a table; none if there is no table."""
+    return read_branch_names(_store_of(ref), "")
+
+
 def branch_of(ref: TableRef) -> TableBranch | None:
     """The branch that an address means today; None when there is none of that name."""
     assert ref.branch is not None
-    options = tuple(sorted((ref.storage_options or {}).items()))
-    return read_branch(_store(ref.uri, options), "", ref.branch)
+    return read_branch(_store_of(ref), "", ref.branch)
 
 
 def refuse_replaced(ref: TableRef) -> None:
@@ -85,6 +102,10 @@ def refuse_replaced(ref: TableRef) -> None:
             table=ref.uri,
             branch=ref.branch,
         )
+
+
+def _store_of(ref: TableRef) -> ObjectStore:
+    return _store(ref.uri, tuple(sorted((ref.storage_options or {}).items())))
 
 
 @functools.lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from omnigraph.errors import BranchExists, BranchInUse, OmniGraphError, StorageError
-from omnigraph.storage.tables.branch_refs import TableBranch, branch_of
+from omnigraph.storage.tables.branch_refs import TableBranch, branch_names, branch_of
 from omnigraph.storage.tables.table import Table, file_session, open_table, table_exists
 from omnigraph.storage.tables.table_errors import is_not_found, lance_errors, reason
 from omnigraph.storage.tables.table_ref import TableRef
@@ -45,7 +45,9 @@ def create_branch(source: Table, name: str) -> Table:
                 raise _taken(source, name) from error
             # A branch that is here now and was not before is ours, although the answer was lost:
             # Lance creates the directory first, which only one can, and then the ref.
-            found = (_branches_if_known(source.ref) or {}).get(name)
+            found = None
+            with contextlib.suppress(OmniGraphError):
+                found = branch_of(source.ref.on(name))
             if found is None:
                 raise
             if (found.parent, found.parent_version) != (source.ref.branch, source.version):
@@ -139,11 +141,9 @@ def remove_residue(ref: TableRef, name: str) -> int:
     """
     if not all(name.split("/")) or {".", ".."} & set(name.split("/")):
         raise StorageError(f"`{name}` is no branch but a directory of branches")
-    live = list_branches(ref)
-    if name in live:
-        raise StorageError(f"the branch {name} of {ref.uri} is live; delete it instead")
-    inside = [branch.removeprefix(f"{name}/") for branch in live if branch.startswith(f"{name}/")]
     residue = ref.on(name)
+    if branch_of(residue) is not None:
+        raise StorageError(f"the branch {name} of {ref.uri} is live; delete it instead")
     with lance_errors(f"removing what is left of the branch {name} of {ref.uri}"):
         files = file_session(residue)
         try:
@@ -152,12 +152,21 @@ def remove_residue(ref: TableRef, name: str) -> int:
             if is_not_found(error):
                 return 0
             raise
+        if not paths:
+            return 0
+        inside = _nested(ref, name)
         doomed = [path for path in paths if not any(path.startswith(f"{b}/") for b in inside)]
         # Manifests last: until they are gone the residue is still found by the next attempt.
         for path in sorted(doomed, key=lambda path: path.startswith("_versions/")):
             _remove_file(files, path)
     _remove_empty_directories(residue.dataset_uri)
     return len(doomed)
+
+
+def _nested(ref: TableRef, name: str) -> list[str]:
+    """The live branches in the directory of a branch, relative to it."""
+    live = branch_names(ref)
+    return [branch.removeprefix(f"{name}/") for branch in live if branch.startswith(f"{name}/")]
 
 
 def _remove_file(files: Any, path: str) -> None:
