@@ -1,0 +1,65 @@
+"""What branches cost when there are many: reads of the store are counted, not time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import obstore
+import pytest
+
+from tests.manifest.publishing import new_graph
+from tests.opened import workspace_of
+from tests.read.view_helpers import counted
+
+REFS = Path("graph/__manifest/_refs/branches")
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with new_graph(tmp_path) as graph:
+        yield graph
+
+
+def reads_of(monkeypatch, action):
+    """How often an action reads an object, and how often it lists objects."""
+    with monkeypatch.context() as patched:
+        gets, lists = (counted(patched, obstore, name) for name in ("get", "list"))
+        action()
+        return gets["get"], lists["list"]
+
+
+def test_making_a_branch_and_reading_its_head_read_no_other_branch(graph, tmp_path, monkeypatch):
+    def make(name):
+        return reads_of(monkeypatch, lambda: graph.branches.create(name))
+
+    make("warm")
+    few = make("few")
+    others = [f"team-{number}/ä" for number in range(30)]
+    for name in others:
+        graph.branches.create(name)
+    assert make("many") == few
+    assert graph.branches.list() == ["main", *sorted(["warm", "few", "many", *others])]
+
+    # Lance does not read them either: it would fail.
+    for name in ["warm", "few", "many"]:
+        (tmp_path / REFS / f"{name}.json").write_text("no ref")
+    assert make("last") == few
+    assert "last" in graph.branches.list()
+    manifest = workspace_of(graph).manifest
+    manifest.forget()
+    assert reads_of(monkeypatch, lambda: manifest.state("last")) == (2, 0)
+    assert reads_of(monkeypatch, lambda: manifest.state("last")) == (1, 0)
+
+
+def test_deleting_a_branch_reads_the_ref_of_every_other_one_once(graph, monkeypatch):
+    names = [f"b{number:02}" for number in range(25)]
+    for name in names:
+        graph.branches.create(name)
+    graph.branches.delete(names.pop())
+    reads = []
+    while len(names) > 20:
+        name = names.pop()
+        reads.append(reads_of(monkeypatch, lambda name=name: graph.branches.delete(name)))
+    gets, lists = zip(*reads, strict=True)
+    assert [before - after for before, after in zip(gets, gets[1:], strict=False)] == [1, 1, 1]
+    assert set(lists) == {lists[0]}
