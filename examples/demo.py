@@ -8,6 +8,7 @@ from pathlib import Path
 
 import omnigraph as og
 from examples.demo_load import in_bulk
+from examples.demo_versions import versions
 from omnigraph.lang.query.lint import LintReport
 from omnigraph.lang.schema import Catalog, Compiled, create, plan
 from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
@@ -24,7 +25,8 @@ def main(records: int = 300_000, engine: str = "spark") -> None:
     show("From schema.pg to schema-next.pg", migration(schema))
     show("A graph with that schema, written to and branched", writing())
     show("The same graph under the next schema", evolving())
-    show("A large network, loaded into a branch and questioned", in_bulk(records, engine))
+    show("A branch, its difference, a merge, and the way back", versions())
+    show("A large network, loaded into a branch, questioned and merged", in_bulk(records, engine))
 
 
 def show(title: str, lines: Sequence[str] | Iterator[str]) -> None:

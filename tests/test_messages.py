@@ -70,8 +70,8 @@ def missing(text):
     [
         ("run omnigraph levitate", ["levitate"]),
         ("`omnigraph optimize` does that", ["optimize"]),
-        ("then omnigraph cleanup", ["cleanup"]),
-        ("run omnigraph branch merge", ["branch merge"]),
+        ("then omnigraph optimize", ["optimize"]),
+        ("run omnigraph branch levitate", ["branch levitate"]),
         ("run omnigraph repair, or omnigraph load", []),
         ("this omnigraph knows 3", []),
         ("$ omnigraph branch list", []),

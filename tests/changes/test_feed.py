@@ -171,6 +171,22 @@ def test_tokens_are_bound_to_branch_incarnation_filter_and_kind(graph):
         poll("side", page_token=token)
 
 
+def test_a_page_token_does_not_outlive_the_names_that_its_order_rests_on(graph):
+    made = load(graph, person("ann"), {"type": "Team", "data": {"code": "t"}})
+    first = graph.changes.poll(start="beginning", limit=1)
+    alone = graph.commits.changes(made, limit=1)
+    # Team would come before Person now, and be passed over.
+    graph.schema.apply(
+        SCHEMA.replace("Team {", 'Crew @rename_from("Team") {').replace("Team\n", "Crew\n")
+    )
+    with pytest.raises(CursorRejected, match="renamed"):
+        graph.changes.poll(page_token=first.next_page_token)
+    with pytest.raises(CursorRejected, match="renamed"):
+        graph.commits.changes(made, page_token=alone.next_page_token)
+    again = graph.changes.poll(start="beginning").blocks[0].changes
+    assert [(change.type, change.id) for change in again] == [("Crew", "t"), ("Person", "ann")]
+
+
 def test_a_token_of_another_graph_is_refused(graph, tmp_path):
     with (
         omnigraph.init(tmp_path / "other", SCHEMA) as other,

@@ -28,7 +28,7 @@ CURSOR = CursorToken(SCOPE, "01ARZ3NDEKTSV4RRFFQ69G5FB0")
 PLACE = Place.of("node", "Ship", "S1")
 TOKENS = [
     CURSOR,
-    FeedToken(SCOPE, CURSOR.after, "01ARZ3NDEKTSV4RRFFQ69G5FB1", PLACE),
+    FeedToken(SCOPE, CURSOR.after, "01ARZ3NDEKTSV4RRFFQ69G5FB1", SCOPE.filter, PLACE),
     CommitToken(CURSOR.after, SCOPE.filter, PLACE),
     DiffToken(CURSOR.after, "01ARZ3NDEKTSV4RRFFQ69G5FB1", SCOPE.filter, PLACE),
 ]
@@ -50,7 +50,7 @@ def test_a_token_comes_back_whatever_the_ids_are(id, branch, token):
 @given(st.text(alphabet='\x00\\"é😀a', min_size=100, max_size=3000))
 def test_a_token_stays_short_and_finds_its_place(id):
     place = Place.of("node", "Ship", id)
-    text = write_token(GRAPH, FeedToken(SCOPE, CURSOR.after, CURSOR.after, place))
+    text = write_token(GRAPH, FeedToken(SCOPE, CURSOR.after, CURSOR.after, SCOPE.filter, place))
     assert len(text) <= MAX_LENGTH
     assert place.is_at("node", "Ship", id)
     assert not place.is_at("node", "Ship", id + "x")

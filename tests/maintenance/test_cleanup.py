@@ -15,10 +15,13 @@ from omnigraph.errors import BadRequest, HistoryReclaimed, MergeConflicts, Recov
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.storage import layout
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.locks.read_leases import LeasedTable, put_lease
+from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.write.compaction import compact
 from omnigraph.write.purges import purges_owed
 from tests.commit.synthetic import Died, foreign_append
 from tests.maintenance.cleaning import (
@@ -155,7 +158,9 @@ class TestBranches:
         create_branch(open_table(workspace.ref(location(graph)).at(3)), "left")
         if live:
             graph.branches.create("left")
+        dry = graph.cleanup(keep_versions=1, dry_run=True)
         report = graph.cleanup(keep_versions=1)
+        assert [row.why_kept for row in dry] == [row.why_kept for row in report]
         check_report(graph, report)
         assert (location(graph), "left") not in on_disk(graph)
         assert 3 not in reasons(report)
@@ -230,6 +235,25 @@ class TestReaders:
         report = graph.cleanup(keep_versions=1)
         check_report(graph, report)
         assert set(reasons(report, PERSON, "side")) == {2, 5}
+
+    def test_indexes_of_a_kept_version_stay_with_it(self, graph):
+        graph.load([{"type": "Person", "data": {"name": f"p{n}", "age": n}} for n in range(50)])
+        graph.ensure_indices()
+        graph.tags.create("indexed")
+        graph.branches.create("side")
+        age(graph, 5, "side")
+        for n in (2, 3):
+            age(graph, n)
+        compact(workspace_of(graph), "main")
+        graph.ensure_indices()
+        check_report(graph, graph.cleanup(keep_versions=1))
+        for target in ({"tag": "indexed"}, {"branch": "side"}, {}):
+            pin = graph.snapshot(**target).tables[PERSON]
+            table = open_table(workspace_of(graph).pinned(pin))
+            indexes = list_indexes(table)
+            assert [index.column for index in indexes] == ["id"]
+            where = filter_expression(table.schema, [Condition("id", "=", "p7")])
+            assert table.read(["age"], where).to_pylist() == [{"age": 7}]
 
     def test_a_running_export_of_another_process_finishes(self, graph, tmp_path):
         wanted = tmp_path / "wanted.jsonl"

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import InputError, StorageError
+from omnigraph.runner import spark_runner
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import Through, distinct
 from omnigraph.runner.spark_runner import SparkRunner
@@ -96,19 +97,24 @@ def test_a_stream_can_be_unordered_empty_or_left_early(runner, place):
     assert runner.count(frame) == 1000
 
 
-def test_a_table_is_scanned_in_order_through_a_function(runner, tmp_path):
-    rows = pa.table(
-        {"id": [f"{n * 7 % 100:03}" for n in range(100)], "at": [[n] for n in range(100)]}
-    )
+@pytest.mark.parametrize("fetched", [None, 1_000, 0], ids=["local", "few", "many"])
+def test_a_table_is_scanned_in_order_through_a_function(request, fetched, tmp_path, monkeypatch):
+    if fetched is None:
+        runner = LocalRunner()
+    else:
+        # Partitions of less than one row, so that there are several.
+        monkeypatch.setattr(spark_runner, "PARTITION_BYTES", 1_000)
+        runner = SparkRunner.on(request.getfixturevalue("spark"), fetched_rows=fetched)
+    ids = [f"{n * 7 % 100:03}" for n in range(100)]
+    rows = pa.table({"id": ids, "at": [[n] for n in range(100)]})
     table = create_table(TableRef(str(tmp_path / "t")), rows.schema, rows)
     plain = pa.Table.from_batches(runner.sorted_scan(table.ref, ["id", "at", "_rowid"], "id"))
-    assert plain.column("id").to_pylist() == [f"{n:03}" for n in range(100)]
-    assert [f"{at * 7 % 100:03}" for (at,) in plain.column("at").to_pylist()] == plain.column(
-        "id"
-    ).to_pylist()
+    assert plain.column("id").to_pylist() == sorted(ids)
+    assert [ids[at] for (at,) in plain.column("at").to_pylist()] == sorted(ids)
     shouted = Through(shout, pa.schema({"word": pa.utf8()}))
     words = pa.Table.from_batches(runner.sorted_scan(table.ref, ["id"], "word", shouted))
     assert words.column("word").to_pylist() == [f"{n:03}!" for n in range(100)]
+    runner.close()
 
 
 def shout(batch):

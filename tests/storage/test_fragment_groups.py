@@ -11,9 +11,10 @@ from omnigraph.storage.fragment_groups import (
     balanced_groups,
     fragment_sizes,
     group_fragments,
+    scan_windows,
 )
 from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
-from omnigraph.storage.tables.table import create_table
+from omnigraph.storage.tables.table import PRIMARY_KEY, create_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -87,3 +88,29 @@ def test_sizes_of_a_table_leave_deleted_rows_out(tmp_path):
     table = commit_staged(stage_append(table, pa.table({"id": ["d"]})))
     table = commit_staged(stage_delete_keys(table, pa.array(["b"])))
     assert fragment_sizes(table) == [(0, 2), (1, 1)]
+
+
+@pytest.mark.parametrize("window_bytes", [1, 3_000, 1 << 30])
+def test_windows_give_every_row_once_and_deleted_ones_never(tmp_path, window_bytes):
+    ref = TableRef(str(tmp_path / "t"))
+    schema = pa.schema([pa.field("id", pa.utf8(), nullable=False, metadata=PRIMARY_KEY)])
+    table = create_table(ref, schema, pa.table({"id": [f"{n:03}" for n in range(120)]}, schema))
+    for start in (120, 300):
+        more = pa.table({"id": [f"{start + n:03}" for n in range(90)]}, schema)
+        table = commit_staged(stage_append(table, more))
+    gone = pa.array([f"{n:03}" for n in range(0, 390, 7)])
+    table = commit_staged(stage_delete_keys(table, gone))
+    kept = table.read(["id"]).column("id").to_pylist()
+    assert 200 < len(kept) < 300
+
+    def scanned(**options):
+        batches = scan_windows(table, ["id"], window_bytes=window_bytes, **options)
+        return [name for batch in batches for name in batch.column("id").to_pylist()]
+
+    assert scanned() == kept
+    first, _, last = (fragment.id for fragment in table.fragments())
+    assert scanned(fragment_ids=[last]) == [name for name in kept if name >= "300"]
+    assert scanned(fragment_ids=[first, last]) == [
+        name for name in kept if name < "120" or name >= "300"
+    ]
+    assert scanned(fragment_ids=[]) == []

@@ -29,6 +29,12 @@ def types_of(catalog: Catalog) -> dict[TypeId, Entity]:
     return found
 
 
+def type_names(catalog: Catalog) -> list[str]:
+    """Return which type has which name: the order of changes, and so a page of them, rests on it."""
+    types = types_of(catalog).items()
+    return sorted(f"{kind}:{number}:{one.name}" for (kind, number), one in types)
+
+
 def property_ids(entity: Entity) -> frozenset[int]:
     """Return the ids of the declared properties."""
     return frozenset(prop.property_id for prop in entity.properties.values())

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.table_side import TableSide
-from omnigraph.runner.protocol import SCAN_BYTES, Through
+from omnigraph.runner.protocol import Through
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import is_external
 from omnigraph.types import PropType, Scalar, column_to_json_text
@@ -103,7 +103,6 @@ def _texts(runner: SparkRunner, side: TableSide, name: str, after_id: str | None
             where,
             Through(RowTexts(tuple(zip(columns, kinds, strict=True)), name), _SCHEMA),
             with_row_id=True,
-            batch_size_bytes=SCAN_BYTES,
         )
 
 

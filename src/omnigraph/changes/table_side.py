@@ -22,8 +22,8 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import PinnedTable, pin_table
 from omnigraph.runner.external_sort import external_sort
-from omnigraph.runner.protocol import SCAN_BYTES
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.tables.table import Table
 from omnigraph.validate.committed import KEY_LIMIT
 
@@ -170,12 +170,11 @@ class TableSide:
         if self.row_count == 0:
             return
         with self.reading():
-            where = None
-            if after is not None:
+            if after is None:
+                scanned = scan_windows(self.table, self._columns(), with_row_id=True)
+            else:
                 where = filter_expression(self.table.schema, [Condition("id", ">", after)])
-            scanned = self.table.scan(
-                self._columns(), where, with_row_id=True, batch_size_bytes=SCAN_BYTES
-            )
+                scanned = iter(self.table.scan(self._columns(), where, with_row_id=True))
             for batch in external_sort(scanned, "id", CHUNK_ROWS):
                 rows = self.conform(pa.Table.from_batches([batch]))
                 self.meter.rows_read += rows.num_rows

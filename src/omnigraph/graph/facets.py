@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
-from omnigraph.graph.arguments import check_flag
+from omnigraph.graph.arguments import check_flag, check_local_engine
 from omnigraph.graph.history.changes import commit_changes
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
@@ -95,7 +95,8 @@ class Branches:
         """
         from omnigraph.write.merge.merge import merge_branches
 
-        options = _merge_options(self._state, actor, granularity, resolve, dry_run, images, engine)
+        check_local_engine(engine, "a merge")
+        options = _merge_options(self._state, actor, granularity, resolve, dry_run, images)
         deletes = check_flag("delete_branch", delete_branch)
         return merge_branches(self._state.workspace, source, into, options, delete_branch=deletes)
 
@@ -273,7 +274,6 @@ def _merge_options(
     resolve: Resolve,
     dry_run: object,
     images: object,
-    engine: str = "auto",
 ) -> MergeOptions:
     """Return the checked options of a merge or revert; a read-only handle may ask for a dry run."""
     from omnigraph.write.merge.request import MergeOptions, check_granularity
@@ -290,6 +290,5 @@ def _merge_options(
         resolve,
         dry,
         check_flag("images", images),
-        engine,
         state.blob_policy,
     )

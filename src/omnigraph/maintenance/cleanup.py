@@ -37,6 +37,7 @@ from omnigraph.maintenance.survey import (
     facts_of,
     registered_tables,
     survey,
+    without_orphans,
 )
 from omnigraph.maintenance.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
@@ -102,6 +103,8 @@ def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> Cleanu
     if held is not None:
         warnings += _prepare(workspace, held)
     found = survey(workspace, policy)
+    if held is None:
+        found = without_orphans(found)
     lately = set()
     if policy.older_than is not None and any(one.table.is_dropped for one in found.tables):
         lately = dropped_since(workspace, found.now - policy.older_than)

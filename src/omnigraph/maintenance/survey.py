@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, takewhile
 
 from omnigraph.clock import now_us
@@ -162,6 +162,38 @@ def _merge_bases(
                     "%s and %s have lost a merge base: %s", first.name, second.name, error
                 )
         yield f"{first.name}..{second.name}", tuple(found)
+
+
+def without_orphans(found: Survey) -> Survey:
+    """Return what a cleanup finds after it has removed table branches that no branch needs."""
+    pins = {
+        (name, pin.incarnation, pin.table_branch_id)
+        for name, state in found.states.items()
+        for pin in state.head.tables.values()
+    }
+    claimed = {
+        (entry.base.incarnation, entry.table_branch)
+        for sidecar in found.sidecars
+        for entry in sidecar.tables
+    }
+
+    def is_needed(table: TableFound, name: str) -> bool:
+        number = table.table.incarnation
+        pin = name, number, table.forks[name].identifier
+        return pin in pins or (name in found.states and (number, name) in claimed)
+
+    tables = []
+    for table in found.tables:
+        orphans = {name for name in table.forks if not is_needed(table, name)}
+        tables.append(
+            replace(
+                table,
+                forks={name: fork for name, fork in table.forks.items() if name not in orphans},
+                versions={n: there for n, there in table.versions.items() if n not in orphans},
+                tags=[tag for tag in table.tags if tag.branch not in orphans],
+            )
+        )
+    return replace(found, tables=tuple(tables))
 
 
 # ------------------------------------------------------------------ as facts

@@ -22,7 +22,7 @@ from omnigraph.storage.scratch import scratch_directory
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RUN_BYTES = 128 << 20
+RUN_BYTES = 32 << 20
 """The size of the rows that are sorted in memory at once; sorting takes as much again."""
 PIECE_BYTES = 1 << 20
 FAN_IN = 64

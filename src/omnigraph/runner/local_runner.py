@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import StorageError
 from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BATCH_ROWS, SCAN_BYTES, BatchFunction, Frame, Through
+from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
 from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
@@ -179,9 +180,7 @@ class LocalRunner:
         self, ref: TableRef, columns: Sequence[str], order_by: str, through: Through | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in order; they do not pass through DuckDB."""
-        batches: Iterator[pa.RecordBatch] = iter(
-            open_table(ref).scan(columns, batch_size_bytes=SCAN_BYTES)
-        )
+        batches = scan_windows(open_table(ref), columns)
         if through is not None:
             batches = map(through.function, batches)
         return external_sort(batches, order_by, BATCH_ROWS)

@@ -18,8 +18,6 @@ BatchFunction = Callable[["pa.RecordBatch"], "pa.RecordBatch"]
 
 BATCH_ROWS = 65_536
 """The rows of a batch at most, unless a caller asks for fewer."""
-SCAN_BYTES = 8 << 20
-"""About how much of a table a scan that sorts holds in one batch."""
 
 
 class Through(NamedTuple):

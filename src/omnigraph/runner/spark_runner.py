@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BATCH_ROWS, SCAN_BYTES, BatchFunction, Frame, Through
+from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
 from omnigraph.runner.spark_columns import (
     from_portable,
     portable,
@@ -26,7 +26,11 @@ from omnigraph.runner.spark_columns import (
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_tasks import Batches, executor_task, task_frame
 from omnigraph.storage.filters.pushdown import Pushdown
-from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
+from omnigraph.storage.fragment_groups import (
+    fragment_sizes,
+    group_fragments,
+    scan_windows,
+)
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -35,10 +39,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FETCHED_ROWS = 100_000
-"""Filtered reads of up to this number of rows are made here, through the table's indexes."""
+"""Filtered reads and sorted scans of up to this number of rows are made here."""
 GROUP_ROWS = 500_000
 """The rows of a table that one task scans at most, unless a single fragment has more."""
 BATCH_BYTES = 16 << 20
+PARTITION_BYTES = 32 << 20
+"""How much of a table, as it is stored, one partition of its sorted rows has: the driver holds two."""
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -87,9 +93,9 @@ class SparkRunner:
         self._here = LocalRunner()
 
     @classmethod
-    def on(cls, session: SparkSession) -> SparkRunner:
+    def on(cls, session: SparkSession, *, fetched_rows: int = FETCHED_ROWS) -> SparkRunner:
         """Return a runner that does not disturb what else the session does."""
-        return cls(working_session(session))
+        return cls(working_session(session), fetched_rows=fetched_rows)
 
     def frame(self, data: pa.Table | pa.RecordBatchReader) -> SparkFrame:
         """Take rows of this process; they are sent to executors when a query needs them there."""
@@ -186,10 +192,14 @@ class SparkRunner:
     def sorted_scan(
         self, ref: TableRef, columns: Sequence[str], order_by: str, through: Through | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table in order; executors read and sort them."""
+        """Yield the rows of a table in order; executors read and sort them, unless they are few."""
         table = open_table(ref)
-        scanned = self.scan_fragments(table, columns, through=through, batch_size_bytes=SCAN_BYTES)
-        return self.stream(scanned, order_by=order_by)
+        fragments = table.fragments()
+        if sum(fragment.num_rows for fragment in fragments) <= self._fetched_rows:
+            return self._here.sorted_scan(ref, columns, order_by, through)
+        scanned = self.scan_fragments(table, columns, through=through)
+        size = sum(file.file_size_bytes or 0 for one in fragments for file in one.files)
+        return _streamed(scanned.data, BATCH_ROWS, order_by, 1 + size // PARTITION_BYTES)
 
     def in_memory(self, frame: Frame) -> pa.Table | None:
         """Return the rows if they are in Arrow already."""
@@ -276,7 +286,12 @@ def _scan_fragments(
     options: dict[str, Any],
 ) -> Batches:
     """Read the rows of some fragments, in types that Spark takes."""
-    for batch in open_table(ref).scan(columns, where, fragment_ids=fragment_ids, **options):
+    table = open_table(ref)
+    if where is None:
+        batches = scan_windows(table, columns, fragment_ids, **options)
+    else:
+        batches = iter(table.scan(columns, where, fragment_ids=fragment_ids, **options))
+    for batch in batches:
         yield portable(signed_places(batch if function is None else function(batch)))
 
 
@@ -290,10 +305,17 @@ def _mapped(batches: Batches, *, function: BatchFunction) -> Iterator[pa.RecordB
             yield portable(function(whole))
 
 
-def _streamed(data: DataFrame, batch_rows: int, order_by: str | None) -> Iterator[pa.RecordBatch]:
+def _streamed(
+    data: DataFrame, batch_rows: int, order_by: str | None, partitions: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Fetch one partition after another; ``partitions`` is their number, if they are sorted."""
     with spark_errors():
         if order_by is not None:
-            data = data.orderBy(data[f"`{encoded(order_by)}`"].asc_nulls_last())
+            by = data[f"`{encoded(order_by)}`"].asc_nulls_last()
+            if partitions is None:
+                data = data.orderBy(by)
+            else:
+                data = data.repartitionByRange(partitions, by).sortWithinPartitions(by)
         packed = data.mapInArrow(_packed, "batch binary")
         for row in packed.toLocalIterator(prefetchPartitions=True):
             yield from _unpacked(row.batch).to_batches(max_chunksize=batch_rows)

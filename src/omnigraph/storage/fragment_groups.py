@@ -12,10 +12,18 @@ group_fragments([(0, 40), (1, 50), (2, 90)], max_rows=100)
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.storage.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WINDOW_BYTES = 16 << 20
+"""About how much of a table, as it is stored, a scan in windows reads ahead."""
+BATCH_BYTES = 2 << 20
+"""About how large its batches are at most: what is made of one may be many times as large."""
 
 FragmentSize = tuple[int, int]
 """The id of a fragment and its number of rows."""
@@ -59,3 +67,48 @@ def balanced_groups(fragments: Sequence[FragmentSize], at_most: int) -> list[Gro
         )
     ]
     return group_fragments(fragments, fewest_rows)
+
+
+def scan_windows(
+    table: Table,
+    columns: Sequence[str],
+    fragment_ids: Sequence[int] | None = None,
+    *,
+    window_bytes: int = WINDOW_BYTES,
+    **options: Any,
+) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of some fragments, or of all, in memory that does not grow with them.
+
+    A scan of Lance reads a whole fragment ahead, whatever limit it is given, so it is asked for a
+    few rows of a large fragment at a time, and for a few small fragments.
+    """
+    for place in _windows(table, fragment_ids, window_bytes):
+        for batch in table.scan(columns, **place, **options):
+            rows = max(1, batch.num_rows * BATCH_BYTES // max(1, batch.nbytes))
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+
+
+def _windows(
+    table: Table, fragment_ids: Sequence[int] | None, window_bytes: int
+) -> Iterator[dict[str, Any]]:
+    """Yield what to scan at once, as arguments of a scan."""
+    waiting: list[int] = []
+    held = 0
+    for fragment in table.fragments():
+        if fragment_ids is not None and fragment.id not in fragment_ids:
+            continue
+        size = sum(file.file_size_bytes or 0 for file in fragment.files)
+        if waiting and held + size > window_bytes:
+            yield {"fragment_ids": waiting}
+            waiting, held = [], 0
+        if size <= window_bytes:
+            waiting.append(fragment.id)
+            held += size
+            continue
+        rows = fragment.num_rows
+        step = max(1, rows * window_bytes // size)
+        for start in range(0, rows, step):
+            yield {"fragment_ids": [fragment.id], "offset": start, "limit": step}
+    if waiting:
+        yield {"fragment_ids": waiting}

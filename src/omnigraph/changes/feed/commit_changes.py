@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
+from omnigraph.changes.declared_types import type_names
 from omnigraph.changes.diff import Change, Position, diff_changes
 from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
 from omnigraph.changes.paging.tokens import (
@@ -142,6 +143,10 @@ class ChangeReader:
         found = diff_changes(self.workspace, before, after, self.current, shown, start_after=start)
         return behind(found, place)
 
+    def page_digest(self) -> str:
+        """Return what a place inside a block depends on: the filter, and the names of the types."""
+        return filter_digest([self.filter.to_json(), type_names(self.current)])
+
     def _snapshot(self, commit: GraphCommit) -> Snapshot:
         name = commit.graph_commit_id
         found = self._recent.pop(name, None) or resolve_commit(self.workspace.manifest, commit)[1]
@@ -217,14 +222,14 @@ def commit_changes(
     budget = Budget(check_changes(limit))
     commit = find_commit(manifest, graph_commit_id)
     graph_id = manifest.state(MAIN).head.graph_id
-    digest = filter_digest(reader.filter.to_json())
+    digest = reader.page_digest()
     place = None
     if page_token is not None:
         token = read_token(graph_id, page_token, CommitToken)
         if token.graph_commit_id != commit.graph_commit_id:
             raise CursorRejected("it is the page token of another commit")
         if token.filter != digest:
-            raise CursorRejected("it was made for another filter")
+            raise CursorRejected("it was made for another filter, or before a type was renamed")
         place = token.place
     if commit.parent_commit_id is None:
         raise NoParent(

@@ -101,9 +101,9 @@ class Feed:
         """Return the cursor that says: all commits up to this one are consumed."""
         return write_token(self.state.head.graph_id, CursorToken(self.scope, after))
 
-    def page_token(self, after: str, cut: str, place: Place) -> str:
+    def page_token(self, after: str, cut: str, page: str, place: Place) -> str:
         """Return the token of a page that ended inside the block after a commit."""
-        return write_token(self.state.head.graph_id, FeedToken(self.scope, after, cut, place))
+        return write_token(self.state.head.graph_id, FeedToken(self.scope, after, cut, page, place))
 
     def read_cursor(self, text: object) -> CursorToken:
         """Return a cursor of this feed."""
@@ -145,10 +145,11 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a page begins: after a commit, perhaps inside the next block, and where it ends."""
+    """Where a page begins: after a commit, perhaps inside the next block, and where the poll ends."""
 
     after: GraphCommit
     cut: str
+    page: str | None = None
     place: Place | None = None
 
 
@@ -165,6 +166,10 @@ def poll(
     if request.cursor is None and request.page_token is None:
         _refuse_unknown_types(workspace, current, request.filter, position.after)
     reader = ChangeReader(workspace, current, request.filter, skips_unknown_types=True)
+    if position.page is not None and position.page != reader.page_digest():
+        raise CursorRejected(
+            "a type was renamed since; poll again with the cursor before this page"
+        )
 
     blocks: list[ChangeBlock] = []
     last, place = position.after, position.place
@@ -181,7 +186,9 @@ def poll(
             break  # the first change of this block is too large for what is left of the page
         blocks.append(ChangeBlock(commit, tuple(taken.changes)))
         if taken.has_more:
-            token = feed.page_token(last.graph_commit_id, position.cut, taken.place)
+            token = feed.page_token(
+                last.graph_commit_id, position.cut, reader.page_digest(), taken.place
+            )
             return ChangePage(tuple(blocks), next_page_token=token)
         last, place = commit, None
         if commit.graph_commit_id == position.cut:
@@ -205,7 +212,7 @@ def _position(feed: Feed, request: PollRequest) -> _Position:
         return _Position(feed.commit(token.after), head.graph_commit_id)
     if request.page_token is not None:
         page = feed.read_page_token(request.page_token)
-        return _Position(feed.commit(page.after), page.cut, page.place)
+        return _Position(feed.commit(page.after), page.cut, page.page, page.place)
     start = "now" if request.start is None else request.start
     if start == "now":
         return _Position(head, head.graph_commit_id)

@@ -80,13 +80,17 @@ class CursorToken:
 
 @dataclass(frozen=True, slots=True)
 class FeedToken:
-    """A place inside the changes of the commit that follows ``after``, in a poll up to ``cut``."""
+    """A place inside the changes of the commit that follows ``after``, in a poll up to ``cut``.
+
+    ``page`` is a digest of what the order of changes depends on.
+    """
 
     kind: ClassVar[str] = "feed"
     noun: ClassVar[str] = "a page token of the change feed"
     scope: Scope
     after: str
     cut: str
+    page: str
     place: Place
 
 

@@ -34,6 +34,7 @@ def diff(
     engine: EngineName = "auto",
 ) -> DiffResult:
     """Pin both sides and compare them when the result is read; refuse what cannot be compared."""
+    from omnigraph.changes.declared_types import type_names
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.paging.tokens import filter_digest
@@ -51,7 +52,7 @@ def diff(
 
     # Refusals come now, not when somebody reads the result.
     chunks()
-    shown = filter_digest({**filter.to_json(), "images": images})
+    shown = filter_digest({**filter.to_json(), "images": images, "names": type_names(current)})
     return DiffResult(state.workspace, before, after, shown, run)
 
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.write.merge.conflicts import EntityConflictKind, MergeConflict
-from omnigraph.write.merge.resolutions import NO_RESOLUTIONS, Decision, Image, Resolutions
+from omnigraph.write.merge.resolutions import NO_RESOLUTIONS, Image, Resolutions, Word
 
 Granularity = Literal["entity", "property"]
 GRANULARITIES = ("entity", "property")
@@ -212,6 +212,10 @@ class _Chunk:
         if self.options.granularity == "property" and updates.any():
             open_ &= ~self._combine(updates)
             updates &= open_
+        if (word := self.options.resolutions.word) is not None:
+            self.resolved = int(open_.sum())
+            self._take(open_, word)
+            return
         for place in np.flatnonzero(open_).tolist():
             if updates[place]:
                 self._decide(place, "divergent_update")
@@ -239,36 +243,38 @@ class _Chunk:
     def _decide(self, place: int, kind: EntityConflictKind) -> None:
         """Decide one entity in conflict as a resolution says, or report it."""
         id_ = self.ids[place].as_py()
-        word = self.options.resolutions.word
-        if id_ in self.decisions:
-            self.named.append(id_)
-            decision = self.decisions[id_]
-        elif word is not None:
-            decision = word
-        else:
+        if id_ not in self.decisions:
             self.conflicts[place] = self._conflict(place, id_, kind)
             self.picks[:, place] = 0
             return
+        self.named.append(id_)
         self.resolved += 1
-        self._apply(place, decision)
-
-    def _apply(self, place: int, decision: Decision) -> None:
-        picks = self.picks[:, place]
+        decision = self.decisions[id_]
         if isinstance(decision, Image):
             self.images[place] = decision
-            picks[:] = Side.IMAGE
+            self.picks[:, place] = Side.IMAGE
         elif decision is None:
-            picks[:] = 0
+            self.picks[:, place] = 0
             self.removed[place] = self.there[place]
             self.cut_off[place] = self.there[place] and self.is_[place]
-        elif picks.any():
-            # Under property granularity a word decides only the units in conflict.
-            picks[picks == 0] = Side.TARGET if decision == "ours" else Side.SOURCE
-            if not (picks == Side.SOURCE).any():
-                picks[:] = 0
-        elif decision == "theirs":
-            picks[:] = Side.SOURCE if self.is_[place] else 0
-            self.removed[place] = not self.is_[place]
+        else:
+            where = np.zeros(len(self.ids), np.bool_)
+            where[place] = True
+            self._take(where, decision)
+
+    def _take(self, where: Mask, word: Word) -> None:
+        """Give entities in conflict the state of one side.
+
+        What ``_combine`` picked already stays: then the word decides only the units in conflict.
+        """
+        picks = self.picks[:, where]
+        if word == "ours":
+            picks[:, ~(picks == Side.SOURCE).any(axis=0)] = 0
+            picks[(picks == 0) & (picks != 0).any(axis=0)] = Side.TARGET
+        else:
+            picks[(picks == 0) & self.is_[where]] = Side.SOURCE
+            self.removed |= where & ~self.is_
+        self.picks[:, where] = picks
 
     def _conflict(self, place: int, id_: str, kind: EntityConflictKind) -> MergeConflict:
         name = f"{self.entity.name} {id_!r}"

@@ -35,7 +35,6 @@ class MergeOptions:
     resolve: object = None
     dry_run: bool = False
     images: bool = False
-    engine: str = "auto"
     blobs: BlobPolicy = NO_POLICY
 
 
