@@ -73,9 +73,9 @@ def _spark(executors: Executors) -> Iterator[SparkFor]:
         if session is None:
             return None
         if not made:
-            from omnigraph.runner.spark_runner import SparkRunner
+            from omnigraph.runner.spark_runner import SparkRunner, working_session
 
-            made.append(SparkRunner.on(session))
+            made.append(SparkRunner(working_session(session)))
         return made[0]
 
     try:
