@@ -64,7 +64,7 @@ def check_flag(name: str, value: object) -> bool:
 
 def check_local_engine(engine: object, what: str) -> None:
     """Refuse an engine other than this process, for operations that have no other yet."""
-    if engine not in {"auto", "local"}:
+    if engine not in ("auto", "local"):
         raise BadRequest(
             f"{what} runs in this process; engine is `auto` or `local`, not {engine!r}"
         )
