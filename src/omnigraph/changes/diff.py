@@ -12,9 +12,9 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -34,12 +34,23 @@ from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.past_schemas import catalog_at
+from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
+
+if TYPE_CHECKING:
+    from omnigraph.runner.spark_runner import SparkRunner
 
 Image = dict[str, Any]
 
 EVERYTHING = ChangeFilter()
+
+SparkFor = Callable[[TableState | None, TableState | None], "SparkRunner | None"]
+"""Says where the states of a table are compared that have to be read as a whole; None: here."""
+
+
+def nothing_on_spark(_before: TableState | None, _after: TableState | None) -> None:
+    """Compare every table in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +137,12 @@ def diff_chunks(
     images: bool = True,
     start_after: Position | None = None,
     meter: Meter | None = None,
+    spark_for: SparkFor = nothing_on_spark,
 ) -> Iterator[Sequence[Change]]:
     """Yield the changes from one snapshot to another, in order, a few thousand at a time.
 
-    ``current`` is the accepted schema, whose names are used. Without ``images`` only the endpoints of
+    ``current`` is the accepted schema, whose names are used. ``spark_for`` gives executors for tables
+    that must be read as a whole. Without ``images`` only the endpoints of
     edges are shown. With ``start_after`` the changes after that place; a type that was dropped and
     added again has two changes of an entity there, which belong together.
 
@@ -138,7 +151,9 @@ def diff_chunks(
     """
     meter = Meter(workspace) if meter is None else meter
     tables = _tables(workspace, before, after, current, filter, meter)
-    return _chunks(workspace, (before, after), tables, filter, images, start_after, meter)
+    return _chunks(
+        workspace, (before, after), tables, filter, images, start_after, meter, spark_for
+    )
 
 
 def _chunks(
@@ -149,6 +164,7 @@ def _chunks(
     images: bool,
     start_after: Position | None,
     meter: Meter,
+    spark_for: SparkFor,
 ) -> Iterator[Sequence[Change]]:
     by_name: dict[tuple[int, str], list[_Table]] = {}
     for table in tables:
@@ -163,7 +179,10 @@ def _chunks(
         streams = []
         for kind_and_id, entity in by_name[rank]:
             before, after = (TableSide(workspace, one, entity, meter) for one in snapshots)
-            streams.append(_table_changes(kind_and_id[0], before, after, filter, images, after_id))
+            found = compare(
+                before, after, after_id=after_id, spark=spark_for(before.state, after.state)
+            )
+            streams.append(_table_changes(kind_and_id[0], before, after, filter, images, found))
         yield from streams[0] if len(streams) == 1 else _merged(streams)
 
 
@@ -238,9 +257,9 @@ def _table_changes(
     after: TableSide,
     filter: ChangeFilter,
     images: bool,
-    after_id: str | None,
+    found: Iterator[RowChanges],
 ) -> Iterator[Sequence[Change]]:
-    for chunk in compare(before, after, after_id=after_id):
+    for chunk in found:
         shown = _shown(chunk, filter)
         if len(shown.ids):
             yield _chunk_changes(kind, before, after, shown, images)
