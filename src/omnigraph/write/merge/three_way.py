@@ -191,7 +191,10 @@ class ThreeWay:
                 raise self._boundary(entity.name)
             sides = self._sides(entity)
             self._refuse_other_properties(sides)
-            adopted = source if can_take_over(base, source, target, self.branch) else None
+            adopted = None
+            if can_take_over(base, source, target, self.branch):
+                # A revert may reach back to a time when the type had another name.
+                adopted = replace(source, table_key=entity.table_key)
             whole = adopted is None or bool(self.options.resolutions.named)
             yield MergedTable(sides, self.scratch, adopted, whole_rows=whole)
 
