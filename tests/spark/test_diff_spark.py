@@ -1,4 +1,4 @@
-"""A diff on Spark's executors finds what the local engine finds."""
+"""Diffs and merges on Spark's executors find what the local engine finds."""
 
 from __future__ import annotations
 
@@ -81,3 +81,43 @@ def test_spark_finds_the_same_changes(tmp_path, monkeypatch):
     rest = [change for change in here if change.id > "d5" or change.kind == "edge"]
     page = here.page(len(here.changes) - len(rest))
     assert there.page(1000, page.next_page_token).changes == tuple(rest)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_merge_on_spark_is_the_merge_of_the_local_engine(tmp_path, monkeypatch):
+    graph = og.init(tmp_path / "g", SCHEMA)
+    graph.load([*map(doc, range(60)), *(cites(number, 1) for number in range(30))])
+    for name in ("ours", "theirs", "side"):
+        graph.branches.create(name)
+    rows = [*(doc(number, ok=None) for number in range(3, 9)), *map(doc, range(9, 70))]
+    graph.load(
+        [*rows, *(cites(number, 12) for number in range(10, 14))], mode="overwrite", branch="side"
+    )
+    for name in ("ours", "theirs"):
+        graph.load([doc(3, x=2.5), doc(65, x=2.5), doc(99)], branch=name)
+    monkeypatch.setattr("omnigraph.changes.compare._FEW", 0)
+    asked = []
+    run = spark_compare.pairs_on_spark
+    monkeypatch.setattr(
+        "omnigraph.changes.compare.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
+    )
+    plans = [
+        graph.branches.merge("side", "ours", dry_run=True, engine=engine, images=True)
+        for engine in ("local", "spark")
+    ]
+    assert len(asked) == 2
+    assert plans[0].conflicts == plans[1].conflicts
+    assert [one.row_id for one in plans[0].conflicts] == ["d3", "d65"]
+    options = {"granularity": "property", "resolve": "theirs"}
+    here = graph.branches.merge("side", "ours", engine="local", **options)
+    there = graph.branches.merge("side", "theirs", engine="spark", **options)
+    counts = [*COUNTS[:4], "resolved"]
+    assert [getattr(here.stats, name) for name in counts] == [
+        getattr(there.stats, name) for name in counts
+    ]
+    exports = []
+    for name in ("ours", "theirs"):
+        graph.export(tmp_path / name, branch=name)
+        exports.append((tmp_path / name).read_bytes())
+    assert exports[0] == exports[1]
+    assert exports[0].count(b"\n") == 67 + 1 + 4

@@ -6,7 +6,7 @@ sides are read in order of ids and laid side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -17,15 +17,23 @@ from omnigraph.changes.images import equal_rows
 from omnigraph.changes.row_changes import RowChanges, Rows
 from omnigraph.changes.spark_compare import pairs_on_spark
 from omnigraph.changes.table_side import CHUNK_BYTES, CHUNK_ROWS, TableSide
+from omnigraph.manifest.rows import TableState
 
 if TYPE_CHECKING:
     from omnigraph.runner.spark_runner import SparkRunner
+
+SparkFor = Callable[[TableState | None, TableState | None], "SparkRunner | None"]
+"""Says where the states of a table are compared that have to be read as a whole; None: here."""
 
 _FEW: Final = 10_000
 """Up to this many candidates are always looked up by id."""
 
 _SHARE: Final = 8
 """More candidates than one row in this many: reading everything in order is quicker."""
+
+
+def nothing_on_spark(_before: TableState | None, _after: TableState | None) -> None:
+    """Compare every table in this process."""
 
 
 def compare(

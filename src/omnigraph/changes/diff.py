@@ -12,14 +12,14 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind, Op
-from omnigraph.changes.compare import compare
+from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
 from omnigraph.changes.declared_types import (
     TypeId,
     all_names,
@@ -34,23 +34,12 @@ from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.past_schemas import catalog_at
-from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-
-if TYPE_CHECKING:
-    from omnigraph.runner.spark_runner import SparkRunner
 
 Image = dict[str, Any]
 
 EVERYTHING = ChangeFilter()
-
-SparkFor = Callable[[TableState | None, TableState | None], "SparkRunner | None"]
-"""Says where the states of a table are compared that have to be read as a whole; None: here."""
-
-
-def nothing_on_spark(_before: TableState | None, _after: TableState | None) -> None:
-    """Compare every table in this process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,10 @@ from omnigraph.manifest.snapshot import Snapshot, Target, TargetLike
 # Loaded by the first diff: it needs numpy and pyarrow.
 if TYPE_CHECKING:
     from omnigraph.changes.change_filter import ChangeFilter
-    from omnigraph.changes.diff import Change, Position, SparkFor
+    from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.stats import Meter
-    from omnigraph.manifest.rows import TableState
     from omnigraph.pipeline.load_options import EngineName
-    from omnigraph.pipeline.spark.executors import Executors
-    from omnigraph.runner.spark_runner import SparkRunner
 
 
 def diff(
@@ -47,7 +43,7 @@ def diff(
     chunks = partial(diff_chunks, state.workspace, before, after, current, filter, images=images)
 
     def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
-        with _spark(executors) as spark_for:
+        with executors.comparing() as spark_for:
             yield from chunks(start_after=start_after, meter=meter, spark_for=spark_for)
 
     # Refusals come now, not when somebody reads the result.
@@ -60,26 +56,3 @@ def _pinned(state: GraphState, side: TargetLike) -> tuple[Snapshot, Catalog]:
     """Return the snapshot of a side, and the schema that is accepted now on its branch."""
     branch, snapshot = resolve.resolve_on(state.workspace.manifest, Target.of_value(side))
     return snapshot, state.schemas.at(branch).catalog
-
-
-@contextmanager
-def _spark(executors: Executors) -> Iterator[SparkFor]:
-    """Give the executors for each table that is worth it; what they keep is freed at the end."""
-    made: list[SparkRunner] = []
-
-    def spark_for(before: TableState | None, after: TableState | None) -> SparkRunner | None:
-        sizes = [one for one in (before, after) if one is not None]
-        session = executors.for_table(max(sizes, key=lambda one: one.row_count))
-        if session is None:
-            return None
-        if not made:
-            from omnigraph.runner.spark_runner import SparkRunner, working_session
-
-            made.append(SparkRunner(working_session(session)))
-        return made[0]
-
-    try:
-        yield spark_for
-    finally:
-        for runner in made:
-            runner.close()
