@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import obstore
@@ -61,5 +62,5 @@ def test_deleting_a_branch_reads_the_ref_of_every_other_one_once(graph, monkeypa
         name = names.pop()
         reads.append(reads_of(monkeypatch, lambda name=name: graph.branches.delete(name)))
     gets, lists = zip(*reads, strict=True)
-    assert [before - after for before, after in zip(gets, gets[1:], strict=False)] == [1, 1, 1]
+    assert [before - after for before, after in pairwise(gets)] == [1, 1, 1]
     assert set(lists) == {lists[0]}

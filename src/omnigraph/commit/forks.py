@@ -13,7 +13,7 @@ from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.errors import BranchInUse, Contention
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.tables.branch_refs import branch_of
+from omnigraph.storage.tables.branch_refs import branch_names, branch_of
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_branches import delete_branch, list_branches, remove_residue
 
@@ -52,7 +52,7 @@ def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list
     That one is removed first, under its own lock.
     """
     ref = workspace.ref(location)
-    if branch_of(ref.on(branch)) is not None:
+    if branch in branch_names(ref):
         forks = list_branches(ref)
         for dependent in [name for name, fork in forks.items() if fork.parent == branch]:
             _reclaim_dependent(workspace, location, branch, dependent, pending)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.commit.classify import Observation
 from omnigraph.commit.sidecar import TableEntry
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.tables.branch_refs import branch_of
+from omnigraph.storage.tables.branch_refs import branch_names
 from omnigraph.storage.tables.table import Table, open_table, table_exists
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import transactions_after
@@ -18,7 +18,7 @@ def observe(workspace: Workspace, entry: TableEntry, pin: int) -> Observation:
         if not table_exists(ref):
             return Observation(None)
         return _observe_table(open_table(ref), 0)
-    if entry.created_fork and branch_of(ref.on(entry.table_branch)) is None:
+    if entry.created_fork and entry.table_branch not in branch_names(ref):
         return Observation(None)
     return _observe_table(open_table(target_ref(workspace, entry)), pin)
 
