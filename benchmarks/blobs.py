@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import json
 import shutil
@@ -15,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import IO, BinaryIO, Literal, cast
 
 import omnigraph
 from omnigraph.graph.graph import state_of
@@ -82,6 +83,38 @@ def compaction(graph: omnigraph.Graph, _: Path) -> None:
     assert report.removed.get("node:Plate"), "there was nothing to compact"
 
 
+class Decoded:
+    """A file that takes an export and hashes the bytes of its largest blob."""
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._hash = hashlib.sha256()
+        self._inside = False
+
+    def write(self, piece: bytes) -> int:
+        """Take a piece: of a large blob, quotes and base64 come one after another."""
+        if piece == b'"base64:' and b'"large"' in self._line:
+            self._inside = True
+        elif piece == b'"':
+            self._inside = False
+        elif self._inside:
+            self._hash.update(base64.b64decode(piece))
+        else:
+            self._line = piece if self._line.endswith(b"\n") else (self._line + piece)[-MB:]
+        return len(piece)
+
+    def digest(self) -> str:
+        """The hash of the blob."""
+        return self._hash.hexdigest()
+
+
+def export(graph: omnigraph.Graph, _: Path) -> str:
+    """Out, as base64 in an export of the whole graph."""
+    out = Decoded()
+    graph.export(cast("IO[bytes]", out))
+    return out.digest()
+
+
 STEPS: tuple[Callable[[omnigraph.Graph, Path], str | None], ...] = (
     write,
     read,
@@ -91,6 +124,7 @@ STEPS: tuple[Callable[[omnigraph.Graph, Path], str | None], ...] = (
     branch_read,
     compaction,
     read,
+    export,
 )
 
 

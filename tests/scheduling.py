@@ -8,6 +8,7 @@ from xdist.scheduler import LoadScopeScheduling
 # one Spark session, and a cluster takes the machine.
 FIRST = (
     "tests/spark/",
+    "tests/histories/test_histories.py",
     "tests/faults/test_queueing.py",
     "tests/faults/test_crash_matrix.py",
     "tests/faults/test_branch_remade_s3.py",

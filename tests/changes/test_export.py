@@ -6,8 +6,12 @@ import base64
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
@@ -16,6 +20,7 @@ from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError
 from omnigraph.graph.graph import state_of
 from omnigraph.storage.locks.read_leases import live_leases
 from omnigraph.storage.objects.store_errors import PermissionDenied
+from tests.measured import MEASURED
 
 EVERY_TYPE = """
 node Thing {
@@ -143,8 +148,6 @@ def expected():
 
 def float_of(value):
     """The double that has the value of a float of single precision."""
-    import numpy as np
-
     return float(np.float32(value))
 
 
@@ -477,3 +480,44 @@ class TestOutput:
             result = graph.export(tmp_path / "out.jsonl")
         assert (tmp_path / "out.jsonl").read_bytes() == b""
         assert (result.records, result.stats.bytes_written) == (0, 0)
+
+
+MEASURE = """
+import sys
+from pathlib import Path
+import omnigraph as og
+
+def memory(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":")) // 1024
+
+with og.open(sys.argv[1]) as graph:
+    graph.export("/dev/null", types=["Word"])
+    idle = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    result = graph.export("/dev/null")
+    print(memory("VmHWM") - idle, result.stats.bytes_written >> 20)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="peaks are read on Linux")
+def test_memory_is_bounded_whatever_is_exported(tmp_path, record_property):
+    schema = (
+        "node Word { key: String @key }\nnode Page { key: String @key  text: String?  scan: Blob? }"
+    )
+    chance = np.random.default_rng(1)
+    with og.init(tmp_path / "g", schema) as graph:
+        graph.load([{"type": "Word", "data": {"key": "w"}}])
+        keys = [f"page {number:06}" for number in chance.permutation(30_000)]
+        pages = pa.table({"key": keys, "text": ["long text " * 200] * len(keys)})
+        graph.load_nodes("Page", pages, mode="append")
+        piece = chance.bytes(4 << 20)
+        graph.blobs.write("node", "Page", keys[0], "scan", iter([piece] * 40))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(tmp_path / "g")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    held, written = map(int, done.stdout.split())
+    record_property(MEASURED, f"{held} MB over idle for an export of {written} MB")
+    assert written > 260
+    assert held < 250

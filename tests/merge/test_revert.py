@@ -98,6 +98,17 @@ def test_a_branch_undoes_a_commit_of_main_by_pinning_the_state_before_it(harbor)
     assert read_back(harbor, "side").nodes["Port"]["GOT"]["city"] is None
 
 
+def test_a_state_from_before_a_type_was_renamed_is_pinned_under_its_new_name(harbor):
+    made = put(harbor, "main", port("GOT", city="x"))
+    renamed = SCHEMA.replace("node Port {", 'node Haven @rename_from("Port") {')
+    harbor.schema.apply(renamed.replace("-> Port", "-> Haven"))
+    harbor.branches.create("side")
+    assert harbor.commits.revert(made.graph_commit_id, "side").stats.tables_adopted == 1
+    put(harbor, "side", {"type": "Haven", "data": {"code": "ROM"}})
+    cities = {code: row["city"] for code, row in read_back(harbor, "side").nodes["Haven"].items()}
+    assert cities == {"OSL": None, "GOT": None, "ROM": None}
+
+
 def test_conflicts_of_a_revert_are_decided_like_those_of_a_merge(harbor):
     wrong = put(harbor, "main", ship("S1", tonnage=100))
     put(harbor, "main", ship("S1", tonnage=200))

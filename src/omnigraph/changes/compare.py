@@ -6,8 +6,8 @@ sides are read in order of ids and laid side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 from omnigraph.changes.candidates import find_candidates
 from omnigraph.changes.images import equal_rows
 from omnigraph.changes.row_changes import RowChanges, Rows
+from omnigraph.changes.spark_compare import pairs_on_spark
 from omnigraph.changes.table_side import CHUNK_BYTES, CHUNK_ROWS, TableSide
+from omnigraph.manifest.rows import TableState
+
+if TYPE_CHECKING:
+    from omnigraph.runner.spark_runner import SparkRunner
+
+SparkFor = Callable[[TableState | None, TableState | None], "SparkRunner | None"]
+"""Says where the states of a table are compared that have to be read as a whole; None: here."""
 
 _FEW: Final = 10_000
 """Up to this many candidates are always looked up by id."""
@@ -24,19 +32,24 @@ _SHARE: Final = 8
 """More candidates than one row in this many: reading everything in order is quicker."""
 
 
+def nothing_on_spark(_before: TableState | None, _after: TableState | None) -> None:
+    """Compare every table in this process."""
+
+
 def compare(
     before: TableSide,
     after: TableSide,
     *,
     after_id: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    spark: SparkRunner | None = None,
 ) -> Iterator[RowChanges]:
     """Yield what differs between two states of a table, in chunks of at most ``chunk_rows``.
 
     Both sides have the same type, of which either may have no table. With ``after_id`` only ids
-    that come after it count.
+    that come after it count. Where everything must be compared, ``spark`` does it on executors.
     """
-    for was, now in _pairs(before, after, after_id, chunk_rows):
+    for was, now in _pairs(before, after, after_id, chunk_rows, spark):
         differs = pc.invert(equal_rows(before.entity, was, now, (before, after)))
         if not differs.true_count:
             continue
@@ -53,7 +66,11 @@ def same_state(before: TableSide, after: TableSide) -> bool:
 
 
 def _pairs(
-    before: TableSide, after: TableSide, after_id: str | None, chunk_rows: int
+    before: TableSide,
+    after: TableSide,
+    after_id: str | None,
+    chunk_rows: int,
+    spark: SparkRunner | None,
 ) -> Iterator[tuple[Rows, Rows]]:
     """Rows of both sides with the same ids, which include every one that differs."""
     meter = after.meter
@@ -65,6 +82,9 @@ def _pairs(
         limit = max(_FEW, (before.row_count + after.row_count) // _SHARE)
         with before.reading(), after.reading():
             found = find_candidates(before, after, limit, CHUNK_BYTES)
+    if found is None and spark is not None:
+        yield from pairs_on_spark(spark, before, after, after_id, chunk_rows)
+        return
     if found is None:
         for was, now in _side_by_side(before, after, after_id, chunk_rows):
             meter.candidates += len(now.present)

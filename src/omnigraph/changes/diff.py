@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind, Op
-from omnigraph.changes.compare import compare
+from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
 from omnigraph.changes.declared_types import (
     TypeId,
     all_names,
@@ -126,10 +126,12 @@ def diff_chunks(
     images: bool = True,
     start_after: Position | None = None,
     meter: Meter | None = None,
+    spark_for: SparkFor = nothing_on_spark,
 ) -> Iterator[Sequence[Change]]:
     """Yield the changes from one snapshot to another, in order, a few thousand at a time.
 
-    ``current`` is the accepted schema, whose names are used. Without ``images`` only the endpoints of
+    ``current`` is the accepted schema, whose names are used. ``spark_for`` gives executors for tables
+    that must be read as a whole. Without ``images`` only the endpoints of
     edges are shown. With ``start_after`` the changes after that place; a type that was dropped and
     added again has two changes of an entity there, which belong together.
 
@@ -138,7 +140,9 @@ def diff_chunks(
     """
     meter = Meter(workspace) if meter is None else meter
     tables = _tables(workspace, before, after, current, filter, meter)
-    return _chunks(workspace, (before, after), tables, filter, images, start_after, meter)
+    return _chunks(
+        workspace, (before, after), tables, filter, images, start_after, meter, spark_for
+    )
 
 
 def _chunks(
@@ -149,6 +153,7 @@ def _chunks(
     images: bool,
     start_after: Position | None,
     meter: Meter,
+    spark_for: SparkFor,
 ) -> Iterator[Sequence[Change]]:
     by_name: dict[tuple[int, str], list[_Table]] = {}
     for table in tables:
@@ -163,7 +168,10 @@ def _chunks(
         streams = []
         for kind_and_id, entity in by_name[rank]:
             before, after = (TableSide(workspace, one, entity, meter) for one in snapshots)
-            streams.append(_table_changes(kind_and_id[0], before, after, filter, images, after_id))
+            found = compare(
+                before, after, after_id=after_id, spark=spark_for(before.state, after.state)
+            )
+            streams.append(_table_changes(kind_and_id[0], before, after, filter, images, found))
         yield from streams[0] if len(streams) == 1 else _merged(streams)
 
 
@@ -238,9 +246,9 @@ def _table_changes(
     after: TableSide,
     filter: ChangeFilter,
     images: bool,
-    after_id: str | None,
+    found: Iterator[RowChanges],
 ) -> Iterator[Sequence[Change]]:
-    for chunk in compare(before, after, after_id=after_id):
+    for chunk in found:
         shown = _shown(chunk, filter)
         if len(shown.ids):
             yield _chunk_changes(kind, before, after, shown, images)

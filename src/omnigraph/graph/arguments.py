@@ -62,14 +62,6 @@ def check_flag(name: str, value: object) -> bool:
     return value
 
 
-def check_local_engine(engine: object, what: str) -> None:
-    """Refuse an engine other than this process, for operations that have no other yet."""
-    if engine not in {"auto", "local"}:
-        raise BadRequest(
-            f"{what} runs in this process; engine is `auto` or `local`, not {engine!r}"
-        )
-
-
 def check_limit(limit: object) -> int | None:
     """Return at most how many there shall be: a whole number from 1 on, or None for all."""
     if limit is None:

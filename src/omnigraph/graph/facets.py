@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
-from omnigraph.graph.arguments import check_flag, check_local_engine
+from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.history.changes import commit_changes
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
@@ -25,6 +26,7 @@ from omnigraph.manifest.snapshot import Target, TargetLike
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
     from omnigraph.changes.feed.commit_changes import CommitChanges
+    from omnigraph.pipeline.load_options import EngineName
     from omnigraph.write.merge.request import MergeOptions, MergeResult
     from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
 
@@ -82,7 +84,7 @@ class Branches:
         granularity: str = "entity",
         resolve: Resolve = None,
         dry_run: bool = False,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         images: bool = False,
     ) -> MergeResult:
         """Bring what ``source`` changed since the common base into another branch, as one commit.
@@ -91,14 +93,19 @@ class Branches:
         ``resolve`` decides entities in conflict: ``"ours"`` (the target's state), ``"theirs"``, or for
         each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
         nothing and lists the conflicts; ``images`` makes conflicts show the entities. With
-        ``delete_branch`` the source is deleted afterwards.
+        ``delete_branch`` the source is deleted afterwards. With ``engine="spark"`` executors compare
+        tables of which many rows changed.
         """
+        from omnigraph.pipeline.spark.executors import Executors
         from omnigraph.write.merge.merge import merge_branches
 
-        check_local_engine(engine, "a merge")
         options = _merge_options(self._state, actor, granularity, resolve, dry_run, images)
         deletes = check_flag("delete_branch", delete_branch)
-        return merge_branches(self._state.workspace, source, into, options, delete_branch=deletes)
+        with Executors(engine).comparing() as spark_for:
+            options = replace(options, spark_for=spark_for)
+            return merge_branches(
+                self._state.workspace, source, into, options, delete_branch=deletes
+            )
 
 
 class Tags:

@@ -195,11 +195,14 @@ class Graph:
         types: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
         images: bool = True,
+        engine: EngineName = "auto",
     ) -> DiffResult:
         """Return what changed, net, from one state of the graph to another, on whichever branches.
 
         A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
         ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
+        With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
+        tables if a session is running or a master is configured.
         """
         from omnigraph.changes.change_filter import ChangeFilter
 
@@ -210,6 +213,7 @@ class Graph:
             to,
             ChangeFilter.of(kinds, types, ops),
             images=check_flag("images", images),
+            engine=engine,
         )
 
     def load(

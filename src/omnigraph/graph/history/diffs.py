@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.state import GraphState
@@ -16,35 +17,37 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.stats import Meter
+    from omnigraph.pipeline.load_options import EngineName
 
 
 def diff(
-    state: GraphState, from_: TargetLike, to: TargetLike, filter: ChangeFilter, *, images: bool
+    state: GraphState,
+    from_: TargetLike,
+    to: TargetLike,
+    filter: ChangeFilter,
+    *,
+    images: bool,
+    engine: EngineName = "auto",
 ) -> DiffResult:
     """Pin both sides and compare them when the result is read; refuse what cannot be compared."""
     from omnigraph.changes.declared_types import type_names
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.paging.tokens import filter_digest
-    from omnigraph.changes.stats import Meter
+    from omnigraph.pipeline.spark.executors import Executors
 
+    executors = Executors(engine)
     before, _ = _pinned(state, from_)
     after, current = _pinned(state, to)
 
+    chunks = partial(diff_chunks, state.workspace, before, after, current, filter, images=images)
+
     def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
-        return diff_chunks(
-            state.workspace,
-            before,
-            after,
-            current,
-            filter,
-            images=images,
-            start_after=start_after,
-            meter=meter,
-        )
+        with executors.comparing() as spark_for:
+            yield from chunks(start_after=start_after, meter=meter, spark_for=spark_for)
 
     # Refusals come now, not when somebody reads the result.
-    run(Meter(state.workspace), None)
+    chunks()
     shown = filter_digest({**filter.to_json(), "images": images, "names": type_names(current)})
     return DiffResult(state.workspace, before, after, shown, run)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from omnigraph import settings
@@ -12,6 +14,9 @@ from omnigraph.runner.session import is_running, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from omnigraph.changes.compare import SparkFor
+    from omnigraph.runner.spark_runner import SparkRunner
 
 # A smaller table has one fragment, and is finished here before executors would have begun.
 LARGE_TABLE_ROWS = 1_000_000
@@ -43,3 +48,25 @@ class Executors:
                 why = failure.message.partition("\n")[0]
                 self.note = f"this process did the work of Spark's executors: {why}"
         return None if self._auto and pin.row_count < LARGE_TABLE_ROWS else self._session
+
+    @contextmanager
+    def comparing(self) -> Iterator[SparkFor]:
+        """Give the executors for each table that is worth it; what they keep is freed at the end."""
+        made: list[SparkRunner] = []
+
+        def spark_for(before: TableState | None, after: TableState | None) -> SparkRunner | None:
+            sizes = [one for one in (before, after) if one is not None]
+            session = self.for_table(max(sizes, key=lambda one: one.row_count))
+            if session is None:
+                return None
+            if not made:
+                from omnigraph.runner.spark_runner import SparkRunner, working_session
+
+                made.append(SparkRunner(working_session(session)))
+            return made[0]
+
+        try:
+            yield spark_for
+        finally:
+            for runner in made:
+                runner.close()

@@ -66,6 +66,7 @@ class Operation:
             self.meter,
             self.scratch,
             images=self.options.images,
+            spark_for=self.options.spark_for,
         ).run(checks=checks)
         plan.count(self.meter)
         return plan

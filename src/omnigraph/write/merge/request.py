@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.changes.compare import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.manifest import BranchState
@@ -27,6 +28,7 @@ class MergeOptions:
 
     ``catalog`` returns the types of a state of a branch. ``resolve`` is what the caller gave.
     ``dry_run``: say what would be done, and write nothing. ``images``: conflicts show their entities.
+    ``spark_for`` gives executors for tables that must be read as a whole.
     """
 
     catalog: Callable[[BranchState], Catalog]
@@ -36,6 +38,7 @@ class MergeOptions:
     dry_run: bool = False
     images: bool = False
     blobs: BlobPolicy = NO_POLICY
+    spark_for: SparkFor = nothing_on_spark
 
 
 def check_granularity(granularity: object) -> Granularity:

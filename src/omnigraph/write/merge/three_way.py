@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.compare import compare
+from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
 from omnigraph.changes.images import equal_rows
+from omnigraph.changes.row_changes import ROW_ID
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide
 from omnigraph.commit.staging import needs_fork
@@ -101,6 +102,7 @@ class ThreeWay:
         scratch: Scratch,
         *,
         images: bool = False,
+        spark_for: SparkFor = nothing_on_spark,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
@@ -110,6 +112,7 @@ class ThreeWay:
         self.meter = meter
         self.scratch = scratch
         self.images = images
+        self.spark_for = spark_for
 
     def run(self, *, checks: bool) -> Plan:
         """Compare and decide every table; conflicts are in the order of reports.
@@ -191,7 +194,10 @@ class ThreeWay:
                 raise self._boundary(entity.name)
             sides = self._sides(entity)
             self._refuse_other_properties(sides)
-            adopted = source if can_take_over(base, source, target, self.branch) else None
+            adopted = None
+            if can_take_over(base, source, target, self.branch):
+                # A revert may reach back to a time when the type had another name.
+                adopted = replace(source, table_key=entity.table_key)
             whole = adopted is None or bool(self.options.resolutions.named)
             yield MergedTable(sides, self.scratch, adopted, whole_rows=whole)
 
@@ -206,8 +212,13 @@ class ThreeWay:
         options = self.options
         if self.images:
             options = replace(options, images=show_cells(sides))
-        for changes in compare(sides.base, sides.source):
-            target = changes.before if sides.target_is_base else sides.target.aligned(changes.ids)
+        spark = self.spark_for(sides.base.state, sides.source.state)
+        for changes in compare(sides.base, sides.source, spark=spark):
+            target = changes.before
+            if not sides.target_is_base:
+                # A row that the target has not touched since the base is where it was.
+                places = changes.before.table.column(ROW_ID)
+                target = sides.target.aligned(changes.ids, places)
             decided = decide(merged.entity, changes, target, options, equal)
             merged.add(decided, changes, target)
             yield decided

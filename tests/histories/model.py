@@ -1,0 +1,292 @@
+"""A graph with branches in plain dicts: what every operation on history must lead to.
+
+It is slow and obvious on purpose. A commit holds the whole content of the graph, ancestors are sets, and a
+merge looks at every entity there is. Nothing here knows tables, files or versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Key = tuple[str, str]
+"""Table key and id of an entity."""
+Image = Mapping[str, Any]
+"""The properties of an entity, nulls included; of an edge also `from` and `to`."""
+Content = dict[Key, Image]
+
+ENDS = {"edge:Knows": ("node:Person", "node:Person"), "edge:LivesIn": ("node:Person", "node:Place")}
+MAINTENANCE = {"optimize", "ensure_indices"}
+OPEN = "open"
+"""The word for an entity in conflict that nobody decided."""
+
+
+@dataclass(eq=False)
+class Home:
+    """One life of a branch name: a branch made again under the name is another one."""
+
+    name: str
+    made_from: Home | None = None
+    is_alive: bool = True
+
+
+@dataclass(eq=False)
+class Commit:
+    """One commit with all that the graph held after it.
+
+    ``epoch`` counts schema changes, ``may_be_reclaimed`` says whether a cleanup ran after it.
+    """
+
+    id: str
+    parents: tuple[Commit, ...]
+    content: Content
+    operation: str
+    created_at: int
+    home: Home
+    epoch: int = 0
+    is_fast_forward: bool = False
+    may_be_reclaimed: bool = False
+
+    @property
+    def first(self) -> Commit:
+        return self.parents[0]
+
+    @property
+    def effective(self) -> Commit:
+        """The commit itself; of maintenance, the first parent that changed something."""
+        commit = self
+        while commit.operation in MAINTENANCE:
+            commit = commit.first
+        return commit
+
+    @property
+    def must_be_readable(self) -> bool:
+        return self.home.is_alive and not self.may_be_reclaimed
+
+
+@dataclass(eq=False)
+class Branch:
+    """A live branch: where it began, and its newest commit."""
+
+    home: Home
+    head: Commit
+
+    @property
+    def name(self) -> str:
+        return self.home.name
+
+
+@dataclass
+class Model:
+    """The whole graph: its branches, its tags and every commit that was ever made."""
+
+    branches: dict[str, Branch]
+    tags: dict[str, Commit] = field(default_factory=dict)
+    commits: list[Commit] = field(default_factory=list)
+    epoch: int = 0
+
+
+# ------------------------------------------------------------------ ancestry
+
+
+def ancestors(commit: Commit) -> set[Commit]:
+    """The commit and all that lead to it, over both parents."""
+    found: set[Commit] = set()
+    left = [commit]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left += one.parents
+    return found
+
+
+def distance(head: Commit, to: Commit) -> int:
+    """The fewest steps from a head to an ancestor; maintenance is no step."""
+    reached = {head.effective}
+    steps = 0
+    while to not in reached:
+        reached = {parent.effective for one in reached for parent in one.parents}
+        steps += 1
+    return steps
+
+
+def merge_bases(one: Commit, other: Commit) -> list[Commit]:
+    """All candidates for the base, the one to take first."""
+    common = {c.effective for c in ancestors(one) & ancestors(other)}
+    best = [c for c in common if not any(c in ancestors(o) for o in common if o is not c)]
+    return sorted(
+        best,
+        key=lambda c: (-(distance(one, c) + distance(other, c)), c.created_at, c.id),
+        reverse=True,
+    )
+
+
+def first_parents(commit: Commit) -> Iterator[Commit]:
+    """The chain that a list of commits shows, newest first."""
+    while True:
+        yield commit
+        if not commit.parents:
+            return
+        commit = commit.first
+
+
+def equal_by_construction(commits: list[Commit], commit: Commit) -> set[Commit]:
+    """The commits whose content is the same because of how they were made."""
+    pairs = []
+    for one in commits:
+        if one.is_fast_forward:
+            pairs.append((one, one.parents[1]))
+        if one.operation in MAINTENANCE:
+            pairs.append((one, one.first))
+    found = {commit}
+    while True:
+        more = {b for a, b in pairs if a in found} | {a for a, b in pairs if b in found}
+        if more <= found:
+            return found
+        found |= more
+
+
+# ------------------------------------------------------------------ merge
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """What a report says of one conflict, as far as it is compared."""
+
+    kind: str
+    table_key: str
+    row_id: str
+    properties: tuple[str, ...] = ()
+
+
+@dataclass
+class Merged:
+    """The content of a merge, or why there is none."""
+
+    content: Content
+    conflicts: set[Conflict]
+    resolved: int
+
+
+def three_way(
+    base: Content, source: Content, target: Content, *, by_property: bool, resolve: Any = None
+) -> Merged:
+    """Merge what the source changed since the base into the target.
+
+    ``resolve`` is "ours", "theirs", or a mapping from keys to one of these words or to None (deleted).
+    """
+    result: Content = {}
+    conflicts: set[Conflict] = set()
+    deleted: set[Key] = set()
+    resolved = 0
+    for key in base.keys() | source.keys() | target.keys():
+        old, theirs, ours = base.get(key), source.get(key), target.get(key)
+        kind, properties, image = _cell(old, theirs, ours, by_property=by_property)
+        if kind is not None:
+            word = resolve.get(key, OPEN) if isinstance(resolve, Mapping) else resolve or OPEN
+            if word == OPEN:
+                conflicts.add(Conflict(kind, *key, properties))
+                continue
+            resolved += 1
+            image = _resolved(word, old, theirs, ours, by_property=by_property)
+            if word is None:
+                deleted.add(key)
+        if image is not None:
+            result[key] = image
+    if conflicts:
+        return Merged(target, conflicts, resolved)
+    for key in list(result):
+        if any(end in deleted for end in _ends(key, result[key])) and (
+            base.get(key) == source.get(key) == target.get(key)
+        ):
+            del result[key]
+    orphans = {
+        Conflict("orphan_edge", *key)
+        for key, image in result.items()
+        if any(end not in result for end in _ends(key, image))
+    }
+    return Merged(target if orphans else result, orphans, resolved)
+
+
+def _ends(key: Key, image: Image) -> list[Key]:
+    kinds = ENDS.get(key[0])
+    return [] if kinds is None else [(kinds[0], image["from"]), (kinds[1], image["to"])]
+
+
+def _cell(
+    old: Image | None, theirs: Image | None, ours: Image | None, *, by_property: bool
+) -> tuple[str | None, tuple[str, ...], Image | None]:
+    """The conflict of an entity with the properties behind it, or else its merged image."""
+    if theirs in (old, ours):
+        return None, (), ours
+    if ours == old:
+        return None, (), theirs
+    if old is None:
+        return "divergent_insert", (), None
+    if theirs is None or ours is None:
+        return "delete_vs_update", (), None
+    if not by_property:
+        return "divergent_update", (), None
+    clash = [
+        name for unit in _units(old) if _clashes(unit, old, theirs, ours) for name in sorted(unit)
+    ]
+    if clash:
+        return "divergent_update", tuple(sorted(clash)), None
+    return None, (), _combined(old, theirs, ours, prefer=ours)
+
+
+def _units(image: Image) -> list[tuple[str, ...]]:
+    """What is decided as one: a property, or both ends of an edge."""
+    ends = [("from", "to")] if "from" in image else []
+    return [*ends, *((name,) for name in image if name not in {"from", "to"})]
+
+
+def _part(image: Image, unit: tuple[str, ...]) -> list[Any]:
+    return [image[name] for name in unit]
+
+
+def _clashes(unit: tuple[str, ...], old: Image, theirs: Image, ours: Image) -> bool:
+    was, there, here = (_part(image, unit) for image in (old, theirs, ours))
+    return was not in (there, here) and there != here
+
+
+def _combined(old: Image, theirs: Image, ours: Image, prefer: Image) -> Image:
+    image = dict(ours)
+    for unit in _units(old):
+        if _clashes(unit, old, theirs, ours):
+            chosen = prefer
+        else:
+            chosen = theirs if _part(theirs, unit) != _part(old, unit) else ours
+        image.update({name: chosen[name] for name in unit})
+    return image
+
+
+def _resolved(
+    word: str | None,
+    old: Image | None,
+    theirs: Image | None,
+    ours: Image | None,
+    *,
+    by_property: bool,
+) -> Image | None:
+    if word is None:
+        return None
+    side = theirs if word == "theirs" else ours
+    if by_property and old is not None and theirs is not None and ours is not None:
+        assert side is not None
+        return _combined(old, theirs, ours, prefer=side)
+    return side
+
+
+# ------------------------------------------------------------------ diff
+
+
+def net_changes(before: Content, after: Content) -> dict[Key, tuple[Image | None, Image | None]]:
+    """The entities that differ, with both images."""
+    return {
+        key: (before.get(key), after.get(key))
+        for key in before.keys() | after.keys()
+        if before.get(key) != after.get(key)
+    }
