@@ -17,10 +17,10 @@ from omnigraph.types import (
     from_arrow,
     key_text,
     key_text_column,
-    same_image,
     to_arrow,
     to_json,
 )
+from tests.types.same_image import same_image
 from tests.types.stored import CALM, KEY_TYPES, NULLABLE, PER_TYPE, values
 
 NAN = math.nan

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.types import ExternalBlob, PropType, from_json, round_f32, same_image, to_json
+from omnigraph.types import ExternalBlob, PropType, from_json, round_f32, to_json
+from tests.types.same_image import same_image
 from tests.types.stored import CALM, NULLABLE, PER_TYPE, external_blobs, values
 
 NAN, INF = math.nan, math.inf

@@ -54,10 +54,6 @@ class ChangeFilter:
         """Whether changes of a type are shown that has, or had, these names."""
         return not self.types or any(name in self.types for name in names)
 
-    def shows_op(self, op: str) -> bool:
-        """Whether inserts, updates or deletes are shown."""
-        return not self.ops or op in self.ops
-
     def to_json(self) -> dict[str, Any]:
         """Return the one form of all filters that mean the same."""
         return {"kinds": list(self.kinds), "types": list(self.types), "ops": list(self.ops)}

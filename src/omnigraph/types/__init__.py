@@ -50,7 +50,6 @@ from omnigraph.types.values import (
     blob_to_text,
     from_json,
     param_from_json,
-    same_image,
     to_json,
 )
 
@@ -89,7 +88,6 @@ __all__ = [
     "portable_type",
     "returned_type",
     "round_f32",
-    "same_image",
     "scalar_of",
     "shown",
     "shown_place",

@@ -191,7 +191,8 @@ def columns_equal(
 ) -> pa.BooleanArray:
     """Tell for every row whether two columns of one type hold the same value; never null.
 
-    The rule is that of ``same_image``.
+    Null, ``""`` and ``[]`` differ from one another; NaN equals NaN and ``-0.0`` equals ``0.0``; lists and
+    vectors are compared element by element.
     """
     a, b = as_array(t, a), as_array(t, b)
     if len(a) != len(b):

@@ -282,23 +282,3 @@ def blob_to_text(value: bytes | ExternalBlob) -> str:
     if isinstance(value, ExternalBlob):
         return value.uri
     return MANAGED_BLOB + base64.b64encode(value).decode()
-
-
-def same_image(t: PropType, a: Any, b: Any) -> bool:
-    """Tell whether two stored values of one type are the same, that is, whether nothing changed.
-
-    Null, ``""`` and ``[]`` differ from one another; NaN equals NaN and ``-0.0`` equals ``0.0``.
-    """
-    if a is None or b is None:
-        return a is b
-    if t.is_list or t.is_vector:
-        return len(a) == len(b) and all(map(_same_item, a, b))
-    return _same_item(a, b)
-
-
-def _same_item(a: Any, b: Any) -> bool:
-    return bool(a == b) or (_is_nan(a) and _is_nan(b))
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
