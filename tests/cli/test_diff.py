@@ -16,7 +16,7 @@ def made(place):
         graph.load(people)
         graph.branches.create("side")
         people[0]["data"]["age"] = 31
-        people[1]["data"]["name"] = "\x1b[31mcy"
+        people[1]["data"]["name"] = "\x1b[31m\ncy"
         graph.load(people, mode="merge", branch="side")
         return graph.diff("main", "side").to_json()
 
@@ -29,8 +29,8 @@ def test_people_see_each_property_that_changed(omnigraph, made):
     shown = omnigraph("diff", "main", "side", "--uri", "g.omni")
     assert shown.exit == 0
     assert shown.stdout.splitlines() == [
-        "+ node Person \\x1b[31mcy",
-        '    name: "\\u001b[31mcy"',
+        "+ node Person \\x1b[31m\\ncy",
+        '    name: "\\u001b[31m\\ncy"',
         "    age: 30",
         "~ node Person ann",
         "    age: 30 -> 31",
@@ -47,7 +47,7 @@ def test_programs_get_the_document(omnigraph, made):
         "diff", "main", "side", "--op", "insert", "--no-images", "--uri", "g.omni", "--json"
     )
     assert inserts.json["changes"] == [
-        {"kind": "node", "type": "Person", "id": "\x1b[31mcy", "op": "insert"}
+        {"kind": "node", "type": "Person", "id": "\x1b[31m\ncy", "op": "insert"}
     ]
 
 

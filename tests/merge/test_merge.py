@@ -285,6 +285,7 @@ def test_a_merge_that_fails_while_it_stages_changes_nothing(harbor):
         ({"source": "side", "granularity": "row"}, "bad_request"),
         ({"source": "side", "resolve": "mine"}, "bad_request"),
         ({"source": "side", "engine": "sparks"}, "bad_request"),
+        ({"source": "side", "engine": ["local"]}, "bad_request"),
         ({"source": "side", "dry_run": True, "delete_branch": True}, "bad_request"),
         ({"source": "side", "dry_run": 1}, "bad_request"),
         ({"source": "side", "resolve": {(SHIP, "S1"): "ours"}}, "bad_request"),

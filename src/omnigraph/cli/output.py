@@ -92,6 +92,11 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Return the text on one line, so that data cannot look like lines of ours."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def accept_every_character() -> None:
     """Make stdout and stderr escape characters that their encoding cannot express."""
     for stream in (sys.stdout, sys.stderr):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from omnigraph.cli.output import on_terminal, printable, put
+from omnigraph.cli.output import on_terminal, one_line, put
 
 EMPTY = "-"
 GAP = "  "
@@ -44,7 +44,7 @@ def moment(microseconds: int) -> str:
 
 def _cell(value: Any) -> str:
     text = EMPTY if value is None else str(value)
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    return one_line(text)
 
 
 def _plain_table(

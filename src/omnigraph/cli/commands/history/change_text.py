@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.output import on_terminal, printable
+from omnigraph.cli.output import on_terminal, one_line
 
 if TYPE_CHECKING:
     from omnigraph.changes.diff import Change, Image
@@ -23,7 +23,7 @@ _LONGEST = 100
 
 def change_lines(change: Change) -> Iterator[str]:
     """Yield the lines of one change, coloured on a terminal."""
-    title = f"{_SIGNS[change.op]} {change.kind} {change.type} {printable(change.id)}"
+    title = f"{_SIGNS[change.op]} {change.kind} {change.type} {one_line(change.id)}"
     yield coloured(title, _COLOURS[change.op])
     before, after = _values(change.before), _values(change.after)
     for name in {**before, **after}:
@@ -49,5 +49,5 @@ def _values(image: Image | None) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    text = printable(json.dumps(value, ensure_ascii=False)).replace("\n", "\\n")
+    text = one_line(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

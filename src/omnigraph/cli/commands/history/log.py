@@ -11,7 +11,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
 from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, Line, draw
-from omnigraph.cli.output import is_utf8_output, note, on_terminal, printable, put
+from omnigraph.cli.output import is_utf8_output, note, on_terminal, one_line, put
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import EMPTY, GAP, moment, put_table
 
@@ -76,7 +76,7 @@ def _put_flat(found: History) -> None:
 
 def _put_drawn(found: History) -> None:
     """Write one line per commit, with its lanes on the left."""
-    facts = {name: [_cell(one) for one in said] for name, said in _facts(found).items()}
+    facts = {name: [one_line(one) for one in said] for name, said in _facts(found).items()}
     widths = [max(map(len, column)) for column in zip(*facts.values(), strict=True)]
     shown = ((commit.graph_commit_id, commit.parent_ids) for commit in found.commits)
     lines = list(draw(shown, DRAWN if is_utf8_output() else TYPED))
@@ -86,10 +86,6 @@ def _put_drawn(found: History) -> None:
     ]
     width = max((len(line.signs) for line in lines if line.commit is not None), default=0)
     put("\n".join((_coloured if on_terminal() else _plain)(lines, texts, width)))
-
-
-def _cell(text: str) -> str:
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _plain(lines: list[Line], texts: list[str], width: int) -> Iterator[str]:
