@@ -226,7 +226,9 @@ class TestRefusals:
             graph.export(out, types=["Persn"])
 
     @pytest.mark.parametrize(
-        "out", [3, None, b"x", "", "s3://bucket/x", "missing/x.jsonl", ".", "a\0b"], ids=repr
+        "out",
+        [3, None, b"x", "", "s3://bucket/x", "missing/x.jsonl", ".", "a\0b", "\ud800"],
+        ids=repr,
     )
     def test_what_is_no_place_for_an_export(self, graph, out, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

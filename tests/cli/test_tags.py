@@ -55,7 +55,11 @@ def test_a_branch_begins_where_a_word_says(omnigraph, graph, add):
     made = omnigraph("branch", "create", "a", "--from", "tag:v1", "--uri", graph, "--json").json
     assert made["head_commit_id"] == first["graph_commit_id"]
     assert names(omnigraph, graph, "--branch", "a") == ["ada"]
-    for word, kind in (("tag:v9", "tag_not_found"), ("main:3", "bad_request")):
+    for word, kind in (
+        ("tag:v9", "tag_not_found"),
+        ("main:3", "bad_request"),
+        (f"main@{'9' * 5000}", "bad_request"),
+    ):
         failed = omnigraph("branch", "create", "c", "--from", word, "--uri", graph, "--json")
         assert (failed.exit, failed.json["kind"]) == (1, kind)
 

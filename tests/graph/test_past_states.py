@@ -120,6 +120,7 @@ def test_one_entity_with_every_kind_of_value(tmp_path):
         assert graph.entity("node", "Doc", "d1", at=empty) is None
         assert graph.entity("node", "Ghost", "d1") is None
         assert graph.entity("node", "Doc", "d9") is None
+        assert graph.entity("node", "Doc", "d\ud800") is None
         assert graph.entity("edge", "Cites", "d1") is None
         for wrong in (("nodes", "Doc", "d1"), ("node", 5, "d1"), ("node", "Doc", 7)):
             with pytest.raises(BadRequest):

@@ -210,6 +210,22 @@ class TestPolicy:
         assert real.old_versions_removed == 8
         assert sum(before.values()) - sum(files_of(graph).values()) == real.bytes_removed
 
+    def test_a_dry_run_looks_again_when_a_branch_goes_meanwhile(self, graph, monkeypatch):
+        graph.branches.create("side")
+        age(graph, 2)
+        manifest = workspace_of(graph).manifest
+        state_of, doomed = manifest.state, ["side"]
+
+        def delete_first(branch):
+            if branch in doomed:
+                graph.branches.delete(doomed.pop())
+            return state_of(branch)
+
+        monkeypatch.setattr(manifest, "state", delete_first)
+        dry = graph.cleanup(keep_versions=1, dry_run=True)
+        assert not dry.failed
+        assert dry.tables == graph.cleanup(keep_versions=1).tables
+
 
 class TestReaders:
     def test_a_tag_keeps_its_commit_on_whatever_branch_it_was_made(self, graph):

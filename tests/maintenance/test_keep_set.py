@@ -154,6 +154,7 @@ def test_a_reason_for_a_version_that_is_not_there_is_not_given():
         (None, True),
         (None, float("nan")),
         (None, float("inf")),
+        (None, 10**400),
     ],
 )
 def test_a_policy_must_be_given_and_make_sense(given_):

@@ -114,6 +114,25 @@ def test_pages_join_up(graph):
     assert (last.commits, last.next) == ([], None)
 
 
+def test_a_branch_deleted_meanwhile_is_left_out_unless_it_was_named(graph, monkeypatch):
+    manifest = workspace_of(graph).manifest
+    state_of, doomed = manifest.state, []
+
+    def delete_first(branch):
+        if branch in doomed:
+            graph.branches.delete(doomed.pop())
+        return state_of(branch)
+
+    monkeypatch.setattr(manifest, "state", delete_first)
+    graph.branches.create("x")
+    doomed.append("x")
+    assert list(graph.commits.history().heads) == ["main"]
+    graph.branches.create("x")
+    doomed.append("x")
+    with pytest.raises(BranchNotFound):
+        graph.commits.history(["main", "x"])
+
+
 def test_refusals(graph):
     with pytest.raises(BranchNotFound):
         graph.commits.history(["main", "ghost"])

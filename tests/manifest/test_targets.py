@@ -56,7 +56,11 @@ def test_a_time_is_a_moment(time, us):
         True,
         1.5,
         b"",
+        "0001-01-01T00:00:00+14:00",
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+        datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14))),
     ],
+    ids=str,
 )
 def test_a_time_that_is_none_is_refused(time):
     with pytest.raises(BadRequest):

@@ -103,7 +103,11 @@ def test_other_objects_are_no_leases_and_a_broken_lease_is_named(store):
     store.write_text("__leases/notes.txt", "x")
     assert live_leases(store, now_us()) == []
     name = "__leases/01J0ABCDEFGHJKMNPQRSTVWXYZ.json"
-    for text in ("", "[]", "{}", json.dumps({"id": "x", "owner": {}, "tables": []})):
+    with put_lease(store, "graph", "export", TABLES) as held:
+        whole = json.loads(store.read_text(f"__leases/{held.lease.id}.json"))
+    half = {"id": "x", "owner": {}, "tables": []}
+    never = {**whole, "renewed_at": None}
+    for text in ("", "[]", "{}", json.dumps(half), json.dumps(never)):
         store.write_text(name, text)
         with pytest.raises(StorageError, match=name):
             live_leases(store, now_us())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +86,6 @@ def parse_word(word: str) -> Target:
     branch, at, version = word.partition("@")
     if not at:
         return Target.of(branch)
-    if not version.strip().isdecimal():
+    if re.fullmatch(r"\s*[0-9]{1,18}\s*", version) is None:
         raise BadRequest(f"`{word}` has no version after its `@`; write {WORD}")
     return Target.of(branch, version=int(version))

@@ -9,6 +9,7 @@ from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.snapshot import Target
+from omnigraph.types import is_unicode
 
 
 def find_entity(
@@ -21,6 +22,8 @@ def find_entity(
         if not isinstance(value, str):
             raise BadRequest(f"the {name} of an entity is a text, not {value!r}")
 
+    if not is_unicode(str(id)):
+        return None  # such a text cannot be stored
     return retry_if_remade(target, lambda: _find(state, str(kind), str(type_name), str(id), target))
 
 

@@ -47,6 +47,7 @@ from omnigraph.storage.locks.read_leases import remove_dead_leases
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
+from omnigraph.types import shown
 from omnigraph.write.purges import purge_all, remove_orphans
 
 BEFORE_PURGES = failpoints.declare("cleanup.before_purges")
@@ -54,6 +55,10 @@ BEFORE_ORPHANS = failpoints.declare("cleanup.before_orphans")
 BEFORE_TRIM = failpoints.declare("cleanup.before_trim")
 AFTER_TRIM = failpoints.declare("cleanup.after_trim")
 
+LONGEST = 10**11
+"""The longest age in seconds, some 3,000 years: everything is younger."""
+PREVIEWS = 5
+"""How often a preview looks at most, because nothing stands still for it."""
 FEW_VERSIONS = 3
 """Keeping fewer versions than this is warned of."""
 
@@ -81,19 +86,36 @@ def _seconds(older_than: object) -> float:
         seconds = older_than
     else:
         raise BadRequest(f"older_than is a timedelta or a number of seconds, not {older_than!r}")
-    if not 0 <= seconds < float("inf"):
-        raise BadRequest(f"older_than is {older_than!r}; it must not be negative or endless")
+    if not 0 <= seconds <= LONGEST:
+        raise BadRequest(
+            f"older_than is {shown(older_than)}; give at least 0 seconds and at most {LONGEST:,}"
+        )
     return seconds
 
 
 def cleanup(workspace: Workspace, policy: Policy, *, dry_run: bool = False) -> CleanupReport:
     """Remove what nothing needs; with ``dry_run`` only say what would go, without any effect."""
     if dry_run:
-        return _run(workspace, policy, None)
+        return _preview(workspace, policy)
     heal(workspace)
     purpose = Purpose("cleanup", slow=True)
     with workspace.locks.acquire(workspace.locks.graph_lock(), None, purpose) as held:
         return _run(workspace, policy, held)
+
+
+def _preview(workspace: Workspace, policy: Policy) -> CleanupReport:
+    """Say what would go. No lock is held, so a branch that is looked at may be deleted meanwhile."""
+    for _ in range(PREVIEWS - 1):
+        before = workspace.manifest.branches()
+        try:
+            report = _run(workspace, policy, None)
+        except OmniGraphError:
+            if workspace.manifest.branches() == before:
+                raise
+        else:
+            if not report.failed or workspace.manifest.branches() == before:
+                return report
+    return _run(workspace, policy, None)
 
 
 def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> CleanupReport:

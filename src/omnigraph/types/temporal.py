@@ -94,7 +94,10 @@ def moment_of(value: object) -> int:
     if isinstance(value, datetime) and value == value:  # noqa: PLR0124 - a missing one differs
         if value.utcoffset() is None:
             value = value.replace(tzinfo=UTC)
-        return (value - _EPOCH) // timedelta(microseconds=1)
+        us = (value - _EPOCH) // timedelta(microseconds=1)
+        if not MIN_MS <= us // 1000 <= MAX_MS:
+            raise Unfit(f"{value.isoformat()} leaves the years 0001 to 9999 in UTC")
+        return us
     if isinstance(value, date) and not isinstance(value, datetime):
         return end_of_day(value.toordinal() - EPOCH_ORDINAL)
     raise Unfit(f"{shown(value)} is neither a datetime nor a date nor a text")

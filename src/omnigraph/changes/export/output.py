@@ -64,7 +64,7 @@ def output_to(out: Out, *, durable: bool = False) -> Output:
 
 
 def _file_output(name: object, *, durable: bool) -> Output:
-    if not isinstance(name, str) or not name or "\0" in name:
+    if not isinstance(name, str) or not _is_path(name):
         raise BadRequest(f"{name!r} is no path of a file to export to")
     if "://" in name:
         raise BadRequest(
@@ -80,6 +80,14 @@ def _file_output(name: object, *, durable: bool) -> Output:
         return _DeviceOutput(path)
     # A link stays, and the file it leads to is replaced.
     return _FileOutput(path.resolve(), durable=durable)
+
+
+def _is_path(name: str) -> bool:
+    """Whether a file can have a name: half a surrogate pair, for one, has no bytes."""
+    try:
+        return bool(name) and b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 class _FileOutput(Output):

@@ -73,7 +73,7 @@ def cleanup(
 
 def _seconds(text: str) -> int:
     """Return the seconds that a duration such as `7d` means."""
-    found = re.fullmatch(r"([0-9]+)([smhdw])", text.strip())
+    found = re.fullmatch(r"([0-9]{1,18})([smhdw])", text.strip())
     if found is None:
         raise BadRequest(
             f'--older-than is "{text}"; write a whole number and s, m, h, d or w, such as 7d'

@@ -7,6 +7,7 @@ out once everything deeper has been looked at, because only that can hold anothe
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 from collections import Counter
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors import BadRequest, ResourceLimit
+from omnigraph.errors import BadRequest, BranchNotFound, ResourceLimit
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import check_limit
@@ -25,6 +26,8 @@ from omnigraph.manifest.rows import GraphCommit
 USUAL = 200
 MOST = 1000
 """So many commits a page has, if nothing is said, and at most."""
+LOOKS = 5
+"""How often all branches are looked at, at most, while some are being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,17 @@ def read_history(
             limit=MOST,
             actual=limit,
         )
-    states = [manifest.state(branch) for branch in _branches(manifest, branches)]
+    named = _named(branches)
+    if not named:
+        # Nobody asked for a branch that is deleted meanwhile; without it there is a whole answer.
+        for _ in range(LOOKS - 1):
+            with contextlib.suppress(BranchNotFound):
+                return _page(manifest, [MAIN, *manifest.branch_names()], limit, before)
+    return _page(manifest, named or [MAIN, *manifest.branch_names()], limit, before)
+
+
+def _page(manifest: Manifest, branches: Sequence[str], limit: int, before: str | None) -> History:
+    states = [manifest.state(branch) for branch in branches]
     heads = {state.name: state.head.commit.graph_commit_id for state in states}
     ordered = _after(_newest_first(CommitGraph(manifest, states), states), before)
     page = list(itertools.islice(ordered, limit))
@@ -101,16 +114,13 @@ def _tags(manifest: Manifest) -> dict[str, list[str]]:
     return tags
 
 
-def _branches(manifest: Manifest, asked: object) -> list[str]:
-    """Return the branches to show, each once, `main` first."""
-    live = [MAIN, *manifest.branch_names()]
-    if asked is None:
-        return live
-    given = [asked] if isinstance(asked, str) else asked
+def _named(asked: object) -> list[str]:
+    """Return the branches that were asked for, each once, `main` first; none means all."""
+    given = [asked] if isinstance(asked, str) else () if asked is None else asked
     if not isinstance(given, Iterable):
         raise BadRequest(f"branches is {asked!r}; give a list of names, or leave it out")
     named = {trim_branch_name(name) for name in given}
-    return sorted(named, key=lambda name: (name != MAIN, name)) or live
+    return sorted(named, key=lambda name: (name != MAIN, name))
 
 
 def _after(commits: Iterator[GraphCommit], before: object) -> Iterator[GraphCommit]:

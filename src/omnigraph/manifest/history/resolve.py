@@ -102,7 +102,7 @@ def gone_with_branch(commit: _Commit) -> HistoryReclaimed:
     """Return the error for a commit whose branch was deleted."""
     return HistoryReclaimed(
         f"the data of commit `{commit.graph_commit_id}` is gone with its branch "
-        f"`{commit.branch or MAIN}`",
+        f"`{commit.branch or MAIN}`; read a state of a live branch",
         table_key="__manifest",
         version=commit.manifest_version,
     )
@@ -114,7 +114,7 @@ def head_at(manifest: Manifest, branch: str, version: int) -> Head:
         return manifest.at_version(branch, version)
     except (VersionMissing, TableMissing):
         raise HistoryReclaimed(
-            f"version {version} of branch `{branch}` was removed by cleanup",
+            f"version {version} of branch `{branch}` was removed by cleanup; read a newer state of the graph",
             table_key="__manifest",
             version=version,
         ) from None

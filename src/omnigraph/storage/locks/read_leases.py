@@ -150,10 +150,11 @@ def _parsed(name: str, text: str) -> ReadLease:
         record: dict[str, Any] = json.loads(text)
         record["owner"] = Owner(**record["owner"])
         record["tables"] = tuple(LeasedTable(**table) for table in record["tables"])
+        record["renewed_at"] = int(record["renewed_at"])
         return ReadLease(**record)
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
         # What it protects is unknown, so nobody can go on as if it were not there.
         raise StorageError(
-            f'the read lease "{name}" cannot be read ({error!r}); if no export is running, delete it',
+            f'"{name}" is no read lease this omnigraph can read; if no export is running, delete it',
             object=name,
         ) from error
