@@ -15,6 +15,7 @@ from omnigraph.errors import (
     BranchNotFound,
     Conflict,
     Contention,
+    HistoryReclaimed,
     NotAGraph,
     StorageError,
 )
@@ -168,3 +169,17 @@ def test_threads_share_one_handle(tmp_path):
         assert [commit.parent_commit_id for commit in chain[:-1]] == [
             commit.graph_commit_id for commit in chain[1:]
         ]
+
+
+def test_a_state_that_cleanup_removes_while_it_is_read_is_no_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr("omnigraph.manifest.publisher.COMPACT_AT_FRAGMENTS", 2)
+    with og.init(tmp_path / "g", "node Person { name: String @key }") as graph:
+        manifest = workspace_of(graph).manifest
+        graph.load([{"type": "Person", "data": {"name": "ada"}}])
+        held = manifest.state("main")
+        for name in ("bob", "cyd", "dan"):
+            graph.load([{"type": "Person", "data": {"name": name}}])
+        graph.cleanup(keep_versions=1)
+        with pytest.raises(HistoryReclaimed, match="ask again"):
+            manifest.commits(held)
+        assert len(manifest.commits(manifest.state("main"))) == 5

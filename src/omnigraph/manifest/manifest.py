@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.errors import BranchNotFound, NotAGraph, StorageError
+from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotAGraph, StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
@@ -179,8 +179,13 @@ class Manifest:
         return _Ref(found.identifier, found.parent, found.parent_version)
 
     @contextmanager
-    def _unless_deleted(self, branch: str, identifier: str | None) -> Iterator[None]:
-        """Turn a read error into ``BranchNotFound`` if the branch was deleted during the read."""
+    def _unless_deleted(
+        self, branch: str, identifier: str | None, version: int | None = None
+    ) -> Iterator[None]:
+        """Turn a read error into ``BranchNotFound`` if the branch was deleted during the read.
+
+        With a version: into ``HistoryReclaimed`` if a cleanup removed that one meanwhile.
+        """
         try:
             yield
         except StorageError:
@@ -188,6 +193,13 @@ class Manifest:
                 raise _BranchRemade(
                     f"branch `{branch}` was deleted and made again while it was read; ask again",
                     branch=branch,
+                ) from None
+            if version is not None and version not in self._open(branch, identifier).versions():
+                raise HistoryReclaimed(
+                    f"version {version} of branch `{branch}` was removed by cleanup while it was "
+                    "read; ask again",
+                    table_key=layout.MANIFEST,
+                    version=version,
                 ) from None
             raise
 
@@ -260,13 +272,13 @@ class Manifest:
         """
         if state.head.commit.graph_commit_id == graph_commit_id:
             return state.head.commit
-        with self._unless_deleted(state.name, state.identifier):
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
             found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
     def metadata(self, state: BranchState, column: str, value: str) -> list[str | None]:
         """Return the metadata of the rows whose column has this value, as this branch knows them."""
-        with self._unless_deleted(state.name, state.identifier):
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
             return _metadata(state.table, column, value)
 
     def commits(
@@ -281,14 +293,14 @@ class Manifest:
             wanted.append(Condition(rows.DEPTH_COLUMN, ">=", depths[0]))
             wanted.append(Condition(rows.DEPTH_COLUMN, "<=", depths[1]))
         where = filter_expression(state.table.schema, wanted)
-        with self._unless_deleted(state.name, state.identifier):
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
             found = state.table.read(["metadata"], where).column("metadata").to_pylist()
         records = (rows.read_commit(metadata) for metadata in found)
         return {record.graph_commit_id: record for record in records}
 
     def schema(self, state: BranchState) -> SchemaRow:
         """Return the accepted schema of the branch at this state."""
-        with self._unless_deleted(state.name, state.identifier):
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
             return self._schema_row(state.table)
 
     def schema_at(self, branch: str, version: int) -> SchemaRow:
@@ -310,7 +322,7 @@ class Manifest:
         """Return the rows about tables: registrations, published versions, tombstones."""
         wanted = Condition("object_type", "in", list(kinds))
         where = filter_expression(state.table.schema, [wanted])
-        with self._unless_deleted(state.name, state.identifier):
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
             read = state.table.read(None, where)
         return [
             Row(**{**record, "base_objects": tuple(record["base_objects"] or ())})
