@@ -67,7 +67,7 @@ class _Revert(Operation):
         undone = graph.record(wanted)
         if undone.parent_commit_id is None:
             raise NoParent(
-                f"commit `{wanted}` is the first one and has no parent to go back to",
+                f"commit `{wanted}` is the first one and has no parent to go back to; choose a later one",
                 graph_commit_id=wanted,
             )
         return undone
