@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.pipeline.spark import maintenance_jobs
+from omnigraph.pipeline.spark import executors, maintenance_jobs
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.storage.tables.indexes import Coverage, index_name, list_indexes
@@ -196,7 +196,7 @@ def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkey
 
 
 def test_auto_takes_spark_for_large_tables_only(spark, graph, monkeypatch):
-    monkeypatch.setattr(maintenance_jobs, "LARGE_TABLE_ROWS", PARTS * DOCS_IN_PART + 1)
+    monkeypatch.setattr(executors, "LARGE_TABLE_ROWS", PARTS * DOCS_IN_PART + 1)
     assert graph.snapshot().tables["edge:Cites"].row_count > PARTS * DOCS_IN_PART
     assert graph.ensure_indices().engine == "spark"
     # The documents were built here, in one part.
