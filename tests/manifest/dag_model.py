@@ -33,7 +33,7 @@ class Recorded:
             name: one for name, one in self.held[state.name].items() if low <= one.depth <= high
         }
 
-    def branches(self) -> list[str]:
+    def branch_names(self) -> list[str]:
         return [name for name in self.held if name != "main"]
 
     def state(self, branch: str) -> Any:
