@@ -14,6 +14,7 @@ from hypothesis import note
 
 import omnigraph
 from omnigraph import failpoints
+from omnigraph.commit.protocol import MOMENTS
 from omnigraph.errors import BranchInUse, MergeConflicts
 from tests.commit.synthetic import Died
 from tests.histories.model import (
@@ -39,16 +40,7 @@ from tests.histories.plain import (
 )
 
 MAX_BRANCHES = 6
-CRASH_MOMENTS = (
-    "before_phase_a",
-    "before_phase_b",
-    "before_fork",
-    "after_fork",
-    "before_table_commit",
-    "after_table_commit",
-    "after_phase_b_before_phase_c",
-    "after_phase_c_before_phase_d",
-)
+CRASH_MOMENTS = [moment for moment in MOMENTS if moment != "before_locks"]
 
 RAN: Counter[str] = Counter()
 """How often every rule has run, and every shape has occurred, over all histories of this process."""

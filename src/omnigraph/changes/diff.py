@@ -91,31 +91,6 @@ class _Table(NamedTuple):
     entity: Entity
 
 
-def diff_changes(
-    workspace: Workspace,
-    before: Snapshot,
-    after: Snapshot,
-    current: Catalog,
-    filter: ChangeFilter = EVERYTHING,
-    *,
-    images: bool = True,
-    start_after: Position | None = None,
-    meter: Meter | None = None,
-) -> Iterator[Change]:
-    """Yield the changes from one snapshot to another, in order; arguments as of ``diff_chunks``."""
-    chunks = diff_chunks(
-        workspace,
-        before,
-        after,
-        current,
-        filter,
-        images=images,
-        start_after=start_after,
-        meter=meter,
-    )
-    return itertools.chain.from_iterable(chunks)
-
-
 def diff_chunks(
     workspace: Workspace,
     before: Snapshot,

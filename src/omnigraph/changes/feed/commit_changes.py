@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, cast
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
 from omnigraph.changes.declared_types import type_names
-from omnigraph.changes.diff import Change, Position, diff_changes
+from omnigraph.changes.diff import Change, Position, diff_chunks
 from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
 from omnigraph.changes.paging.tokens import (
     CommitToken,
@@ -140,8 +141,8 @@ class ChangeReader:
         if shown is None:
             return iter(())
         start = None if place is None else Position(cast(Kind, place.kind), place.type, place.id)
-        found = diff_changes(self.workspace, before, after, self.current, shown, start_after=start)
-        return behind(found, place)
+        chunks = diff_chunks(self.workspace, before, after, self.current, shown, start_after=start)
+        return behind(chain.from_iterable(chunks), place)
 
     def page_digest(self) -> str:
         """Return what a place inside a block depends on: the filter, and the names of the types."""
