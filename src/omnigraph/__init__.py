@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.repair_report import RepairReport as RepairReport
+    from omnigraph.maintenance.repair_report import RepairRow as RepairRow
     from omnigraph.maintenance.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.report import CleanupRow as CleanupRow
     from omnigraph.manifest.history.history import History as History
@@ -97,6 +99,8 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "RepairReport",
+    "RepairRow",
     "SchemaApplied",
     "SchemaPlan",
     "SchemaStep",
@@ -147,6 +151,8 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "RepairReport": "omnigraph.maintenance.repair_report",
+    "RepairRow": "omnigraph.maintenance.repair_report",
     "SchemaApplied": "omnigraph.write.schema_apply",
     "SchemaPlan": "omnigraph.write.schema_apply",
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",

@@ -31,6 +31,10 @@ MAY_COMPARE = {
         "manifest/publisher.py",
         "publish",
     ): "the version that this very publish made on the same branch",
+    (
+        "maintenance/repair.py",
+        "_judge",
+    ): "the newest version of the very branch that is pinned, opened by its identifier",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
         "manifest/history/resolve.py",
