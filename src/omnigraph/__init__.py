@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.maintenance.repair_report import RepairReport as RepairReport
     from omnigraph.maintenance.repair_report import RepairRow as RepairRow
-    from omnigraph.maintenance.report import CleanupReport as CleanupReport
-    from omnigraph.maintenance.report import CleanupRow as CleanupRow
+    from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
     from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -126,8 +126,8 @@ _HOMES = {
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
     "ChangePage": "omnigraph.changes.feed.poll",
-    "CleanupReport": "omnigraph.maintenance.report",
-    "CleanupRow": "omnigraph.maintenance.report",
+    "CleanupReport": "omnigraph.maintenance.cleanup.report",
+    "CleanupRow": "omnigraph.maintenance.cleanup.report",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffResult": "omnigraph.changes.diff_result",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.maintenance.repair_report import RepairReport
-    from omnigraph.maintenance.report import CleanupReport
+    from omnigraph.maintenance.cleanup.report import CleanupReport
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -373,7 +373,7 @@ class Graph:
         Besides those, the newest ``keep_versions`` of each table stay, and what was current within
         ``older_than`` (a timedelta, or seconds); give at least one. With ``dry_run`` nothing goes.
         """
-        from omnigraph.maintenance.cleanup import check_policy, cleanup
+        from omnigraph.maintenance.cleanup.cleanup import check_policy, cleanup
 
         if dry_run:
             self._state.ensure_open()
