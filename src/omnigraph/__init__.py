@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
-    from omnigraph.maintenance.repair_report import RepairReport as RepairReport
-    from omnigraph.maintenance.repair_report import RepairRow as RepairRow
     from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
+    from omnigraph.maintenance.repair_report import RepairReport as RepairReport
+    from omnigraph.maintenance.repair_report import RepairRow as RepairRow
     from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated

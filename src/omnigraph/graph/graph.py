@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
-    from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.maintenance.cleanup.report import CleanupReport
+    from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
