@@ -1,0 +1,404 @@
+"""One case of the matrix: an operation is disturbed at one cut point, and somebody comes next.
+
+Whoever comes, the graph shows all of the operation or nothing of it, at once and for good; nothing is left
+pending or ahead of its pin; what was recovered has one audit row; the operation can be repeated, and the
+next write works.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+from omnigraph.commit.audit import read_audit
+from omnigraph.errors import CorruptSidecar, NotAGraph, OmniGraphError, RecoveryRequired
+from omnigraph.graph import Graph
+from omnigraph.storage import layout
+from tests.commit.synthetic import drifted
+from tests.faults.matrix.children import Child
+from tests.faults.matrix.operations import (
+    GRAPHS,
+    OPERATIONS,
+    TYPES,
+    Operation,
+    next_write,
+    opened,
+    shown,
+)
+from tests.faults.matrix.seams import Cut, Fault, Tap, stale_listings
+from tests.opened import workspace_of
+
+Follower = Literal["same", "other", "read-only"]
+FOLLOWERS: tuple[Follower, ...] = ("same", "other", "read-only")
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a clean run of an operation shows before and after it, and the cut points it passes."""
+
+    before: State | None
+    after: State
+    cuts: tuple[Cut, ...]
+    pending: frozenset[Cut]
+    commits_before: int
+    commits_made: int
+    work: Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """A disturbance of an operation, and who comes next."""
+
+    operation: str
+    cut: Cut
+    fault: Fault | Literal["torn sidecar", "stale listing"]
+    follower: Follower
+
+    def __str__(self) -> str:
+        return f"{self.operation} | {self.cut} | {self.fault} | {self.follower}"
+
+    @property
+    def is_deadly(self) -> bool:
+        """Whether the process of the operation dies."""
+        return self.fault not in ("error before", "error after", "lost reply")
+
+
+def cases_of(name: str, recorded: Recorded) -> list[Case]:
+    """Every case of an operation."""
+    found = []
+    for cut in recorded.cuts:
+        faults: list[Any] = list(cut.faults)
+        if cut in recorded.pending:
+            faults += ["torn sidecar", "stale listing"]
+        found += [Case(name, cut, fault, who) for fault in faults for who in FOLLOWERS]
+    return found
+
+
+# ------------------------------------------------------------------ the graph that is put back
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the prepared graphs lie, and where each is put back for a case.
+
+    Branches know their place, so every graph always has the same.
+    """
+
+    directory: Path
+
+    def uri(self, graph: str) -> str:
+        return str(self.directory / graph / "graph")
+
+    def kept(self, graph: str) -> Path:
+        return self.directory / graph / "kept"
+
+    def build(self) -> None:
+        """Make all graphs, each in a process of its own."""
+        for name in GRAPHS:
+            (self.directory / name).mkdir(parents=True)
+            Child(_build, name, self.uri(name)).wait()
+            if Path(self.uri(name)).exists():
+                shutil.move(self.uri(name), self.kept(name))
+
+    def put_back(self, graph: str) -> str:
+        """The graph as it was built."""
+        uri, kept = self.uri(graph), self.kept(graph)
+        shutil.rmtree(uri, ignore_errors=True)
+        if kept.exists():
+            # Files are only ever replaced, never written into, so links will do.
+            shutil.copytree(kept, uri, copy_function=os.link, ignore=_locks)
+        return uri
+
+
+def _build(_: Connection, name: str, uri: str) -> bool:
+    GRAPHS[name](uri)
+    return True
+
+
+def _locks(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == layout.LOCKS_DIR]
+
+
+# ------------------------------------------------------------------ a clean run
+
+
+def record(place: Place, name: str) -> Recorded:
+    """Run an operation undisturbed, in a child."""
+    uri = place.put_back(OPERATIONS[name].graph)
+    found: Recorded = Child(_record, uri, name).wait()
+    return found
+
+
+def _record(_: Connection, uri: str, name: str) -> Recorded:
+    operation = OPERATIONS[name]
+    if operation.graph == "nothing":
+        with Tap(TYPES) as tap:
+            operation.run(uri)
+        with opened(uri) as graph:
+            return Recorded(None, shown(graph), tuple(tap.cuts), frozenset(), 0, 0, None)
+    with opened(uri) as graph:
+        before = shown(graph)
+        commits = _commits(graph, operation)
+        with Tap(TYPES) as tap:
+            operation.run(graph)
+        made = _commits(graph, operation) - commits
+        return Recorded(
+            before,
+            shown(graph),
+            tuple(tap.cuts),
+            frozenset(_pending(tap.cuts)),
+            commits,
+            made,
+            operation.work(graph) if operation.work else None,
+        )
+
+
+def _pending(cuts: Sequence[Cut]) -> list[Cut]:
+    """The cut points at which a sidecar is there."""
+    found, is_there = [], False
+    for cut in cuts:
+        if cut.name.startswith(f"delete {layout.RECOVERY_DIR}"):
+            found.append(cut)
+            is_there = False
+        if is_there:
+            found.append(cut)
+        if cut.name.startswith(f"write_text_if_absent {layout.RECOVERY_DIR}"):
+            is_there = True
+    return found
+
+
+def _commits(graph: Graph, operation: Operation) -> int:
+    return 0 if operation.branch is None else len(graph.commits.list(operation.branch))
+
+
+# ------------------------------------------------------------------ a case
+
+
+def run_case(place: Place, case: Case, recorded: Recorded) -> str:
+    """Run a case in children of this process; what became of the operation, for the statistics."""
+    operation = OPERATIONS[case.operation]
+    uri = place.put_back(operation.graph)
+    watcher = None
+    if case.is_deadly and case.follower == "same" and recorded.before is not None:
+        # Somebody else has the graph open and goes on.
+        watcher = Child(_go_on, uri, case, recorded)
+        watcher.pipe.recv()
+    victim = Child(_disturb, uri, case, recorded)
+    told = victim.wait()
+    assert (told is None) == case.is_deadly, f"the process {'lived' if told else 'died'}"
+    if watcher is not None:
+        watcher.pipe.send("go on")
+        return str(watcher.wait())
+    if case.follower == "same" and told is not None:
+        return str(told)
+    return str(Child(_come_next, uri, case, recorded, told).wait())
+
+
+def _disturb(_: Connection, uri: str, case: Case, recorded: Recorded) -> str:
+    """Run the operation with its disturbance. Who survives it may go on."""
+    operation = OPERATIONS[case.operation]
+    fault: Fault = "kill before" if case.is_deadly and "kill" not in case.fault else case.fault  # type: ignore[assignment]
+    graph = None if recorded.before is None else opened(uri)
+    with Tap(TYPES, case.cut, fault) as tap:
+        ended = _attempt(operation, uri, graph)
+    assert tap.reached, "the operation did not pass its cut point"
+    if case.follower != "same":
+        return ended
+    judge = _Judge(uri, case, recorded, ended)
+    judge.retry(graph)
+    return judge.settle()
+
+
+def _attempt(operation: Operation, uri: str, graph: Graph | None) -> str:
+    """Run the operation; "done", or the code of its error, which must be one of ours."""
+    try:
+        operation.run(uri if graph is None else graph)
+    except OmniGraphError as error:
+        return error.code
+    return "done"
+
+
+def _go_on(pipe: Connection, uri: str, case: Case, recorded: Recorded) -> str:
+    """Have the graph open while another process dies, and then go on with it."""
+    with opened(uri) as graph:
+        shown(graph)
+        pipe.send("ready")
+        pipe.recv()
+        judge = _Judge(uri, case, recorded, None)
+        judge.retry(graph)
+    return judge.settle()
+
+
+def _come_next(_: Connection, uri: str, case: Case, recorded: Recorded, told: str | None) -> str:
+    judge = _Judge(uri, case, recorded, told)
+    if case.follower == "read-only":
+        judge.look()
+    elif case.follower == "same":
+        judge.retry(None)
+    elif case.fault == "stale listing":
+        with stale_listings(layout.RECOVERY_DIR), opened(uri) as graph:
+            judge.retry(graph)
+    return judge.settle()
+
+
+class _Judge:
+    """What must be true of a graph after a disturbed operation."""
+
+    def __init__(self, uri: str, case: Case, recorded: Recorded, told: str | None) -> None:
+        self.uri = uri
+        self.case = case
+        self.recorded = recorded
+        self.operation = OPERATIONS[case.operation]
+        self.acknowledged = told == "done"
+        self.told = told
+        self.repeated = False
+        folder = Path(uri, layout.RECOVERY_DIR)
+        self.sidecars = {path: path.read_bytes() for path in sorted(folder.glob("*.json"))}
+        assert len(self.sidecars) <= 1
+        self.torn = case.fault == "torn sidecar"
+        if self.torn:
+            assert self.sidecars
+            for path, data in self.sidecars.items():
+                path.write_bytes(data[: len(data) // 2])
+
+    # -- who comes next
+
+    def look(self) -> None:
+        """A read-only open shows a whole state and changes nothing."""
+        before = _files(self.uri)
+        try:
+            with opened(self.uri, "r") as graph:
+                self._check_whole(shown(graph))
+        except NotAGraph:
+            assert self.recorded.before is None
+            assert not self.acknowledged
+        assert _files(self.uri) == before
+
+    def retry(self, graph: Graph | None) -> None:
+        """Whoever has the graph open repeats the operation."""
+        if graph is None and self.recorded.before is not None:
+            return
+        if self.case.fault == "stale listing":
+            with stale_listings(layout.RECOVERY_DIR), suppress(OmniGraphError):
+                self.operation.run(graph or self.uri)
+                self.acknowledged = True
+            self.repeated = True
+            if graph is not None:
+                self._check_whole(shown(graph))
+            return
+        try:
+            self.operation.run(graph or self.uri)
+        except RecoveryRequired:
+            # A rollback takes a read-write open.
+            assert self.sidecars
+            assert not self.acknowledged
+        except CorruptSidecar as error:
+            assert self.torn
+            assert any(path.name in str(error) for path in self.sidecars)
+        except OmniGraphError as error:
+            if self.operation.again is None or not isinstance(error, self.operation.again):
+                raise
+            self.acknowledged = True  # it has happened, as this error says
+        else:
+            self.acknowledged = self.repeated = True
+        if graph is not None:
+            self._check_whole(shown(graph))
+
+    # -- in the end
+
+    def settle(self) -> str:
+        """A read-write open settles it."""
+        if self.torn:
+            self._check_torn()
+        if self.recorded.before is None:
+            return self._settle_init()
+        with opened(self.uri) as graph:
+            state = shown(graph)
+            self._check_whole(state)
+            self._check_sound(graph)
+            self._check_audit(graph)
+            happened = state == self.recorded.after and self.operation.work is None
+            if not self.repeated and self.operation.branch is not None:
+                self._check_commits(graph, happened)
+            if happened:
+                next_write(graph, self.operation)
+            else:
+                self.operation.run(graph)
+                assert shown(graph) == self.recorded.after
+                self._check_work(graph)
+            self._check_sound(graph)
+        return "happened" if happened else "did not happen"
+
+    def _settle_init(self) -> str:
+        happened = True
+        try:
+            self.operation.run(self.uri)
+            happened = False
+        except OmniGraphError as error:
+            assert self.operation.again is not None
+            if not isinstance(error, self.operation.again):
+                raise
+        assert happened or not self.acknowledged
+        with opened(self.uri) as graph:
+            assert shown(graph) == self.recorded.after
+            next_write(graph, self.operation)
+            self._check_sound(graph)
+        return "happened" if happened else "did not happen"
+
+    def _check_whole(self, state: State) -> None:
+        """All of the operation or nothing of it; and all, if somebody was told that it is done."""
+        if self.acknowledged:
+            assert state == self.recorded.after, "what was acknowledged is not there"
+        else:
+            assert state in (self.recorded.before, self.recorded.after), "it is there in part"
+
+    def _check_sound(self, graph: Graph) -> None:
+        """Nothing is pending, and no table is ahead of its pin."""
+        assert workspace_of(graph).store.list(layout.RECOVERY_DIR) == []
+        for branch in graph.branches.list():
+            assert drifted(graph, branch) == [], branch
+
+    def _check_audit(self, graph: Graph) -> None:
+        """What was pending has one audit row."""
+        pending = [path.stem for path in self.sidecars]
+        assert [one.operation_id for one in read_audit(workspace_of(graph))] == pending
+
+    def _check_commits(self, graph: Graph, happened: bool) -> None:
+        """As many commits as a clean run makes, or none; and one for a rollback."""
+        made = _commits(graph, self.operation) - self.recorded.commits_before
+        full, none = self.recorded.commits_made, len(self.sidecars)
+        shows = self.recorded.before != self.recorded.after
+        assert made in ((full if happened else none,) if shows else (full, none))
+
+    def _check_work(self, graph: Graph) -> None:
+        """Maintenance that was repeated has done all its work."""
+        if self.operation.work is not None:
+            assert self.operation.work(graph) == self.recorded.work
+
+    def _check_torn(self) -> None:
+        """A sidecar that cannot be read stops every writer, and stays until somebody puts it back."""
+        try:
+            opened(self.uri).close()
+        except CorruptSidecar as error:
+            assert any(path.name in str(error) for path in self.sidecars)
+        else:
+            raise AssertionError("a torn sidecar was not noticed")
+        for path, data in self.sidecars.items():
+            assert path.read_bytes() == data[: len(data) // 2]
+            path.write_bytes(data)
+
+
+def _files(uri: str) -> dict[str, tuple[int, int]]:
+    """Every file with its size and time, except the locks that come and go."""
+    return {
+        path.relative_to(uri).as_posix(): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(Path(uri).rglob("*"))
+        if path.is_file() and layout.LOCKS_DIR not in path.parts
+    }

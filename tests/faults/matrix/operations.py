@@ -1,0 +1,282 @@
+"""Every operation that changes a graph, and the small graphs they are run on.
+
+``forest`` has branches: ``side`` with forks and changes of its own, ``gone`` likewise, ``lazy`` without a fork.
+``alone`` has only `main`, for what schemas change. ``nothing`` is a root without a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import omnigraph as og
+from omnigraph.embeddings.mock import MockEmbedder
+from omnigraph.errors import (
+    AlreadyInitialised,
+    BranchExists,
+    BranchNotFound,
+    KeyConflict,
+    OmniGraphError,
+    PreconditionFailed,
+    TagExists,
+    TagNotFound,
+)
+from omnigraph.graph import Graph, init
+from omnigraph.graph import open as open_graph
+from omnigraph.lang.schema.catalog import Entity
+from omnigraph.language import lint, parse_schema
+from omnigraph.manifest.rows import TableState
+from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.table import open_table
+from omnigraph.types import from_arrow
+from tests.faults.matrix.seams import install
+from tests.maintenance.cleaning import on_disk
+from tests.opened import workspace_of
+from tests.stored import read_plain
+
+SCHEMA = """
+node Person { name: String @key  age: I32? @index  spare: String? }
+node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text)  body: Blob? }
+edge Wrote: Person -> Note { year: I32? }
+"""
+SOFT = """
+node Person { name: String @key  years: I32? @index @rename_from("age")  spare: String?  more: I32? }
+node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text)  body: Blob? }
+node Fresh { slug: String @key }
+edge Wrote: Person -> Note { }
+"""
+HARD = """
+node Person { name: String @key  age: I32? @index }
+node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text) }
+"""
+TYPES = ("Person", "Note", "Wrote", "Fresh")
+# Run twice, each of these leaves what it leaves when it is run once.
+BOTH = "query q($k: String) { insert Person { name: $k, age: 5 } insert Note { slug: $k } }"
+CUT = 'query q() { delete Person where name = "bob" }'
+NAMED = "old"
+"""The actor of the commit that operations on the past name."""
+
+
+def records(key: str, age: int) -> list[dict[str, Any]]:
+    """A person and a note of that name, and an edge between them."""
+    return [
+        {"type": "Person", "data": {"name": key, "age": age}},
+        {"type": "Note", "data": {"slug": key, "text": f"of {key}", "vec": [age, 0, 0, 1]}},
+        {"edge": "Wrote", "from": key, "to": key, "data": {"id": f"w-{key}"}},
+    ]
+
+
+def opened(uri: str, mode: Any = "rw") -> Graph:
+    """Open a graph the way all of these do."""
+    return open_graph(uri, mode, embedder=MockEmbedder())
+
+
+def _filled(uri: str) -> Graph:
+    graph = init(uri, SCHEMA)  # without an embedder, so that vectors are missing
+    unfilled = {"type": "Note", "data": {"slug": "plain", "text": "without a vector"}}
+    graph.load([*records("ada", 1), *records("bob", 2), unfilled])
+    graph.blobs.write("node", "Note", "ada", "body", b"first")
+    return graph
+
+
+def build_forest(uri: str) -> None:
+    """Make the graph with branches."""
+    with _filled(uri) as graph:
+        graph.tags.create("kept")
+        graph.mutate(BOTH, params={"k": "past"}, actor=NAMED)
+        for branch in ("lazy", "side", "gone"):
+            graph.branches.create(branch)
+        for branch in ("side", "gone"):
+            graph.mutate(BOTH, params={"k": branch}, branch=branch)
+        graph.mutate('query q() { update Person set { age: 9 } where name = "ada" }')
+
+
+def build_alone(uri: str) -> None:
+    """Make the graph without branches."""
+    with _filled(uri) as graph:
+        graph.mutate(CUT)
+        graph.ensure_indices()
+
+
+def build_nothing(uri: str) -> None:
+    """There is no graph."""
+
+
+GRAPHS: dict[str, Callable[[str], None]] = {
+    "forest": build_forest,
+    "alone": build_alone,
+    "nothing": build_nothing,
+}
+
+
+# ------------------------------------------------------------------ what a graph shows
+
+
+def shown(graph: Graph) -> dict[str, Any]:
+    """What a user sees: the schema, the rows of every branch, the tags and what they name."""
+    source = graph.schema.source
+    found: dict[str, Any] = {"schema": source}
+    catalog = graph.schema.catalog
+    for branch in graph.branches.list():
+        tables = graph.snapshot(branch=branch).tables
+        found[f"branch {branch}"] = {
+            key: _rows(graph, source, kind, tables[key])
+            for kind in (*catalog.nodes.values(), *catalog.edges.values())
+            for key in (kind.table_key,)
+        }
+    for tag in graph.tags.list():
+        found[f"tag {tag.name}"] = tag.graph_commit_id
+    return found
+
+
+def _rows(graph: Graph, source: str, kind: Entity, pin: TableState) -> list[dict[str, Any]]:
+    """The rows of a table, by id. A state of a table never changes, so it is read once per process."""
+    key = (source, pin.identity)
+    if key not in _known:
+        table = read_plain(open_table(workspace_of(graph).pinned(pin)))
+        assert table.num_rows == pin.row_count
+        columns = {name: table.column(name).to_pylist() for name in kind.implicit_columns}
+        for name, prop in kind.properties.items():
+            columns[name] = from_arrow(prop.type.as_nullable(), table.column(name))
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        _known[key] = sorted(rows, key=lambda row: row["id"])
+    return _known[key]
+
+
+_known: dict[object, list[dict[str, Any]]] = {}
+
+
+def indexes(graph: Graph) -> dict[str, Any]:
+    """The indexes of every table of every branch."""
+    workspace = workspace_of(graph)
+    return {
+        f"{branch} {key}": sorted(
+            one.name for one in list_indexes(open_table(workspace.pinned(pin)))
+        )
+        for branch in graph.branches.list()
+        for key, pin in graph.snapshot(branch=branch).tables.items()
+    }
+
+
+def versions(graph: Graph) -> dict[str, Any]:
+    """The versions of every table that are there, and their branches."""
+    return {f"{place} {branch}": those for (place, branch), those in on_disk(graph).items()}
+
+
+# ------------------------------------------------------------------ the operations
+
+Run = Callable[[Graph], object]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on one of the graphs.
+
+    ``again``: what running it once more raises when it has happened; None if it does no harm.
+    ``branch``: where its commit goes, None if it makes none. ``work``: for maintenance, which shows nothing
+    and may leave a part of it out: what must be true when it was repeated.
+    """
+
+    run: Run
+    graph: str = "forest"
+    again: type[OmniGraphError] | None = None
+    branch: str | None = "main"
+    work: Callable[[Graph], Any] | None = None
+
+
+def _load(mode: Any, branch: str = "main") -> Run:
+    given = records("new", 3) + (records("ada", 4) if mode != "append" else [])
+    return lambda graph: graph.load(given, mode=mode, branch=branch)
+
+
+def _mutate(branch: str = "main", query: str = BOTH) -> Run:
+    params = {"k": "new"} if "$k" in query else {}
+    return lambda graph: graph.mutate(query, params=params, branch=branch)
+
+
+def _if_commit(graph: Graph) -> None:
+    head = graph.snapshot(branch="side").graph_commit_id
+    graph.mutate(BOTH, params={"k": "new"}, branch="side", if_commit=head)
+
+
+def _old_commit(graph: Graph) -> str:
+    (found,) = graph.commits.list(filter=f"actor={NAMED}")
+    return found.graph_commit_id
+
+
+def _apply(source: str, loss: bool) -> Run:
+    return lambda graph: graph.schema.apply(source, allow_data_loss=loss)
+
+
+def _write_blob(branch: str) -> Run:
+    return lambda graph: graph.blobs.write("node", "Note", "ada", "body", b"new", branch=branch)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "load append": Operation(_load("append"), again=KeyConflict),
+    "load merge": Operation(_load("merge")),
+    "load overwrite": Operation(_load("overwrite")),
+    "load patch": Operation(_load("patch")),
+    "load merge, forking": Operation(_load("merge", "lazy"), branch="lazy"),
+    "load overwrite, on a fork": Operation(_load("overwrite", "side"), branch="side"),
+    "load nothing": Operation(lambda graph: graph.load([])),
+    "mutate": Operation(_mutate()),
+    "mutate, forking": Operation(_mutate("lazy"), branch="lazy"),
+    "mutate, deleting on a fork": Operation(_mutate("side", CUT), branch="side"),
+    "mutate, if_commit": Operation(_if_commit, again=PreconditionFailed, branch="side"),
+    "merge": Operation(lambda graph: graph.branches.merge("side")),
+    "merge, forking": Operation(lambda graph: graph.branches.merge("side", "lazy"), branch="lazy"),
+    "revert": Operation(lambda graph: graph.commits.revert(_old_commit(graph))),
+    "create a branch": Operation(
+        lambda graph: graph.branches.create("new", "side"), again=BranchExists, branch=None
+    ),
+    "branch from the past": Operation(
+        lambda graph: graph.branches.create("new", og.at(snapshot=_old_commit(graph))),
+        again=BranchExists,
+        branch=None,
+    ),
+    "delete a branch": Operation(
+        lambda graph: graph.branches.delete("gone"), again=BranchNotFound, branch=None
+    ),
+    "create a tag": Operation(
+        lambda graph: graph.tags.create("named", at=og.at(snapshot=_old_commit(graph))),
+        again=TagExists,
+        branch=None,
+    ),
+    "delete a tag": Operation(
+        lambda graph: graph.tags.delete("kept"), again=TagNotFound, branch=None
+    ),
+    "embed": Operation(lambda graph: graph.embed()),
+    "embed, forking": Operation(lambda graph: graph.embed("lazy"), branch="lazy"),
+    "write a blob": Operation(_write_blob("main")),
+    "write a blob, forking": Operation(_write_blob("lazy"), branch="lazy"),
+    "ensure_indices": Operation(lambda graph: graph.ensure_indices(), work=indexes),
+    "ensure_indices, on a fork": Operation(
+        lambda graph: graph.ensure_indices("side"), work=indexes, branch="side"
+    ),
+    "cleanup": Operation(lambda graph: graph.cleanup(keep_versions=1), branch=None, work=versions),
+    "schema apply": Operation(_apply(SOFT, False), graph="alone"),
+    "schema apply, hard": Operation(_apply(HARD, True), graph="alone"),
+    "init": Operation(
+        lambda uri: init(uri, SCHEMA).close(),
+        graph="nothing",
+        again=AlreadyInitialised,
+        branch=None,
+    ),
+}
+
+
+def next_write(graph: Graph, operation: Operation) -> None:
+    """Somebody writes where the operation wrote; it must be there."""
+    branch = operation.branch or "main"
+    graph.mutate('query q() { insert Person { name: "next" } }', branch=branch)
+    assert graph.entity("node", "Person", "next", branch=branch) is not None
+
+
+def prepare() -> None:
+    """Do once what every process would do: build the parsers, put in the seams. No store is touched."""
+    for source in (SCHEMA, SOFT, HARD):
+        parse_schema(source)
+    lint(SCHEMA, BOTH)
+    install()

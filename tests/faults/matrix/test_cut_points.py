@@ -1,0 +1,92 @@
+"""Every operation x every cut point x every fault x whoever comes next.
+
+The cut points are those that a clean run passes. The suite runs each of them once, with a fault and a follower
+drawn by the seed; `./dev faults --all` runs all cases.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.matrix.cases import Case, Place, Recorded, cases_of, record, run_case
+from tests.faults.matrix.children import Nursery, nursery
+from tests.faults.matrix.operations import OPERATIONS, prepare
+from tests.measured import MEASURED
+from tests.sampling import runs_all, seed
+
+# What a case needs. The process that forks loads it once.
+MODULES = (
+    "duckdb",
+    "lance",
+    "lance.fragment",
+    "lance.optimize",
+    "omnigraph.graph",
+    "omnigraph.graph.entities",
+    "omnigraph.maintenance.cleanup",
+    "omnigraph.pipeline.load",
+    "omnigraph.pipeline.spark.maintenance_jobs",
+    "omnigraph.write.blobs",
+    "omnigraph.write.embed",
+    "omnigraph.write.merge.merge",
+    "omnigraph.write.merge.revert",
+    "omnigraph.write.mutate",
+    "omnigraph.write.schema_apply",
+    "pyarrow.compute",
+    "pyarrow.json",
+    "tests.faults.matrix.cases",
+)
+
+
+class Matrix:
+    """The prepared graphs, and a process that runs cases on them."""
+
+    def __init__(self, nursery: Nursery, place: Place) -> None:
+        self._nursery = nursery
+        self._place = place
+        nursery.run(Place.build, place)
+
+    def record(self, name: str) -> Recorded:
+        found: Recorded = self._nursery.run(record, self._place, name)
+        return found
+
+    def failure(self, case: Case, recorded: Recorded) -> str | None:
+        """Run a case; what is wrong afterwards."""
+        try:
+            self._nursery.run(run_case, self._place, case, recorded)
+        except AssertionError as error:
+            return f"{case}\n{error}"
+        return None
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory) -> Iterator[Matrix]:
+    with nursery(MODULES, prepare) as made:
+        yield Matrix(made, Place(tmp_path_factory.mktemp("matrix")))
+
+
+def drawn(cases: list[Case], name: str) -> list[Case]:
+    """One case of every cut point."""
+    if runs_all():
+        return cases
+    chance = random.Random(f"{seed()} {name}")
+    by_cut: dict[str, list[Case]] = {}
+    for case in cases:
+        by_cut.setdefault(case.cut.name, []).append(case)
+    return [chance.choice(those) for those in by_cut.values()]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_that_is_cut_anywhere_is_whole(matrix, name, record_property):
+    recorded = matrix.record(name)
+    cases = cases_of(name, recorded)
+    chosen = drawn(cases, name)
+    failures = [found for case in chosen if (found := matrix.failure(case, recorded))]
+    assert not failures, "\n\n".join(failures)
+    cuts = {case.cut for case in chosen}
+    record_property(
+        MEASURED,
+        f"{len(cuts)} of {len(recorded.cuts)} cut points, {len(chosen)} of {len(cases)} cases",
+    )
