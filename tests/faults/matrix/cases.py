@@ -324,6 +324,7 @@ class _Judge:
             self._check_whole(state)
             self._check_sound(graph)
             self._check_audit(graph)
+            self._check_told(state)
             happened = state == self.recorded.after and self.operation.work is None
             if not self.repeated and self.operation.branch is not None:
                 self._check_commits(graph, happened)
@@ -364,6 +365,17 @@ class _Judge:
         assert workspace_of(graph).store.list(layout.RECOVERY_DIR) == []
         for branch in graph.branches.list():
             assert drifted(graph, branch) == [], branch
+
+    def _check_told(self, state: State) -> None:
+        """Who was told that it failed, although what is there could have been looked at, was told the truth.
+
+        Points are not asked: no call is made there that could fail.
+        """
+        unclear = self.case.fault == "lost reply" or self.case.cut.kind == "point"
+        if unclear or self.told in (None, "done", "recovery_required"):
+            return
+        if self.recorded.before != self.recorded.after and not self.repeated:
+            assert state == self.recorded.before, f"{self.told}, and it has happened"
 
     def _check_audit(self, graph: Graph) -> None:
         """What was pending has one audit row."""
