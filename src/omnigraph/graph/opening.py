@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import AlreadyInitialised, BadRequest
+from omnigraph.errors import AlreadyInitialised, BadRequest, OmniGraphError
 from omnigraph.graph.arguments import check_embedder, check_policy
 from omnigraph.graph.checks import check_graph, finish_drops, probe, verify_mirrors
 from omnigraph.graph.graph import Graph, state_of
@@ -30,6 +31,8 @@ from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
+
+logger = logging.getLogger(__name__)
 
 
 def init(
@@ -67,7 +70,11 @@ def init(
         row, ir = first_schema(source, compiled)
         catalog = catalog_of(ir)
         create_manifest(root, row, first_tables(catalog))
-        write_mirrors(store, row)
+        try:
+            write_mirrors(store, row)
+        except OmniGraphError as error:
+            # The graph is there. Opening it writes them, or says why that cannot be.
+            logger.warning("the files that mirror the schema are written again: %s", error)
     return open(uri, actor=actor, embedder=embedder, external_blobs=blobs.bases)
 
 

@@ -12,6 +12,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.errors import AlreadyInitialised, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest import rows
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.tables.blobs.columns import blob_field
@@ -100,9 +102,11 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
     try:
         create_table(ref, shape, rows.to_table(first, shape))
     except StorageError:
-        if table_exists(ref):
+        if not table_exists(ref):
+            raise
+        # The store may have failed after the write landed; then this is the manifest that is there.
+        if Manifest(root).state(MAIN).head.graph_id != head.graph_id:
             raise already_initialised(root) from None
-        raise
     failpoints.hit(AFTER_MANIFEST)
     return head
 

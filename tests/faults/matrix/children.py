@@ -58,10 +58,10 @@ def _run(pipe: Connection, work: Callable[..., Any], arguments: tuple[Any, ...])
 class Nursery:
     """A process that forks children for tests; it loads what they need once."""
 
-    def __init__(self, modules: tuple[str, ...], prepare: Callable[[], None]) -> None:
+    def __init__(self, modules: tuple[str, ...]) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, modules, prepare), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, modules), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -80,13 +80,12 @@ class Nursery:
         self._process.close()
 
 
-def _serve(pipe: Connection, modules: tuple[str, ...], prepare: Callable[[], None]) -> None:
+def _serve(pipe: Connection, modules: tuple[str, ...]) -> None:
     import importlib
 
     os.environ.setdefault("LANCE_LOG", "error")
     for name in modules:
         importlib.import_module(name)
-    prepare()
     with suppress(EOFError):
         while True:
             work, arguments = pipe.recv()
@@ -98,9 +97,9 @@ def _serve(pipe: Connection, modules: tuple[str, ...], prepare: Callable[[], Non
 
 
 @contextmanager
-def nursery(modules: tuple[str, ...], prepare: Callable[[], None]) -> Iterator[Nursery]:
-    """A nursery for the length of a block. ``prepare`` runs once in it, after the modules are loaded."""
-    made = Nursery(modules, prepare)
+def nursery(*modules: str) -> Iterator[Nursery]:
+    """A nursery for the length of a block."""
+    made = Nursery(modules)
     try:
         yield made
     finally:

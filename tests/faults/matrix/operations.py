@@ -1,7 +1,9 @@
 """Every operation that changes a graph, and the small graphs they are run on.
 
 ``forest`` has branches: ``side`` with forks and changes of its own, ``gone`` likewise, ``lazy`` without a fork.
-``alone`` has only `main`, for what schemas change. ``nothing`` is a root without a graph.
+``alone`` has only `main`, for what schemas change; its manifest is about to be compacted. ``half``, ``whole``
+and ``published`` hold a mutation whose process died on the way, ``drifted`` a table that another program
+wrote to. ``nothing`` is a root without a graph.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.language import lint, parse_schema
+from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import from_arrow
-from tests.faults.matrix.seams import install
+from tests.commit.synthetic import dying_at, foreign_append
 from tests.maintenance.cleaning import on_disk
 from tests.opened import workspace_of
 from tests.stored import read_plain
@@ -97,16 +99,41 @@ def build_alone(uri: str) -> None:
     with _filled(uri) as graph:
         graph.mutate(CUT)
         graph.ensure_indices()
+        manifest = workspace_of(graph).manifest
+        while len(manifest.state("main").table.fragments()) < COMPACT_AT_FRAGMENTS - 1:
+            graph.load([])
 
 
 def build_nothing(uri: str) -> None:
     """There is no graph."""
 
 
+def _dying_at(point: str) -> Callable[[str], None]:
+    """The graph without branches, with a mutation that stopped at a point."""
+
+    def build(uri: str) -> None:
+        build_alone(uri)
+        with opened(uri) as graph, dying_at(point):
+            graph.mutate(BOTH, params={"k": "new"})
+
+    return build
+
+
+def build_drifted(uri: str) -> None:
+    """Make the graph without branches, and write to one of its tables behind its back."""
+    build_alone(uri)
+    with opened(uri) as graph:
+        foreign_append(graph, "node:Person", ["foreign"])
+
+
 GRAPHS: dict[str, Callable[[str], None]] = {
     "forest": build_forest,
     "alone": build_alone,
     "nothing": build_nothing,
+    "half": _dying_at("mutation.after_table_commit"),
+    "whole": _dying_at("mutation.after_phase_b_before_phase_c"),
+    "published": _dying_at("mutation.after_phase_c_before_phase_d"),
+    "drifted": build_drifted,
 }
 
 
@@ -166,7 +193,7 @@ def versions(graph: Graph) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ the operations
 
-Run = Callable[[Graph], object]
+Run = Callable[[Any], object]
 
 
 @dataclass(frozen=True)
@@ -175,7 +202,8 @@ class Operation:
 
     ``again``: what running it once more raises when it has happened; None if it does no harm.
     ``branch``: where its commit goes, None if it makes none. ``work``: for maintenance, which shows nothing
-    and may leave a part of it out: what must be true when it was repeated.
+    and may leave a part of it out: what must be true when it was repeated. ``opens``: it takes the address
+    of the graph and opens it. ``recovers``: it settles an operation that is pending on the graph.
     """
 
     run: Run
@@ -183,6 +211,8 @@ class Operation:
     again: type[OmniGraphError] | None = None
     branch: str | None = "main"
     work: Callable[[Graph], Any] | None = None
+    opens: bool = False
+    recovers: bool = False
 
 
 def _load(mode: Any, branch: str = "main") -> Run:
@@ -211,6 +241,10 @@ def _apply(source: str, loss: bool) -> Run:
 
 def _write_blob(branch: str) -> Run:
     return lambda graph: graph.blobs.write("node", "Note", "ada", "body", b"new", branch=branch)
+
+
+def _recovery(graph: str) -> Operation:
+    return Operation(lambda uri: opened(uri).close(), graph=graph, opens=True, recovers=True)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -258,12 +292,18 @@ OPERATIONS: dict[str, Operation] = {
     "cleanup": Operation(lambda graph: graph.cleanup(keep_versions=1), branch=None, work=versions),
     "schema apply": Operation(_apply(SOFT, False), graph="alone"),
     "schema apply, hard": Operation(_apply(HARD, True), graph="alone"),
+    "mutate, compacting the manifest": Operation(_mutate(), graph="alone"),
     "init": Operation(
         lambda uri: init(uri, SCHEMA).close(),
         graph="nothing",
         again=AlreadyInitialised,
         branch=None,
+        opens=True,
     ),
+    "open, rolling back": _recovery("half"),
+    "open, rolling forward": _recovery("whole"),
+    "open, settling": _recovery("published"),
+    "repair": Operation(lambda graph: graph.repair(confirm=True, force=True), graph="drifted"),
 }
 
 
@@ -272,11 +312,3 @@ def next_write(graph: Graph, operation: Operation) -> None:
     branch = operation.branch or "main"
     graph.mutate('query q() { insert Person { name: "next" } }', branch=branch)
     assert graph.entity("node", "Person", "next", branch=branch) is not None
-
-
-def prepare() -> None:
-    """Do once what every process would do: build the parsers, put in the seams. No store is touched."""
-    for source in (SCHEMA, SOFT, HARD):
-        parse_schema(source)
-    lint(SCHEMA, BOTH)
-    install()

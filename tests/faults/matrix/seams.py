@@ -24,7 +24,9 @@ from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import Unavailable
 from omnigraph.storage.tables.lance_import import lance, lance_module
 
-Fault = Literal["error before", "error after", "lost reply", "kill before", "kill after"]
+Fault = Literal[
+    "error before", "error after", "sent again", "lost reply", "kill before", "kill after"
+]
 
 # The object store by its public methods: those that change something, and those that look.
 STORE_EFFECTS = (
@@ -46,7 +48,7 @@ DATASET_COMMITS = (
     "update_field_metadata",
     "update_schema_metadata",
 )
-# Of these, Lance says "conflict" when a request was sent again after its answer was lost.
+# Requests with a condition: a store client that gets no answer sends them again.
 CONDITIONAL = {"commit", "merge_insert"}
 
 _UNIQUE = re.compile(
@@ -71,11 +73,16 @@ class Cut:
         """What can happen here. A look has no effect that an error could follow."""
         match self.kind:
             case "effect":
-                return ("error before", "error after", "lost reply", "kill before", "kill after")
+                again: tuple[Fault, ...] = ("sent again",) if self._is_conditional() else ()
+                errors: tuple[Fault, ...] = ("error before", "error after", *again, "lost reply")
+                return (*errors, "kill before", "kill after")
             case "look":
                 return ("error before", "lost reply", "kill before")
             case "point":
                 return ("error before", "kill before")
+
+    def _is_conditional(self) -> bool:
+        return self.name.split(" ")[0] in CONDITIONAL
 
 
 class Tap:
@@ -95,7 +102,6 @@ class Tap:
 
     def __enter__(self) -> Self:
         global _tap  # noqa: PLW0603
-        install()
         _tap = self
         return self
 
@@ -137,9 +143,10 @@ class Tap:
             # The effect is there, and nothing answers from now on.
             self._unreachable = True
             raise error("no answer")
-        # A conditional request that is sent again finds itself, and Lance says that it lost.
-        conflict = lance_module("commit").CommitConflictError
-        raise (conflict if name in CONDITIONAL else error)("failed after it was done")
+        if self._fault == "sent again":
+            # The request finds itself there, and Lance says that another one was first.
+            raise lance_module("commit").CommitConflictError("sent again")
+        raise error("failed after it was done")
 
     def _is_here(self, name: str, kind: Literal["effect", "look", "point"]) -> bool:
         with self._lock:
@@ -185,7 +192,6 @@ def _passing(
     return seam
 
 
-@functools.cache
 def install() -> None:
     """Put a seam around every call, for the life of this process. Without a tap they let all through."""
     for name in STORE_EFFECTS + STORE_LOOKS:
@@ -265,6 +271,11 @@ class _CompactionSeam:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
+
+
+def committing_calls() -> set[str]:
+    """The names of Lance's own calls that have a seam."""
+    return {attribute for _, attribute, name, _ in _lance_calls()} | {"merge_insert", "commit"}
 
 
 def _object_name(_: ObjectStore, name: str = "", *__: object) -> str:

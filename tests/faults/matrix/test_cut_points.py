@@ -13,31 +13,11 @@ import pytest
 
 from tests.faults.matrix.cases import Case, Place, Recorded, cases_of, record, run_case
 from tests.faults.matrix.children import Nursery, nursery
-from tests.faults.matrix.operations import OPERATIONS, prepare
+from tests.faults.matrix.operations import OPERATIONS
+from tests.faults.matrix.seams import committing_calls, install
 from tests.measured import MEASURED
 from tests.sampling import runs_all, seed
-
-# What a case needs. The process that forks loads it once.
-MODULES = (
-    "duckdb",
-    "lance",
-    "lance.fragment",
-    "lance.optimize",
-    "omnigraph.graph",
-    "omnigraph.graph.entities",
-    "omnigraph.maintenance.cleanup",
-    "omnigraph.pipeline.load",
-    "omnigraph.pipeline.spark.maintenance_jobs",
-    "omnigraph.write.blobs",
-    "omnigraph.write.embed",
-    "omnigraph.write.merge.merge",
-    "omnigraph.write.merge.revert",
-    "omnigraph.write.mutate",
-    "omnigraph.write.schema_apply",
-    "pyarrow.compute",
-    "pyarrow.json",
-    "tests.faults.matrix.cases",
-)
+from tests.storage.test_surface_guard import ALLOWED
 
 
 class Matrix:
@@ -46,6 +26,7 @@ class Matrix:
     def __init__(self, nursery: Nursery, place: Place) -> None:
         self._nursery = nursery
         self._place = place
+        nursery.run(install)
         nursery.run(Place.build, place)
 
     def record(self, name: str) -> Recorded:
@@ -63,7 +44,7 @@ class Matrix:
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory) -> Iterator[Matrix]:
-    with nursery(MODULES, prepare) as made:
+    with nursery("tests.storage.preloaded", "tests.faults.matrix.cases") as made:
         yield Matrix(made, Place(tmp_path_factory.mktemp("matrix")))
 
 
@@ -90,3 +71,7 @@ def test_an_operation_that_is_cut_anywhere_is_whole(matrix, name, record_propert
         MEASURED,
         f"{len(cuts)} of {len(recorded.cuts)} cut points, {len(chosen)} of {len(cases)} cases",
     )
+
+
+def test_every_call_that_makes_lance_commit_has_a_seam():
+    assert set().union(*ALLOWED.values()) <= committing_calls()
