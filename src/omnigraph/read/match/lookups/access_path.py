@@ -34,8 +34,8 @@ def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -
     if mode != "auto":
         return mode
     price = _price(view, pattern)
-    small = view.thresholds.match.small_seconds
-    return "csr" if price <= small or price <= view.spent else "indexed"
+    # When look-ups have cost as much as numbering would, everything is numbered.
+    return "csr" if price <= max(view.spent, view.thresholds.match.small_seconds) else "indexed"
 
 
 def open_match(
@@ -43,11 +43,12 @@ def open_match(
 ) -> MatchData:
     """Open the data a match runs on: the part that look-ups find, or whole tables."""
     if choose_path(view, plan, pattern) == "indexed":
-        # When look-ups have cost as much as numbering would, everything is numbered.
-        with suppress(TooWide), view.looking_up():
+        with suppress(TooWide):
             looked_at = _looked_at(plan, pattern, view, params)
             part = fetch(view, pattern, params, _needs(plan, pattern), looked_at)
             return MatchData(part, params, view.thresholds.match)
+    elif view.spent:
+        view.pay(_price(view, pattern))
     return MatchData(WholeTables(view), params, view.thresholds.match)
 
 
@@ -82,7 +83,12 @@ def _price(view: View, pattern: Pattern) -> float:
 
 
 def _numbering(view: View, entity: Entity, new: float, old: float) -> float:
-    """The seconds to number a table: as a new one, or out of an older state of it."""
+    """The seconds to number a table: as a new one, or out of an older state of it.
+
+    Nothing where that is due: a numbering serves the look-ups after the next commits.
+    """
+    if view.is_much_changed(entity):
+        return 0.0
     rows = view.table(entity).row_count
     asked = view.thresholds.match.derived_seconds if view.has_older_state(entity) else math.inf
     return min(new * rows, asked + old * rows)

@@ -1,0 +1,170 @@
+"""Look-ups in a table that is known as a numbered state and what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.errors import StorageError
+from omnigraph.lang.query.ir import Direction
+from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.kernels.csr import MultiCsr
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.nodes import NodeIds, NodeSpace
+from omnigraph.read.view.overlay.edge_changes import EdgeChanges
+from omnigraph.read.view.overlay.node_changes import NodeChanges, is_kept
+from omnigraph.read.view.pinned_table import PinnedTable
+from omnigraph.read.view.properties import take_values, type_of
+
+# Searching for up to this number of ids one by one is faster than for all at once.
+_ONE_BY_ONE: Final = 24
+
+KnownCodes = dict[str, int]
+"""The ordinals of ids in a numbered state, -1 for those it lacks, as far as a match looked them up."""
+
+
+class FoundEdges(NamedTuple):
+    """Stored edges, each as its row id and the ids of its ends."""
+
+    row_ids: list[int]
+    src: list[str]
+    dst: list[str]
+
+
+class OverlaidNodes:
+    """The nodes of a table. ``base`` is the numbered state, ``codes`` are ordinals in it."""
+
+    def __init__(
+        self, pinned: PinnedTable, changes: NodeChanges, base: NodeSpace, codes: KnownCodes
+    ) -> None:
+        self._pinned = pinned
+        self._changed = changes.changed
+        self._base = base
+        self._codes = codes
+
+    def has(self, id: str) -> bool:
+        """Whether there is a node of that id."""
+        if id in self._changed:
+            return self._changed[id] is not None
+        if id not in self._codes:
+            self._codes[id] = self._base.ordinal_of(id)
+        return self._codes[id] >= 0
+
+    def values(self, name: str, ids: Sequence[str]) -> pa.Array:
+        """A property of these nodes, in their order; null for one that is not there."""
+        kind, stored = type_of(self._pinned, name).arrow_type(), self._pinned.column_of(name)
+        if stored is None:
+            return pa.nulls(len(ids), kind)
+        rows = [self._changed.get(one) for one in ids] if self._changed else []
+        changed = np.array([one in self._changed for one in ids], np.bool_)
+        codes = self._ordinals(ids)
+        codes[changed] = -1
+        at_base = np.flatnonzero(codes >= 0)
+        at_changes = [at for at, row in enumerate(rows) if row is not None]
+        newest = [row for row in rows if row is not None]
+        if is_kept(self._pinned.schema.field(stored).type):
+            found = self._at_base(name, codes[at_base])
+            newer = [row.value(stored).cast(found.type) for row in newest]
+            found = pa.concat_arrays([found, *newer]) if newer else found
+        else:
+            row_ids = [
+                *self._base.row_ids[codes[at_base]].tolist(),
+                *(one.row_id for one in newest),
+            ]
+            found = take_values(self._pinned, name, row_ids)
+        if len(at_base) == len(ids):
+            return found
+        places = np.full(len(ids), -1, np.int64)
+        places[[*at_base, *at_changes]] = np.arange(len(found))
+        return found.take(pa.array(places, mask=places < 0))
+
+    def _at_base(self, name: str, codes: Codes) -> pa.Array:
+        """Values that did not change, out of the numbered state where its column can still be read."""
+        try:
+            return self._base.values(name, codes)
+        except StorageError:
+            # Cleanup removed that version of the table; the rows are in the newer one.
+            return take_values(self._pinned, name, self._base.row_ids[codes].tolist())
+
+    def _ordinals(self, ids: Sequence[str]) -> Codes:
+        return _ordinals(self._base.node_ids, ids, self._codes)
+
+
+class OverlaidEdges:
+    """The stored edges of a table, found by their ends.
+
+    ``base`` is the numbered state. Its ordinals are those of ``ids``: sources, then targets, and
+    ``codes`` holds what is known of both.
+    """
+
+    def __init__(
+        self,
+        changes: EdgeChanges,
+        base: EdgeList,
+        ids: tuple[NodeIds, NodeIds],
+        codes: tuple[KnownCodes, KnownCodes],
+    ) -> None:
+        self._changes = changes
+        self._base = base
+        self._ids = ids
+        self._codes = codes
+
+    def at(self, column: str, ids: Collection[str], most: int) -> FoundEdges | None:
+        """The edges whose end in that column is one of these; None when there are more than ``most``."""
+        outward = column == "src"
+        near, far = (0, 1) if outward else (1, 0)
+        multi = self._base.multi(Direction.OUT if outward else Direction.IN)
+        named = list(ids)
+        codes = _ordinals(self._ids[near], named, self._codes[near])
+        degrees = np.where(codes >= 0, multi.degrees[codes], 0)
+        if degrees.sum() > most:
+            return None
+        entries = _entries(multi, codes, degrees)
+        positions, reached = multi.positions[entries], multi.indices[entries]
+        starts = [
+            one for one, degree in zip(named, degrees.tolist(), strict=True) for _ in range(degree)
+        ]
+        ends = self._ids[far].id_array.take(reached).to_pylist()
+        self._codes[far].update(zip(ends, reached.tolist(), strict=True))
+        row_ids = self._base.rows.row_ids[positions].tolist()
+        if self._changes.hidden.size:
+            kept = np.flatnonzero(~np.isin(positions, self._changes.hidden)).tolist()
+            if len(kept) < len(row_ids):
+                row_ids, starts, ends = (
+                    [values[at] for at in kept] for values in (row_ids, starts, ends)
+                )
+        fresh = self._changes.by_src if outward else self._changes.by_dst
+        for start in named if fresh else ():
+            for row_id in fresh.get(start, ()):
+                row_ids.append(row_id)
+                starts.append(start)
+                ends.append(self._changes.fresh[row_id][far])
+        if len(row_ids) > most:
+            return None
+        return FoundEdges(row_ids, *((starts, ends) if outward else (ends, starts)))
+
+
+def _entries(
+    multi: MultiCsr, codes: Codes, degrees: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Where the entries of these rows are, one row after the other."""
+    if codes.size == 1:
+        start = int(multi.indptr[codes[0]]) if degrees[0] else 0
+        return np.arange(start, start + int(degrees[0]))
+    offsets = np.where(codes >= 0, multi.indptr[codes], 0) - (np.cumsum(degrees) - degrees)
+    return np.repeat(offsets, degrees) + np.arange(int(degrees.sum()))
+
+
+def _ordinals(nodes: NodeIds, ids: Sequence[str], known: KnownCodes) -> Codes:
+    """The ordinals of ids in a numbered state; -1 for those it lacks."""
+    missing = [one for one in ids if one not in known]
+    if len(missing) > _ONE_BY_ONE:
+        found = nodes.find(pa.array(missing, nodes.id_array.type))
+        known.update(zip(missing, found.tolist(), strict=True))
+    else:
+        known.update((one, nodes.find_one(one)) for one in missing)
+    return np.array([known[one] for one in ids], np.int32)
