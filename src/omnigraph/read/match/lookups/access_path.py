@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Literal
 
 from omnigraph import settings
@@ -44,8 +45,7 @@ def open_match(
     """Open the data a match runs on: the part that look-ups find, or whole tables."""
     if choose_path(view, plan, pattern) == "indexed":
         with suppress(TooWide):
-            looked_at = _looked_at(plan, pattern, view, params)
-            part = fetch(view, pattern, params, _needs(plan, pattern), looked_at)
+            part = fetch(view, pattern, params, _Asked(view, plan, pattern, params))
             return MatchData(part, params, view.thresholds.match)
     elif view.spent:
         view.pay(_price(view, pattern))
@@ -94,36 +94,46 @@ def _numbering(view: View, entity: Entity, new: float, old: float) -> float:
     return min(new * rows, asked + old * rows)
 
 
-def _needs(plan: ir.ReadPlan, pattern: Pattern) -> dict[str, set[str]]:
-    """The properties a plan looks at, by node type."""
-    needs: dict[str, set[str]] = {}
-    for block in _blocks(pattern):
-        tests = [test for tests in block.tests.values() for test in tests]
-        for one in _properties([*tests, *block.joins]):
-            if one.var in block.nodes:
-                needs.setdefault(block.nodes[one.var], set()).add(one.property)
-    for one in _shown(plan):
-        if one.var in pattern.nodes:
-            needs.setdefault(pattern.nodes[one.var], set()).add(one.property)
-    return needs
+class _Asked:
+    """What a plan looks at, worked out when a table has to be read for it."""
 
+    def __init__(
+        self, view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]
+    ) -> None:
+        self._view = view
+        self._plan = plan
+        self._pattern = pattern
+        self._params = params
 
-def _looked_at(
-    plan: ir.ReadPlan, pattern: Pattern, view: View, params: Mapping[str, Any]
-) -> set[str]:
-    """The variables of which a plan needs more than the key it tests."""
-    found = {one.var for one in _shown(plan)}
-    for block in _blocks(pattern):
-        found |= {one.var for one in _properties(block.joins)}
-        for name, tests in block.tests.items():
-            rest = list(tests)
-            if name in block.nodes:
-                node = view.catalog.nodes[block.nodes[name]]
-                by_key = [one for one in rest if key_of(node, one, params) is not None]
-                rest = [one for one in rest if one not in by_key[:1]]
-            if rest:
-                found.add(name)
-    return found
+    @cached_property
+    def properties(self) -> dict[str, set[str]]:
+        """The properties it looks at, by node type."""
+        found: dict[str, set[str]] = {}
+        for block in _blocks(self._pattern):
+            tests = [test for tests in block.tests.values() for test in tests]
+            for one in _properties([*tests, *block.joins]):
+                if one.var in block.nodes:
+                    found.setdefault(block.nodes[one.var], set()).add(one.property)
+        for one in _shown(self._plan):
+            if one.var in self._pattern.nodes:
+                found.setdefault(self._pattern.nodes[one.var], set()).add(one.property)
+        return found
+
+    @cached_property
+    def variables(self) -> set[str]:
+        """The variables of which it needs more than the key it tests."""
+        found = {one.var for one in _shown(self._plan)}
+        for block in _blocks(self._pattern):
+            found |= {one.var for one in _properties(block.joins)}
+            for name, tests in block.tests.items():
+                rest = list(tests)
+                if name in block.nodes:
+                    node = self._view.catalog.nodes[block.nodes[name]]
+                    by_key = [one for one in rest if key_of(node, one, self._params) is not None]
+                    rest = [one for one in rest if one not in by_key[:1]]
+                if rest:
+                    found.add(name)
+        return found
 
 
 def _properties(predicates: Iterable[ir.Predicate]) -> Iterator[ir.PropertyOf]:

@@ -9,7 +9,7 @@ a step. A process that asks one selective question never numbers a whole table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.read.match.lookups.neighbourhood import Neighbourhood, TooWide, read_where
+from omnigraph.read.match.lookups.neighbourhood import Asked, Neighbourhood, TooWide, read_where
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.view import View
@@ -29,11 +29,10 @@ def fetch(
     view: View,
     pattern: Pattern,
     params: Mapping[str, Any],
-    needs: Mapping[str, set[str]],
-    looked_at: Collection[str],
+    asked: Asked,
 ) -> Neighbourhood:
     """Fetch the part of the snapshot that a match can touch; raises ``TooWide`` when it is not small."""
-    part = Neighbourhood(view, needs, looked_at)
+    part = Neighbourhood(view, asked)
     _Fetch(part, pattern, params, {}, outermost=True).run()
     return part
 
@@ -117,12 +116,12 @@ class _Fetch:
         A key without a node has no edges, so the match has no row. Inside a negation this is not
         enough: the match may have rows all the same, and other variables could get that id.
         """
-        joined = any(name in one.ends for one in self.pattern.traversals)
-        if joined and self.outermost and name not in self.part.looked_at:
-            return {key}
         overlaid = self.part.overlaid_nodes(node.name)
         if overlaid is not None:
             return {key} if overlaid.has(key) else set()
+        joined = any(name in one.ends for one in self.pattern.traversals)
+        if joined and self.outermost and name not in self.part.asked.variables:
+            return {key}
         return self._ids(node, Condition("id", "=", key))
 
     def _is_near(self, name: str, node: NodeType) -> bool:

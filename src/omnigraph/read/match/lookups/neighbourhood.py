@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -34,31 +34,43 @@ class TooWide(Exception):
     """The match cannot be answered by few look-ups."""
 
 
+class Asked(Protocol):
+    """What a query looks at."""
+
+    @property
+    def properties(self) -> Mapping[str, set[str]]:
+        """The properties it looks at, by node type."""
+        ...
+
+    @property
+    def variables(self) -> Collection[str]:
+        """The variables of which it needs more than their key."""
+        ...
+
+
 class Neighbourhood:
     """The fetched part of a snapshot, as the source of a match."""
 
-    def __init__(
-        self, view: View, needs: Mapping[str, set[str]], looked_at: Collection[str]
-    ) -> None:
+    def __init__(self, view: View, asked: Asked) -> None:
         self.view = view
-        self.looked_at = looked_at
-        """The variables of which the query needs more than their key."""
+        self.asked = asked
         self.catalog: Catalog = view.catalog
-        self.needs = needs
-        """The properties the query looks at, by node type."""
         self.ids: dict[str, set[str]] = {}
         self.found: dict[str, dict[int, tuple[str, str]]] = {}
         self.rows: dict[str, list[pa.Table]] = {}
         """Node rows that were read on the way, with the properties that the query needs."""
         self._codes: defaultdict[Identity, KnownCodes] = defaultdict(dict)
         self._nodes: dict[str, NodeSpace] = {}
+        self._places: dict[str, dict[str, int]] = {}
         self._topologies: dict[str, Topology] = {}
 
     def nodes(self, type_name: str) -> NodeSpace:
         """The nodes of a type that were found."""
         if type_name not in self._nodes:
             node = self.catalog.nodes[type_name]
-            ids = sorted(self.ids.get(type_name, ()), key=str.encode)
+            # In the order of their code points, which is that of their UTF-8 bytes.
+            ids = sorted(self.ids.get(type_name, ()))
+            self._places[type_name] = {one: place for place, one in enumerate(ids)}
             self._nodes[type_name] = _FoundNodes(node, self.view.table(node), ids, self)
         return self._nodes[type_name]
 
@@ -88,7 +100,9 @@ class Neighbourhood:
 
     def wanted(self, pinned: PinnedTable) -> list[str]:
         """The columns to read of a node table: the id and what the query looks at."""
-        names = [pinned.column_of(name) for name in self.needs.get(pinned.entity.name, ())]
+        names = [
+            pinned.column_of(name) for name in self.asked.properties.get(pinned.entity.name, ())
+        ]
         return sorted({"id", *(name for name in names if name is not None)})
 
     def topology(self, edge_type_name: str) -> Topology:
@@ -110,11 +124,12 @@ class Neighbourhood:
     def _topology(self, edge: EdgeType) -> Topology:
         sources, targets = self.nodes(edge.from_type), self.nodes(edge.to_type)
         found = self.found.get(edge.name, {})
-        row_ids = np.array(sorted(found), dtype=np.uint64)
-        ends = [found[int(row)] for row in row_ids]
-        src = sources.ordinals_of(pa.array([one for one, _ in ends], pa.string()))
-        dst = targets.ordinals_of(pa.array([two for _, two in ends], pa.string()))
-        edges = EdgeList.of(Ends(src, dst, row_ids), (sources.size, targets.size))
+        rows = sorted(found)
+        left, right = self._places[edge.from_type], self._places[edge.to_type]
+        src = np.array([left[found[row][0]] for row in rows], np.int32)
+        dst = np.array([right[found[row][1]] for row in rows], np.int32)
+        ends = Ends(src, dst, np.array(rows, np.uint64))
+        edges = EdgeList.of(ends, (sources.size, targets.size))
         return Topology(
             edge, sources, targets, edges, _FoundEdges(self.view, self.view.table(edge), edges)
         )
@@ -172,6 +187,12 @@ class _InMemory(_Found):
         super().__init__(space, part)
         self._overlaid = overlaid
         self._ids = ids
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these nodes, repeats included."""
+        if name in self._columns:
+            return super().values(name, codes)
+        return self._overlaid.values(name, [self._ids[code] for code in codes.tolist()])
 
     def _column(self, name: str) -> Column:
         return Column(self._type(name), self._overlaid.values(name, self._ids))

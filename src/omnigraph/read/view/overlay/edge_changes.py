@@ -8,6 +8,7 @@ For example, since version 7 an edge from `ada` to `bob` was inserted (row id 90
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import numpy as np
@@ -22,13 +23,15 @@ from omnigraph.read.view.row_changes import RowChanges
 _ENTRY_BYTES: Final = 768
 
 Ends = tuple[str, str]
+RowIdsByEnd = Mapping[str, tuple[int, ...]]
 
 
 class EdgeChanges:
     """What changed in an edge table since ``base``, which is numbered; never modified.
 
-    ``fresh`` are the ends of edges inserted or updated, by row id, and ``by_src`` and ``by_dst`` their row
-    ids by end. ``hidden`` are the positions in the base of edges that are gone or in ``fresh``, ascending.
+    ``fresh`` are the ends of edges inserted or updated, by row id, and ``by_end`` their row ids by source
+    and by target. ``hidden`` are the positions in the base of edges that are gone or in ``fresh``, ascending,
+    and ``touched`` the ordinals of their sources and of their targets there.
     """
 
     def __init__(
@@ -36,19 +39,23 @@ class EdgeChanges:
         base: EdgesKey,
         size: int,
         hidden: npt.NDArray[np.int32],
+        touched: tuple[AbstractSet[int], AbstractSet[int]],
         fresh: Mapping[int, Ends],
-        ends: tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]],
+        by_end: tuple[RowIdsByEnd, RowIdsByEnd],
     ) -> None:
         self.base = base
         self.size = size
         self.hidden = hidden
+        self.touched = touched
         self.fresh = fresh
-        self.by_src, self.by_dst = ends
+        self.by_end = by_end
 
     @staticmethod
     def none(base: EdgesKey, edges: EdgeList) -> EdgeChanges:
         """Nothing changed since this numbered state."""
-        return EdgeChanges(base, edges.src.size, np.empty(0, np.int32), {}, ({}, {}))
+        return EdgeChanges(
+            base, edges.src.size, np.empty(0, np.int32), (set(), set()), {}, ({}, {})
+        )
 
     @property
     def count(self) -> int:
@@ -58,12 +65,12 @@ class EdgeChanges:
     @property
     def nbytes(self) -> int:
         """About the bytes of the changed edges."""
-        return self.hidden.nbytes + _ENTRY_BYTES * len(self.fresh)
+        return _ENTRY_BYTES * self.count
 
     def after(self, changes: Sequence[RowChanges], base: EdgeList) -> EdgeChanges:
         """These changes and later ones; ``base`` are the edges of the numbered state."""
         size, hidden = self.size, [self.hidden]
-        fresh, by_src, by_dst = dict(self.fresh), dict(self.by_src), dict(self.by_dst)
+        fresh, (by_src, by_dst) = dict(self.fresh), map(dict, self.by_end)
         for change in changes:
             size += change.inserted.num_rows - change.gone.size
             replaced = np.concatenate([change.gone, change.updated["_rowid"].to_numpy()])
@@ -81,9 +88,9 @@ class EdgeChanges:
                     fresh[row_id] = src, dst
                     by_src[src] = (*by_src.get(src, ()), row_id)
                     by_dst[dst] = (*by_dst.get(dst, ()), row_id)
-        return EdgeChanges(
-            self.base, size, np.unique(np.concatenate(hidden)), fresh, (by_src, by_dst)
-        )
+        gone = np.unique(np.concatenate(hidden))
+        touched = set(base.src[gone].tolist()), set(base.dst[gone].tolist())
+        return EdgeChanges(self.base, size, gone, touched, fresh, (by_src, by_dst))
 
     def as_rows(self, base: EdgeList) -> RowChanges:
         """The same changes for numbering this state out of the base: ends and row ids."""

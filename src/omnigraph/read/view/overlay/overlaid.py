@@ -6,13 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.query.ir import Direction
 from omnigraph.read.kernels.arrays import Codes
-from omnigraph.read.kernels.csr import MultiCsr
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.overlay.edge_changes import EdgeChanges
@@ -22,6 +20,8 @@ from omnigraph.read.view.properties import take_values, type_of
 
 # Searching for up to this number of ids one by one is faster than for all at once.
 _ONE_BY_ONE: Final = 24
+
+_NONE: Final = np.empty(0, np.int64)
 
 KnownCodes = dict[str, int]
 """The ordinals of ids in a numbered state, -1 for those it lacks, as far as a match looked them up."""
@@ -56,26 +56,25 @@ class OverlaidNodes:
 
     def values(self, name: str, ids: Sequence[str]) -> pa.Array:
         """A property of these nodes, in their order; null for one that is not there."""
-        kind, stored = type_of(self._pinned, name).arrow_type(), self._pinned.column_of(name)
+        stored = self._pinned.column_of(name)
         if stored is None:
-            return pa.nulls(len(ids), kind)
-        rows = [self._changed.get(one) for one in ids] if self._changed else []
-        changed = np.array([one in self._changed for one in ids], np.bool_)
-        codes = self._ordinals(ids)
-        codes[changed] = -1
+            return pa.nulls(len(ids), type_of(self._pinned, name).arrow_type())
+        codes = _ordinals(self._base.node_ids, ids, self._codes)
+        whole = is_kept(self._pinned.schema.field(stored).type)
+        if whole and self._changed.keys().isdisjoint(ids) and (codes >= 0).all():
+            return self._at_base(name, codes)
+        rows = [self._changed.get(one) for one in ids]
+        codes[[one in self._changed for one in ids]] = -1
         at_base = np.flatnonzero(codes >= 0)
         at_changes = [at for at, row in enumerate(rows) if row is not None]
         newest = [row for row in rows if row is not None]
-        if is_kept(self._pinned.schema.field(stored).type):
+        if whole:
             found = self._at_base(name, codes[at_base])
             newer = [row.value(stored).cast(found.type) for row in newest]
             found = pa.concat_arrays([found, *newer]) if newer else found
         else:
-            row_ids = [
-                *self._base.row_ids[codes[at_base]].tolist(),
-                *(one.row_id for one in newest),
-            ]
-            found = take_values(self._pinned, name, row_ids)
+            row_ids = self._base.row_ids[codes[at_base]].tolist()
+            found = take_values(self._pinned, name, [*row_ids, *(one.row_id for one in newest)])
         if len(at_base) == len(ids):
             return found
         places = np.full(len(ids), -1, np.int64)
@@ -89,9 +88,6 @@ class OverlaidNodes:
         except StorageError:
             # Cleanup removed that version of the table; the rows are in the newer one.
             return take_values(self._pinned, name, self._base.row_ids[codes].tolist())
-
-    def _ordinals(self, ids: Sequence[str]) -> Codes:
-        return _ordinals(self._base.node_ids, ids, self._codes)
 
 
 class OverlaidEdges:
@@ -117,29 +113,15 @@ class OverlaidEdges:
         """The edges whose end in that column is one of these; None when there are more than ``most``."""
         outward = column == "src"
         near, far = (0, 1) if outward else (1, 0)
-        multi = self._base.multi(Direction.OUT if outward else Direction.IN)
-        named = list(ids)
-        codes = _ordinals(self._ids[near], named, self._codes[near])
-        degrees = np.where(codes >= 0, multi.degrees[codes], 0)
-        if degrees.sum() > most:
+        starts, positions, reached = self._stored(near, list(ids))
+        if positions.size > most:
             return None
-        entries = _entries(multi, codes, degrees)
-        positions, reached = multi.positions[entries], multi.indices[entries]
-        starts = [
-            one for one, degree in zip(named, degrees.tolist(), strict=True) for _ in range(degree)
-        ]
         ends = self._ids[far].id_array.take(reached).to_pylist()
         self._codes[far].update(zip(ends, reached.tolist(), strict=True))
         row_ids = self._base.rows.row_ids[positions].tolist()
-        if self._changes.hidden.size:
-            kept = np.flatnonzero(~np.isin(positions, self._changes.hidden)).tolist()
-            if len(kept) < len(row_ids):
-                row_ids, starts, ends = (
-                    [values[at] for at in kept] for values in (row_ids, starts, ends)
-                )
-        fresh = self._changes.by_src if outward else self._changes.by_dst
-        for start in named if fresh else ():
-            for row_id in fresh.get(start, ()):
+        fresh = self._changes.by_end[near]
+        for start in fresh.keys() & ids:
+            for row_id in fresh[start]:
                 row_ids.append(row_id)
                 starts.append(start)
                 ends.append(self._changes.fresh[row_id][far])
@@ -147,16 +129,29 @@ class OverlaidEdges:
             return None
         return FoundEdges(row_ids, *((starts, ends) if outward else (ends, starts)))
 
-
-def _entries(
-    multi: MultiCsr, codes: Codes, degrees: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Where the entries of these rows are, one row after the other."""
-    if codes.size == 1:
-        start = int(multi.indptr[codes[0]]) if degrees[0] else 0
-        return np.arange(start, start + int(degrees[0]))
-    offsets = np.where(codes >= 0, multi.indptr[codes], 0) - (np.cumsum(degrees) - degrees)
-    return np.repeat(offsets, degrees) + np.arange(int(degrees.sum()))
+    def _stored(self, near: int, ids: list[str]) -> tuple[list[str], Codes, Codes]:
+        """The edges of the numbered state that are still there: starts, positions, ordinals of ends."""
+        multi = self._base.multi(Direction.IN if near else Direction.OUT)
+        codes = _ordinals(self._ids[near], ids, self._codes[near]).tolist()
+        spans = [
+            (one, *multi.indptr[code : code + 2].tolist())
+            for one, code in zip(ids, codes, strict=True)
+            if code >= 0
+        ]
+        if len(spans) == 1:
+            ((start, first, last),) = spans
+            starts, entries = [start] * (last - first), np.arange(first, last)
+        else:
+            starts = [one for one, first, last in spans for _ in range(last - first)]
+            entries = np.concatenate(
+                [np.arange(first, last) for _, first, last in spans] or [_NONE]
+            )
+        positions, reached = multi.positions[entries], multi.indices[entries]
+        if not self._changes.touched[near].isdisjoint(codes):
+            kept = np.flatnonzero(~np.isin(positions, self._changes.hidden))
+            positions, reached = positions[kept], reached[kept]
+            starts = [starts[at] for at in kept.tolist()]
+        return starts, positions, reached
 
 
 def _ordinals(nodes: NodeIds, ids: Sequence[str], known: KnownCodes) -> Codes:
