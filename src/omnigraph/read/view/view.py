@@ -19,20 +19,14 @@ from omnigraph.read.thresholds import DEFAULTS, Thresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.numbered import (
-    EdgeChangesKey,
-    NodeChangesKey,
-    NodesKey,
-    edges_key,
-    nodes_key,
-)
+from omnigraph.read.view.numbered import NodesKey, edges_key, nodes_key
 from omnigraph.read.view.numbering import (
     edge_list,
     has_older_state,
     node_ids,
     numbered_states,
 )
-from omnigraph.read.view.overlay.chain import Changes, edge_changes, is_too_much, node_changes
+from omnigraph.read.view.overlay.chain import edge_changes, is_too_much, node_changes
 from omnigraph.read.view.overlay.overlaid import KnownCodes, OverlaidEdges, OverlaidNodes
 from omnigraph.read.view.pinned_table import Identity, PinnedTable, pin_table
 from omnigraph.read.view.same_rows import rows_identity
@@ -199,7 +193,8 @@ class View:
         if ids is None:
             return None
         base = NodeSpace(type_, self._base(pinned, changes.base), ids, self._cache, thresholds)
-        return OverlaidNodes(pinned, changes, base, codes[changes.base])
+        is_due = is_too_much(changes, pinned, thresholds)
+        return OverlaidNodes(pinned, changes, base, codes[changes.base], is_due=is_due)
 
     def overlaid_edges(
         self, edge_type_name: str, codes: Mapping[Identity, KnownCodes]
@@ -216,14 +211,8 @@ class View:
         if edges is None or sources is None or targets is None:
             return None
         known = codes[base.sources], codes[base.targets]
-        return OverlaidEdges(changes, edges, (sources, targets), known)
-
-    def is_much_changed(self, entity: Entity) -> bool:
-        """Whether so much changed since the numbered state of a table that it should be numbered again."""
-        pinned = self.table(entity)
-        kind = NodeChangesKey if isinstance(entity, NodeType) else EdgeChangesKey
-        changes: Changes | None = self._cache.peek(kind(pinned.identity))
-        return changes is not None and is_too_much(changes, pinned, self.thresholds.view)
+        is_due = is_too_much(changes, pinned, self.thresholds.view)
+        return OverlaidEdges(changes, edges, (sources, targets), known, is_due=is_due)
 
     def _base(self, pinned: PinnedTable, state: Identity) -> PinnedTable:
         """The table at the numbered state that look-ups start from; mostly it need not be opened."""

@@ -83,12 +83,7 @@ def _price(view: View, pattern: Pattern) -> float:
 
 
 def _numbering(view: View, entity: Entity, new: float, old: float) -> float:
-    """The seconds to number a table: as a new one, or out of an older state of it.
-
-    Nothing where that is due: a numbering serves the look-ups after the next commits.
-    """
-    if view.is_much_changed(entity):
-        return 0.0
+    """The seconds to number a table: as a new one, or out of an older state of it."""
     rows = view.table(entity).row_count
     asked = view.thresholds.match.derived_seconds if view.has_older_state(entity) else math.inf
     return min(new * rows, asked + old * rows)

@@ -76,13 +76,16 @@ class Neighbourhood:
 
     def overlaid_nodes(self, type_name: str) -> OverlaidNodes | None:
         """The nodes of a type in memory, beside a writer: an older state and what changed since."""
-        return self.view.overlaid_nodes(type_name, self._codes)
+        overlaid = self.view.overlaid_nodes(type_name, self._codes)
+        if overlaid is not None and overlaid.is_due:
+            raise TooWide
+        return overlaid
 
     def edges_at(self, edge_type: str, column: str, ids: Collection[str], most: int) -> FoundEdges:
         """The edges whose end in that column is one of these; ``TooWide`` when there are more."""
         overlaid = self.view.overlaid_edges(edge_type, self._codes)
         if overlaid is not None:
-            found = overlaid.at(column, ids, most)
+            found = None if overlaid.is_due else overlaid.at(column, ids, most)
             if found is None:
                 raise TooWide
             return found

@@ -41,7 +41,10 @@ def node_changes(
             return now if now.size == pinned.row_count else None
         return None
 
-    return cache.get(NodeChangesKey(pinned.identity), build, _nbytes)
+    key = NodeChangesKey(pinned.identity)
+    if cache.peek(key) is None and not node_states(cache, pinned, thresholds):
+        return None  # Not kept: a state may be numbered at any time.
+    return cache.get(key, build, _nbytes)
 
 
 def edge_changes(
@@ -63,7 +66,10 @@ def edge_changes(
             return now if now.size == pinned.row_count else None
         return None
 
-    return cache.get(EdgeChangesKey(pinned.identity), build, _nbytes)
+    key = EdgeChangesKey(pinned.identity)
+    if cache.peek(key) is None and not edge_states(cache, pinned, thresholds):
+        return None  # Not kept: a state may be numbered at any time.
+    return cache.get(key, build, _nbytes)
 
 
 def is_too_much(changes: Changes, pinned: PinnedTable, thresholds: ViewThresholds) -> bool:

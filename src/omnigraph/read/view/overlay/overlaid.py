@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import HistoryReclaimed, StorageError
 from omnigraph.lang.query.ir import Direction
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.view.edges import EdgeList
@@ -36,11 +36,21 @@ class FoundEdges(NamedTuple):
 
 
 class OverlaidNodes:
-    """The nodes of a table. ``base`` is the numbered state, ``codes`` are ordinals in it."""
+    """The nodes of a table. ``base`` is the numbered state, ``codes`` are ordinals in it.
+
+    ``is_due`` says that so much changed since that the table should rather be numbered again.
+    """
 
     def __init__(
-        self, pinned: PinnedTable, changes: NodeChanges, base: NodeSpace, codes: KnownCodes
+        self,
+        pinned: PinnedTable,
+        changes: NodeChanges,
+        base: NodeSpace,
+        codes: KnownCodes,
+        *,
+        is_due: bool,
     ) -> None:
+        self.is_due = is_due
         self._pinned = pinned
         self._changed = changes.changed
         self._base = base
@@ -85,7 +95,7 @@ class OverlaidNodes:
         """Values that did not change, out of the numbered state where its column can still be read."""
         try:
             return self._base.values(name, codes)
-        except StorageError:
+        except (StorageError, HistoryReclaimed):
             # Cleanup removed that version of the table; the rows are in the newer one.
             return take_values(self._pinned, name, self._base.row_ids[codes].tolist())
 
@@ -94,7 +104,7 @@ class OverlaidEdges:
     """The stored edges of a table, found by their ends.
 
     ``base`` is the numbered state. Its ordinals are those of ``ids``: sources, then targets, and
-    ``codes`` holds what is known of both.
+    ``codes`` holds what is known of both. ``is_due`` says that the table should rather be numbered again.
     """
 
     def __init__(
@@ -103,7 +113,10 @@ class OverlaidEdges:
         base: EdgeList,
         ids: tuple[NodeIds, NodeIds],
         codes: tuple[KnownCodes, KnownCodes],
+        *,
+        is_due: bool,
     ) -> None:
+        self.is_due = is_due
         self._changes = changes
         self._base = base
         self._ids = ids
