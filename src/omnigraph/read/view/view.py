@@ -89,6 +89,8 @@ class View:
         self.spent = 0.0
         """Seconds in which tables were looked up in, on this snapshot and those before it on its branch, less
         what was paid for numbering (``match.access_path``)."""
+        self.look_ups = 0
+        """How many matches on this snapshot were answered by look-ups, in tables or in memory."""
         self._looking_up = 0
         self._counted_until = 0.0
 

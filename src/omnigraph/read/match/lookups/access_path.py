@@ -4,6 +4,9 @@ Look-ups are cheap for one selective question; numbering pays off when questions
 tried first, and when a snapshot has spent as long on them as numbering would take, it is numbered:
 
     numbering costs 2 s; look-ups took 0.1 s so far -> "indexed"; after 2 s of look-ups -> "csr"
+
+Beside a writer look-ups find most in memory: an older state that is numbered, and what changed since.
+They are not counted as time, only as many: when the writer pauses, they lead to a numbering, too.
 """
 
 from __future__ import annotations
@@ -34,9 +37,10 @@ def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -
     mode = settings.TRAVERSAL_MODE.get()
     if mode != "auto":
         return mode
-    price = _price(view, pattern)
+    seconds = view.thresholds.match
     # When look-ups have cost as much as numbering would, everything is numbered.
-    return "csr" if price <= max(view.spent, view.thresholds.match.small_seconds) else "indexed"
+    worth = max(view.spent, view.look_ups * seconds.overlaid_seconds, seconds.small_seconds)
+    return "csr" if _price(view, pattern) <= worth else "indexed"
 
 
 def open_match(
@@ -46,6 +50,7 @@ def open_match(
     if choose_path(view, plan, pattern) == "indexed":
         with suppress(TooWide):
             part = fetch(view, pattern, params, _Asked(view, plan, pattern, params))
+            view.look_ups += 1
             return MatchData(part, params, view.thresholds.match)
     elif view.spent:
         view.pay(_price(view, pattern))
