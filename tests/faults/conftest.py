@@ -16,7 +16,8 @@ __all__ = ["s3", "s3_root", "s3_server"]
 os.environ.setdefault("LANCE_LOG", "error")
 context.set_forkserver_preload(
     ["pyarrow", "pyarrow.compute", "lance", "lance.fragment", "omnigraph.graph",
-     "omnigraph.commit.protocol", "omnigraph.write.mutate", "tests.faults.history_cases"]
+     "omnigraph.commit.protocol", "omnigraph.write.mutate", "tests.faults.history_cases",
+     "tests.faults.kills.worker", "tests.faults.fuzz.worker"]
 )  # fmt: skip
 
 
