@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 import traceback
@@ -30,24 +29,6 @@ from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from tests.faults.kills.journal import Journal, actor_of
 from tests.faults.kills.work import WORK, choose
-
-for module in (
-    "omnigraph.changes.diff",
-    "omnigraph.commit.heal",
-    "omnigraph.maintenance.cleanup",
-    "omnigraph.pipeline.load",
-    "omnigraph.pipeline.local",
-    "omnigraph.pipeline.spark.maintenance_jobs",
-    "omnigraph.write.branches",
-    "omnigraph.write.ensure_indices",
-    "omnigraph.write.merge.merge",
-    "omnigraph.write.merge.revert",
-    "omnigraph.write.mutate",
-    "omnigraph.write.schema_apply",
-    "omnigraph.write.tags",
-):
-    # Here, so that the fork server loads them, and a worker starts at once.
-    importlib.import_module(module)
 
 REFUSALS = (
     BranchExists,
