@@ -37,6 +37,7 @@ REFUSALS = (
     CommitNotFound,
     Contention,
     Drift,
+    ExpectedVersionMismatch,
     HistoryReclaimed,
     MergeConflicts,
     SchemaApplyInProgress,
@@ -84,10 +85,7 @@ def work_once(
     except RecoveryRequired as error:
         journal.end(number, "unknown", error=str(error))
         return False
-    except (*REFUSALS, ExpectedVersionMismatch) as error:
-        # Only a schema apply leaves it to its caller to try again.
-        if isinstance(error, ExpectedVersionMismatch) and intent["kind"] != "schema_apply":
-            raise
+    except REFUSALS as error:
         journal.end(number, "refused", error=f"{error.code}: {error}")
         # A dead writer's work that must be undone waits for an open.
         return not isinstance(error, Drift | SchemaConflict)
