@@ -194,15 +194,15 @@ class _Optimizer:
             target = Target.of(snapshot=commit.graph_commit_id)
             after = resolve(self.workspace.manifest, target).tables
         for item in items:
-            version = after.get(item.pin.table_key, item.pin).table_version
+            now = after.get(item.pin.table_key, item.pin)
             yield OptimizeRow(
                 item.pin.table_key,
                 item.outcome.fragments_removed,
                 item.outcome.fragments_added,
-                version != item.pin.table_version,
+                now.identity != item.pin.identity,
                 "large_blobs" if item.work.large_blobs else None,
-                version,
-                version,
+                now.table_version,
+                now.table_version,
                 (*item.work.pending, *(name for _, name in item.outcome.indexes.pending)),
                 item.outcome.error,
             )
