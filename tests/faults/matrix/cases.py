@@ -368,12 +368,13 @@ class _Judge:
     def _check_told(self, state: State) -> None:
         """Who was told that it failed, although what is there could have been looked at, was told the truth.
 
-        Points are not asked: no call is made there that could fail.
+        An error of a look is another matter: the store repeats those, so it cannot be reached by then.
         """
-        unclear = self.case.fault == "lost reply" or self.case.cut.kind == "point"
-        if unclear or self.operation.recovers or self.told in (None, "done", "recovery_required"):
+        clear = self.case.cut.kind == "effect" and self.case.fault != "lost reply"
+        failed = self.told not in (None, "done", "recovery_required")
+        if not (clear and failed) or self.repeated or self.operation.recovers:
             return
-        if self.recorded.before != self.recorded.after and not self.repeated:
+        if self.recorded.before != self.recorded.after:
             assert state == self.recorded.before, f"{self.told}, and it has happened"
 
     def _check_audit(self, graph: Graph) -> None:

@@ -91,6 +91,7 @@ def build_forest(uri: str) -> None:
             graph.branches.create(branch)
         for branch in ("side", "gone"):
             graph.mutate(BOTH, params={"k": branch}, branch=branch)
+        graph.mutate(BOTH, params={"k": "more"}, branch="side")
         graph.mutate('query q() { update Person set { age: 9 } where name = "ada" }')
 
 
@@ -184,6 +185,17 @@ def indexes(graph: Graph) -> dict[str, Any]:
         for branch in graph.branches.list()
         for key, pin in graph.snapshot(branch=branch).tables.items()
     }
+
+
+def shape(graph: Graph) -> dict[str, Any]:
+    """How many fragments every table of every branch has, and its indexes."""
+    workspace = workspace_of(graph)
+    fragments = {
+        f"{branch} {key} fragments": len(open_table(workspace.pinned(pin)).fragments())
+        for branch in graph.branches.list()
+        for key, pin in graph.snapshot(branch=branch).tables.items()
+    }
+    return {**fragments, **indexes(graph)}
 
 
 def versions(graph: Graph) -> dict[str, Any]:
@@ -288,6 +300,10 @@ OPERATIONS: dict[str, Operation] = {
     "ensure_indices": Operation(lambda graph: graph.ensure_indices(), work=indexes),
     "ensure_indices, on a fork": Operation(
         lambda graph: graph.ensure_indices("side"), work=indexes, branch="side"
+    ),
+    "optimize": Operation(lambda graph: graph.optimize(), work=shape),
+    "optimize, on a fork": Operation(
+        lambda graph: graph.optimize("side"), work=shape, branch="side"
     ),
     "cleanup": Operation(lambda graph: graph.cleanup(keep_versions=1), branch=None, work=versions),
     "schema apply": Operation(_apply(SOFT, False), graph="alone"),
