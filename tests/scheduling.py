@@ -9,6 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 FIRST = (
     "tests/spark/",
     "tests/histories/test_histories.py",
+    "tests/faults/matrix/test_cut_points.py",
     "tests/faults/test_queueing.py",
     "tests/faults/test_crash_matrix.py",
     "tests/faults/test_branch_remade_s3.py",
@@ -16,7 +17,6 @@ FIRST = (
     "tests/write/test_model.py",
     "tests/faults/test_commit_s3.py",
     "tests/faults/test_queueing_s3.py",
-    "tests/write/test_crashes.py",
     "tests/read/test_metamorphic.py",
     "tests/cli/test_manual.py",
 )

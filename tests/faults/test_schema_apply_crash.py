@@ -73,6 +73,7 @@ def prepared(tmp_path_factory):
     }
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("name", "point", "skip", "stands"), list(deaths()))
 def test_a_schema_apply_that_dies_has_happened_or_has_not(
     prepared, tmp_path, name, point, skip, stands

@@ -5,9 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import omnigraph.pipeline.load
-import omnigraph.write.mutate  # noqa: F401 - they declare the points that are armed here
-from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, Contention, ExpectedVersionMismatch, OmniGraphError
 from omnigraph.graph import open as open_graph
 from tests.opened import workspace_of
@@ -98,19 +95,3 @@ def _age(graph: Any, seen: Any) -> int:
 
     rows = open_table(workspace_of(graph).pinned(seen.tables["node:Person"])).read(["name", "age"])
     return next(row["age"] for row in rows.to_pylist() if row["name"] == "counter")
-
-
-def die_at(uri: str, point: str, source: str, params: dict[str, Any], branch: str) -> None:
-    """Leave the process at the named point of one mutation, without any clean-up."""
-    with open_graph(uri) as graph:
-        failpoints.arm(point, "exit")
-        graph.mutate(source, params=params, branch=branch)
-    raise AssertionError(f"{point} was not reached")
-
-
-def die_loading_at(uri: str, point: str, records: Any, mode: Any, branch: str) -> None:
-    """Leave the process at the named point of one load, without any clean-up."""
-    with open_graph(uri) as graph:
-        failpoints.arm(point, "exit")
-        graph.load(records, mode=mode, branch=branch)
-    raise AssertionError(f"{point} was not reached")
