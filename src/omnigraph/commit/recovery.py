@@ -256,7 +256,7 @@ class _Work:
         for entry, seen in zip(sidecar.tables, self.seen, strict=True):
             # Pin the version that was classified: a later one was not looked at.
             head = open_table(target_ref(self.workspace, entry, seen.head))
-            pins.append(pin_at(entry.base, head))
+            pins.append(pin_at(entry.base, head, sidecar.writer))
         registered = set(sidecar.registered)
         changes = Changes(
             tables=(
