@@ -10,6 +10,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
@@ -313,7 +314,7 @@ def _has_type(value: Any, kind: Any) -> bool:
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
-        hints = get_type_hints(kind)
+        hints = _hints(cast("type", kind))
         return isinstance(value, cast("type", kind)) and all(
             _has_type(getattr(value, name), hint) for name, hint in hints.items()
         )
@@ -332,3 +333,9 @@ def _has_type(value: Any, kind: Any) -> bool:
         # Not isinstance: True is an int too. All numbers here are versions and incarnations.
         return type(value) is int and value >= 0
     return kind is Any or isinstance(value, kind)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the annotations of a class. Every write checks its sidecar, so they are read once."""
+    return get_type_hints(kind)

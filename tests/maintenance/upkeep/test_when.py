@@ -4,31 +4,36 @@ import pytest
 
 from omnigraph.graph import init
 from omnigraph.maintenance.upkeep.when import (
+    MANY_ROWS,
     MOST_OFTEN,
+    Glance,
     Shape,
-    is_out_of_shape,
-    is_time,
+    glance,
+    is_due,
     shape_of,
     versions_between,
 )
 from tests.maintenance.upkeep.keeping import PERSON, SCHEMA, insert, table_of
 
+MANY = MANY_ROWS
+
 
 @pytest.mark.parametrize(
-    ("shape", "is_due"),
+    ("shape", "expected"),
     [
         (Shape(64, 64), False),
         (Shape(65, 0), True),
         (Shape(0, 65), True),
-        (Shape(0, 0), False),
+        (Shape(unindexed=MANY - 1, rows=MANY), False),
+        (Shape(unindexed=MANY, rows=MANY * 1000), True),
     ],
 )
-def test_more_than_the_limit_of_either_kind_is_out_of_shape(shape, is_due):
-    assert is_out_of_shape(shape, 64) is is_due
+def test_a_table_is_due_by_its_fragments_or_by_rows_outside_an_index(shape, expected):
+    assert is_due(shape, 2, None, None, 64) is expected
 
 
 @pytest.mark.parametrize(
-    ("version", "maintained_at", "not_before", "is_due"),
+    ("version", "maintained_at", "not_before", "expected"),
     [
         (2, None, None, True),
         (100, 37, None, False),
@@ -39,31 +44,35 @@ def test_more_than_the_limit_of_either_kind_is_out_of_shape(shape, is_due):
         (101, 37, 102, False),
     ],
 )
-def test_a_table_has_upkeep_once_in_64_versions(version, maintained_at, not_before, is_due):
-    assert is_time(version, maintained_at, not_before, 64) is is_due
+def test_it_is_due_once_in_64_versions(version, maintained_at, not_before, expected):
+    assert is_due(Shape(small=65), version, maintained_at, not_before, 64) is expected
+    few = Shape(unindexed=MANY, rows=10 * MANY + 1)
+    assert is_due(few, version, maintained_at, not_before, 64) is expected
+
+
+def test_a_tenth_of_the_rows_outside_an_index_does_not_wait_for_others():
+    large = Shape(unindexed=MANY, rows=10 * MANY)
+    assert is_due(large, 38, 37, None, 64)
+    assert not is_due(large, 38, 37, 39, 64)
 
 
 def test_a_lower_limit_allows_upkeep_more_often_and_a_higher_one_not_less_often():
     assert [versions_between(limit) for limit in (4, 64, 500)] == [4, MOST_OFTEN, MOST_OFTEN]
 
 
-def test_the_shape_of_a_table_counts_small_and_uncovered_fragments_of_its_own(tmp_path):
+def test_the_shape_of_a_table_counts_its_own_fragments(tmp_path):
     with init(tmp_path / "graph", SCHEMA, upkeep="off") as graph:
-        graph.load(
-            [{"type": "Person", "data": {"name": f"p{n:05}"}} for n in range(9_000)],
-            mode="append",
-        )
+        graph.load([{"type": "Person", "data": {"name": f"p{n:05}"}} for n in range(9_000)])
         insert(graph, "a")
         graph.ensure_indices()
         for name in "bcd":
             insert(graph, name)
         graph.branches.create("side")
         # One fragment of 9,000 rows and one small one are covered; three small ones are not.
-        assert shape_of(table_of(graph), 4) == Shape(small=4, uncovered=3)
-        assert shape_of(table_of(graph), 5) == Shape()
-        assert len(table_of(graph).fragments()) == 5
+        assert glance(table_of(graph)) == Glance(fragments=5, large=1)
+        assert shape_of(table_of(graph)) == Shape(small=4, uncovered=3, unindexed=3, rows=9_004)
+        assert graph.snapshot().tables[PERSON].maintained_at is not None
         insert(graph, "e", "side")
         insert(graph, "f", "side")
-        assert shape_of(table_of(graph, "side"), 1) == Shape(small=2, uncovered=2)
-        assert shape_of(table_of(graph, "side"), 2) == Shape()
-        assert graph.snapshot().tables[PERSON].maintained_at == 4
+        assert glance(table_of(graph, "side")) == Glance(fragments=7, large=1)
+        assert shape_of(table_of(graph, "side")) == Shape(2, 2, 2, 2)

@@ -16,6 +16,7 @@ from omnigraph import settings
 from omnigraph.maintenance.upkeep.background import Background
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace, Written
+from omnigraph.storage.tables.table import Table
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Keeper:
     def __init__(self, mode: UpkeepMode) -> None:
         self.mode: UpkeepMode = mode
         self._not_before: dict[Lineage, int] = {}
+        self._large: dict[Lineage, int] = {}
         self._lock = threading.Lock()
         self._background = Background()
 
@@ -63,25 +65,25 @@ class Keeper:
 
     def _find_due(self, written: Sequence[Written]) -> list[TableState]:
         """Return the pins of the tables that are due, and note that they will be tried."""
-        from omnigraph.maintenance.upkeep.when import (
-            is_out_of_shape,
-            is_time,
-            shape_of,
-            versions_between,
-        )
+        from omnigraph.maintenance.upkeep.when import versions_between
 
         if not settings.UPKEEP.get():
             return []
         limit = settings.UPKEEP_FRAGMENTS.get()
-        due = []
-        for pin, table in written:
-            not_before = self._not_before.get(_lineage(pin))
-            if is_time(pin.table_version, pin.maintained_at, not_before, limit) and is_out_of_shape(
-                shape_of(table, limit), limit
-            ):
-                due.append(pin)
+        due = [pin for pin, table in written if self._is_due(pin, table, limit)]
         self._wait(due, versions_between(limit))
         return due
+
+    def _is_due(self, pin: TableState, table: Table, limit: int) -> bool:
+        from omnigraph.maintenance.upkeep.when import glance, is_due, shape_of
+
+        seen, lineage = glance(table), _lineage(pin)
+        with self._lock:
+            before, self._large[lineage] = self._large.get(lineage), seen.large
+            not_before = self._not_before.get(lineage)
+        if seen.fragments <= limit and seen.large == before:
+            return False  # few fragments, and none of many rows came
+        return is_due(shape_of(table), pin.table_version, pin.maintained_at, not_before, limit)
 
     def _wait(self, pins: Sequence[TableState], versions: int) -> None:
         with self._lock:

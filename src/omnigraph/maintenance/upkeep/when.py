@@ -1,8 +1,8 @@
 """When upkeep is due: what a commit left of a table, and how long ago it was last put in shape.
 
 ```python
-is_out_of_shape(Shape(small=65, uncovered=0), limit=64)                 # True
-is_time(version=120, maintained_at=70, not_before=None, limit=64)       # False: 50 versions ago
+is_due(Shape(small=65), 120, maintained_at=None, not_before=None, limit=64)   # True
+is_due(Shape(small=65), 120, maintained_at=70, not_before=None, limit=64)     # False: 50 versions ago
 ```
 """
 
@@ -10,28 +10,66 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.maintenance.merging import SMALL_ROWS
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import Table
 
-SMALL_ROWS: Final = 8_192
-"""A fragment of fewer rows is small."""
 MOST_OFTEN: Final = 64
 """At most once per so many versions of a table: fewer than one commit in fifty pays for upkeep."""
+MANY_ROWS: Final = 8 * SMALL_ROWS
+"""So many rows outside an index are slow to search, in however few fragments they are."""
+LARGE_SHARE: Final = 10
+"""One row in so many outside an index is worth upkeep at once: it was a large write."""
 
 
 class Shape(NamedTuple):
-    """What makes a table slow to write and read, in numbers of fragments.
+    """What makes a table slow to write and read.
 
-    ``uncovered`` counts those that one index does not cover, of the index that covers the fewest.
+    ``small`` and ``uncovered`` count fragments: those of few rows, and those that one index does not
+    cover, of the index that covers the fewest. ``unindexed`` counts rows that a BTREE does not cover,
+    and ``rows`` all of them.
     """
 
     small: int = 0
     uncovered: int = 0
+    unindexed: int = 0
+    rows: int = 0
 
 
-def is_out_of_shape(shape: Shape, limit: int) -> bool:
-    """Return whether a table has more small or uncovered fragments than the limit."""
-    return max(shape) > limit
+class Glance(NamedTuple):
+    """What costs next to nothing to know of an open table: its fragments, and those of many rows."""
+
+    fragments: int
+    large: int
+
+
+def glance(table: Table) -> Glance:
+    """Look at a table; nothing is read from the store."""
+    stats = table.dataset.stats.dataset_stats(max_rows_per_group=SMALL_ROWS)
+    return Glance(stats["num_fragments"], stats["num_fragments"] - stats["num_small_files"])
+
+
+def shape_of(table: Table) -> Shape:
+    """Return the shape of a table; on a branch only its own fragments count."""
+    own = {
+        fragment.id: fragment.num_rows
+        for fragment in table.fragments()
+        if all(file.base_id is None for file in fragment.files)
+    }
+    indexes = list_indexes(table)
+    tails = [[own[number] for number in state.tail if number in own] for state in indexes]
+    btrees = (
+        sum(tail)
+        for state, tail in zip(indexes, tails, strict=True)
+        if state.kind is IndexKind.BTREE
+    )
+    return Shape(
+        sum(rows < SMALL_ROWS for rows in own.values()),
+        max(map(len, tails), default=0),
+        max(btrees, default=0),
+        sum(own.values()),
+    )
 
 
 def versions_between(limit: int) -> int:
@@ -39,30 +77,18 @@ def versions_between(limit: int) -> int:
     return min(limit, MOST_OFTEN)
 
 
-def is_time(version: int, maintained_at: int | None, not_before: int | None, limit: int) -> bool:
-    """Return whether a table may have upkeep again.
+def is_due(
+    shape: Shape, version: int, maintained_at: int | None, not_before: int | None, limit: int
+) -> bool:
+    """Return whether a table of that shape gets upkeep at a version.
 
     ``maintained_at`` is the version of its last maintenance commit, whoever made it. A handle that
-    tried itself waits until the version ``not_before``.
+    tried by itself waits until the version ``not_before``.
     """
+    if not_before is not None and version < not_before:
+        return False
+    if shape.unindexed >= MANY_ROWS and shape.unindexed * LARGE_SHARE >= shape.rows:
+        return True
     if maintained_at is not None and version < maintained_at + versions_between(limit):
         return False
-    return not_before is None or version >= not_before
-
-
-def shape_of(table: Table, limit: int) -> Shape:
-    """Return the shape of a table; one with no more fragments than the limit is never out of shape.
-
-    On a branch only its own fragments count. Nothing is read from the store.
-    """
-    if len(table.dataset.get_fragments()) <= limit:
-        return Shape()
-    own = {
-        fragment.id: fragment.num_rows
-        for fragment in table.fragments()
-        if all(file.base_id is None for file in fragment.files)
-    }
-    if len(own) <= limit:
-        return Shape()
-    tails = (sum(number in own for number in state.tail) for state in list_indexes(table))
-    return Shape(sum(rows < SMALL_ROWS for rows in own.values()), max(tails, default=0))
+    return max(shape.small, shape.uncovered) > limit or shape.unindexed >= MANY_ROWS
