@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.commit.changes import Writer
 from omnigraph.commit.drift import HealFirst, covers
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.errors import BranchInUse, Contention
-from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.branch_refs import branch_names, branch_of
@@ -20,8 +18,11 @@ from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_branches import delete_branch, list_branches, remove_residue
 
 
-def pin_at(base: TableState, table: Table, writer: Writer) -> TableState:
-    """Return the pin of a table after a commit, on the fork that the commit may have created."""
+def pin_at(base: TableState, table: Table, *, maintained: bool = False) -> TableState:
+    """Return the pin of a table after a commit, on the fork that the commit may have created.
+
+    ``maintained``: by a maintenance commit.
+    """
     identifier = base.table_branch_id
     if table.ref.branch not in {None, base.table_branch}:
         # The commit made this fork, so its identifier was not known when the write was prepared.
@@ -34,7 +35,7 @@ def pin_at(base: TableState, table: Table, writer: Writer) -> TableState:
         table_branch=table.ref.branch,
         table_branch_id=identifier,
         row_count=table.count_rows(),
-        maintained_at=table.version if writer in MAINTENANCE else base.maintained_at,
+        maintained_at=table.version if maintained else base.maintained_at,
     )
 
 

@@ -263,7 +263,7 @@ class _Commit:
             if change.base.location in self.forks:
                 table = self._fork(table)
             after = self._run_steps(change, table)
-            pin = pin_at(change.base, after, self.write.writer)
+            pin = pin_at(change.base, after, maintained=self.write.writer in MAINTENANCE)
             if after.version != table.version:
                 self.written.append(Written(pin, after))
             pins.append(pin)

@@ -78,8 +78,7 @@ class Told:
         """What every commit reads, by its name."""
         return {
             name: sorted(
-                (row["name"], row["age"])
-                for row in self.graph.query(PEOPLE, snapshot=commit).rows
+                (row["name"], row["age"]) for row in self.graph.query(PEOPLE, snapshot=commit).rows
             )
             for commit, name in self.names.items()
         }

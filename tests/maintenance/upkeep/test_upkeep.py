@@ -141,9 +141,7 @@ WRITES = {
         SCHEMA.replace("age: I32?", "age: I32?  city: String?")
     ),
     "branch_merge": lambda graph: graph.branches.merge("side"),
-    "revert": lambda graph: graph.commits.revert(
-        graph.commits.list(limit=1)[0].graph_commit_id
-    ),
+    "revert": lambda graph: graph.commits.revert(graph.commits.list(limit=1)[0].graph_commit_id),
 }
 
 
