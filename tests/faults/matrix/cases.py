@@ -297,7 +297,6 @@ class _Judge:
         except RecoveryRequired:
             # A rollback takes a read-write open.
             assert self.sidecars
-            assert not self.acknowledged
         except CorruptSidecar as error:
             assert self.torn
             assert any(path.name in str(error) for path in self.sidecars)

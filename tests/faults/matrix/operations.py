@@ -8,6 +8,7 @@ wrote to. ``nothing`` is a root without a graph.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -213,7 +214,7 @@ class Operation:
     """An operation on one of the graphs.
 
     ``again``: what running it once more raises when it has happened; None if it does no harm.
-    ``branch``: where its commit goes, None if it makes none. ``work``: for maintenance, which shows nothing
+    ``branch``: where its commit goes, None if it makes none or several. ``work``: for maintenance, which shows nothing
     and may leave a part of it out: what must be true when it was repeated. ``opens``: it takes the address
     of the graph and opens it. ``recovers``: it settles an operation that is pending on the graph.
     """
@@ -240,6 +241,16 @@ def _mutate(branch: str = "main", query: str = BOTH) -> Run:
 def _if_commit(graph: Graph) -> None:
     head = graph.snapshot(branch="side").graph_commit_id
     graph.mutate(BOTH, params={"k": "new"}, branch="side", if_commit=head)
+
+
+def _with_upkeep(branch: str) -> Run:
+    """A mutation after which its tables are put in shape. That is best effort: the mutation counts."""
+
+    def run(graph: Graph) -> None:
+        os.environ["OMNIGRAPH_UPKEEP_FRAGMENTS"] = "1"
+        _mutate(branch)(graph)
+
+    return run
 
 
 def _old_commit(graph: Graph) -> str:
@@ -308,6 +319,8 @@ OPERATIONS: dict[str, Operation] = {
     "cleanup": Operation(lambda graph: graph.cleanup(keep_versions=1), branch=None, work=versions),
     "schema apply": Operation(_apply(SOFT, False), graph="alone"),
     "schema apply, hard": Operation(_apply(HARD, True), graph="alone"),
+    "mutate, with upkeep": Operation(_with_upkeep("main"), branch=None),
+    "mutate on a fork, with upkeep": Operation(_with_upkeep("side"), branch=None),
     "mutate, compacting the manifest": Operation(_mutate(), graph="alone"),
     "init": Operation(
         lambda uri: init(uri, SCHEMA).close(),
