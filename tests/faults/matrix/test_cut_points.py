@@ -19,6 +19,12 @@ from tests.measured import MEASURED
 from tests.sampling import runs_all, seed
 from tests.storage.test_surface_guard import ALLOWED
 
+# Cases that found a defect run always: operation, cut point, fault.
+FOUND = {
+    ("init", "write_dataset __manifest", "error after"),
+    ("init", "write_text _schema.pg", "error before"),
+}
+
 
 class Matrix:
     """The prepared graphs, and a process that runs cases on them."""
@@ -49,7 +55,7 @@ def matrix(tmp_path_factory) -> Iterator[Matrix]:
 
 
 def drawn(cases: list[Case], name: str) -> list[Case]:
-    """One case of every effect and every failpoint, and of one look in three."""
+    """One case of every effect and every failpoint, of one look in three, and what found a defect."""
     if runs_all():
         return cases
     chance = random.Random(f"{seed()} {name}")
@@ -57,7 +63,14 @@ def drawn(cases: list[Case], name: str) -> list[Case]:
     for case in cases:
         by_name.setdefault(case.cut.name, []).append(case)
     found = (chance.choice(those) for those in by_name.values())
-    return [case for case in found if case.cut.kind != "look" or chance.random() < 1 / 3]
+    kept = [case for case in found if case.cut.kind != "look" or chance.random() < 1 / 3]
+    return kept + [
+        case
+        for case in cases
+        if (name, case.cut.name, case.fault) in FOUND
+        and case.follower == "other"
+        and case not in kept
+    ]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -76,3 +89,9 @@ def test_an_operation_that_is_cut_anywhere_is_whole(matrix, name, record_propert
 
 def test_every_call_that_makes_lance_commit_has_a_seam():
     assert set().union(*ALLOWED.values()) <= committing_calls()
+
+
+def test_the_cases_that_found_a_defect_are_still_there(matrix):
+    for operation in {operation for operation, _, _ in FOUND}:
+        there = {(c.cut.name, c.fault) for c in cases_of(operation, matrix.record(operation))}
+        assert {(cut, fault) for name, cut, fault in FOUND if name == operation} <= there
