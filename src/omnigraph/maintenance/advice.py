@@ -15,7 +15,6 @@ AdviceCode = Literal[
     "compact", "index_missing", "index_degraded", "drift", "recovery_pending", "cleanup"
 ]
 
-SMALL_FRAGMENT_ROWS: Final = 8_192
 MANY_SMALL_FRAGMENTS: Final = 64
 LARGE_MANIFEST_BYTES: Final = 4 << 20
 """Every commit to a table writes its manifest again."""

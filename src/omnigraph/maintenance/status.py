@@ -19,7 +19,6 @@ from omnigraph.commit.staging import needs_fork
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.maintenance.advice import (
-    SMALL_FRAGMENT_ROWS,
     Advice,
     GraphFigures,
     IndexFigures,
@@ -27,6 +26,9 @@ from omnigraph.maintenance.advice import (
     advise_graph,
     advise_table,
 )
+from omnigraph.maintenance.effort import Effort
+from omnigraph.maintenance.merging import SMALL_ROWS
+from omnigraph.maintenance.table_work import table_work
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import BranchRecords, first_parents
@@ -39,7 +41,6 @@ from omnigraph.storage.table_files import LineageFiles, TableFiles, table_files
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.version import __version__
-from omnigraph.write.ensure_indices import missing_indexes
 
 LOOK_BACK: Final = 1_024
 """So many commits are looked at, at most, to find the last `optimize`."""
@@ -230,7 +231,7 @@ def _table_status(
         table = open_table(workspace.pinned(pin))
         fragments = [fragment.num_rows for fragment in table.fragments()]
         indexes = tuple(_indexes(table))
-        missing = [name for name, _ in missing_indexes(entity, table)]
+        missing = _missing(table, entity, pin)
     except OmniGraphError as error:
         drift = f"cannot be opened at its pinned version ({error})"
         advice = _advise(workspace, TableFigures(pin.table_key, pin.row_count, drift=drift))
@@ -238,7 +239,7 @@ def _table_status(
     figures = TableFigures(
         pin.table_key,
         pin.row_count,
-        sum(rows < SMALL_FRAGMENT_ROWS for rows in fragments),
+        sum(rows < SMALL_ROWS for rows in fragments),
         found.versions.get(pin.table_version, 0),
         indexes,
         missing,
@@ -253,6 +254,13 @@ def _table_status(
         indexes,
         _advise(workspace, figures),
     )
+
+
+def _missing(table: Table, entity: Entity, pin: TableState) -> list[str]:
+    """Return the properties whose index could be built, of a table that is large enough for one."""
+    if pin.row_count < settings.INDEX_MIN_ROWS.get():
+        return []
+    return [name for name, _ in table_work(table, entity, Effort.INDEXES).missing]
 
 
 def _advise(workspace: Workspace, figures: TableFigures) -> tuple[Advice, ...]:
