@@ -199,8 +199,8 @@ def test_no_setting_is_read_elsewhere():
 PUBLIC_OF_A_GRAPH = {
     "actor", "blobs", "branches", "changes", "cleanup", "close", "commits", "diff", "embed", "embedder",
     "ensure_indices", "entity", "explain", "export", "internal_schema_version", "load", "load_edges",
-    "load_nodes", "mode", "mutate", "profile", "query", "refresh", "schema", "snapshot", "status", "tags",
-    "uri",
+    "load_nodes", "mode", "mutate", "profile", "query", "refresh", "repair", "schema", "snapshot", "status",
+    "tags", "uri",
 }  # fmt: skip
 
 

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
-    from omnigraph.maintenance.report import CleanupReport as CleanupReport
-    from omnigraph.maintenance.report import CleanupRow as CleanupRow
+    from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
+    from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
+    from omnigraph.maintenance.repair_report import RepairReport as RepairReport
+    from omnigraph.maintenance.repair_report import RepairRow as RepairRow
     from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -97,6 +99,8 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "RepairReport",
+    "RepairRow",
     "SchemaApplied",
     "SchemaPlan",
     "SchemaStep",
@@ -122,8 +126,8 @@ _HOMES = {
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
     "ChangePage": "omnigraph.changes.feed.poll",
-    "CleanupReport": "omnigraph.maintenance.report",
-    "CleanupRow": "omnigraph.maintenance.report",
+    "CleanupReport": "omnigraph.maintenance.cleanup.report",
+    "CleanupRow": "omnigraph.maintenance.cleanup.report",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffResult": "omnigraph.changes.diff_result",
@@ -147,6 +151,8 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "RepairReport": "omnigraph.maintenance.repair_report",
+    "RepairRow": "omnigraph.maintenance.repair_report",
     "SchemaApplied": "omnigraph.write.schema_apply",
     "SchemaPlan": "omnigraph.write.schema_apply",
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",

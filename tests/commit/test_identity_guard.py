@@ -24,13 +24,17 @@ MAY_COMPARE = {
         "_reads",
     ): "a purge names versions of one incarnation, at one location, where there is no other branch",
     (
-        "maintenance/lineages.py",
+        "maintenance/cleanup/lineages.py",
         "have",
     ): "versions of one lineage: incarnation, branch and its identifier are equal",
     (
         "manifest/publisher.py",
         "publish",
     ): "the version that this very publish made on the same branch",
+    (
+        "maintenance/repair.py",
+        "_judge",
+    ): "the newest version of the very branch that is pinned, opened by its identifier",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
         "manifest/history/resolve.py",

@@ -1,23 +1,13 @@
-"""Children of these tests come from a fork server that has Lance loaded, and has not used it."""
+"""What the tests of faults share."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 from omnigraph import failpoints
 from tests.s3.conftest import s3, s3_root, s3_server
-from tests.storage.processes import context
 
 __all__ = ["s3", "s3_root", "s3_server"]
-
-# Takes effect when no test has started the fork server yet; slower otherwise, and as right.
-os.environ.setdefault("LANCE_LOG", "error")
-context.set_forkserver_preload(
-    ["pyarrow", "pyarrow.compute", "lance", "lance.fragment", "omnigraph.graph",
-     "omnigraph.commit.protocol", "omnigraph.write.mutate", "tests.faults.history_cases"]
-)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

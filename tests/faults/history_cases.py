@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
-import omnigraph.maintenance.cleanup
+import omnigraph.maintenance.cleanup.cleanup
 import omnigraph.write.merge.merge
 import omnigraph.write.merge.revert
 from omnigraph import failpoints

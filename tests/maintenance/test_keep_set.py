@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest
-from omnigraph.maintenance.cleanup import check_policy
-from omnigraph.maintenance.keep_set import (
+from omnigraph.maintenance.cleanup.cleanup import check_policy
+from omnigraph.maintenance.cleanup.keep_set import (
     Claim,
     Facts,
     Fork,

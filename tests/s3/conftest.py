@@ -18,6 +18,8 @@ def s3(s3_server, monkeypatch):
     """The server with the environment that leads to it; faults armed by a test end with it."""
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
+    # The server shares two cores with the writers: a queue of four can take over 10 s on a busy day.
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "120000")
     yield s3_server
     s3_server.disarm()
 

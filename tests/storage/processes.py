@@ -16,9 +16,8 @@ from omnigraph.failpoints import FilePause
 _LIMIT = 60.0
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(
-    ["omnigraph.storage.locks.locks", "omnigraph.storage.objects.object_store"]
-)
+# The project's root is on the path of the fork server: it is started in the current directory.
+context.set_forkserver_preload(["tests.storage.preloaded"])
 
 
 def fork() -> int:

@@ -20,7 +20,7 @@ from omnigraph.commit.audit import Recovery
 from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
-from omnigraph.errors import Contention, SchemaApplyInProgress
+from omnigraph.errors import Contention, RecoveryRequired, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -80,11 +80,30 @@ def refuse_rollbacks(
             raise rollback_needed(sidecar.operation_id)
 
 
+def refuse_dead_writers(workspace: Workspace) -> list[Sidecar]:
+    """Refuse if a dead writer left an operation half way; return the operations that are under way.
+
+    Nothing is finished or written, so a lock that seems held counts as held.
+    """
+    graph_id = workspace.manifest.state(MAIN).head.graph_id
+    pending = list_sidecars(workspace, graph_id)
+    for sidecar in pending:
+        if not _seems_alive(workspace, sidecar) and is_pending(workspace, sidecar):
+            raise RecoveryRequired(
+                f"operation {sidecar.operation_id} stopped half way: reopen the graph read-write, "
+                "which finishes or undoes it",
+                operation_id=sidecar.operation_id,
+            )
+    return pending
+
+
 def _is_stuck(workspace: Workspace, sidecar: Sidecar) -> bool:
     """Return whether the writer of a sidecar is dead and its operation must be rolled back."""
-    if any(workspace.locks.seems_held(name) for name in sidecar.locks):
-        return False
-    return needs_rollback(workspace, sidecar)
+    return not _seems_alive(workspace, sidecar) and needs_rollback(workspace, sidecar)
+
+
+def _seems_alive(workspace: Workspace, sidecar: Sidecar) -> bool:
+    return any(workspace.locks.seems_held(name) for name in sidecar.locks)
 
 
 def _recover_pending(workspace: Workspace, *, may_roll_back: bool) -> HealReport:

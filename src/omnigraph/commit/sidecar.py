@@ -264,7 +264,7 @@ def read_sidecar(name: str, text: str) -> Sidecar:
 def _corrupt(name: str, why: object) -> CorruptSidecar:
     return CorruptSidecar(
         f"{name} is not a recovery sidecar this omnigraph can read ({why}); it stays where it is: "
-        "restore it from a copy, or move it away after checking the tables with omnigraph repair",
+        "restore it from a copy, or move it away and look at the tables with omnigraph repair",
         file=name,
     )
 

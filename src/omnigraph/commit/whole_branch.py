@@ -22,6 +22,8 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
 
+_TRIES = 5
+
 
 @dataclass(frozen=True, slots=True)
 class WholeBranch:
@@ -47,9 +49,7 @@ def hold_branch(
     ``new_locations`` are those of tables that the operation will create.
     """
     locks = workspace.locks
-    locations = [table.location for table in before.head.tables.values()]
-    names = [workspace.lock_name(place, before.name) for place in (*locations, *new_locations)]
-    wanted = {locks.graph_lock(), locks.head_lock(before.name), *names}
+    wanted = {locks.graph_lock(), *_branch_locks(workspace, before, new_locations)}
     with locks.acquire(wanted, patience, purpose) as held:
         state = _check_unmoved(workspace, before)
         for pin in state.head.tables.values():
@@ -57,6 +57,36 @@ def hold_branch(
             if not needs_fork(pin, state.name):
                 open_undrifted(workspace, pin, state.head.graph_id, state.name, held)
         yield WholeBranch(state, held)
+
+
+@contextmanager
+def hold_as_it_is(workspace: Workspace, branch: str, purpose: Purpose) -> Iterator[WholeBranch]:
+    """Take the head lock and every table lock of a branch, whatever state it is in.
+
+    Its tables may be ahead of their pins. What nobody holds a lock for any more was left by the dead.
+    """
+    for _ in range(_TRIES):
+        before = workspace.manifest.state(branch)
+        refuse_newer(before.table)
+        with workspace.locks.acquire(_branch_locks(workspace, before), None, purpose) as held:
+            state = workspace.manifest.state(branch)
+            if state.identifier == before.identifier and _places(state) == _places(before):
+                yield WholeBranch(state, held)
+                return
+    raise schema_changed()
+
+
+def _branch_locks(
+    workspace: Workspace, state: BranchState, new_locations: Iterable[str] = ()
+) -> set[str]:
+    """Return the names of the head lock of a branch and of the locks of all its tables."""
+    places = (*_places(state), *new_locations)
+    names = {workspace.lock_name(place, state.name) for place in places}
+    return {workspace.locks.head_lock(state.name), *names}
+
+
+def _places(state: BranchState) -> list[str]:
+    return [table.location for table in state.head.tables.values()]
 
 
 def _check_unmoved(workspace: Workspace, before: BranchState) -> BranchState:

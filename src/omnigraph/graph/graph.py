@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
-    from omnigraph.maintenance.report import CleanupReport
+    from omnigraph.maintenance.cleanup.report import CleanupReport
+    from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -372,7 +373,7 @@ class Graph:
         Besides those, the newest ``keep_versions`` of each table stay, and what was current within
         ``older_than`` (a timedelta, or seconds); give at least one. With ``dry_run`` nothing goes.
         """
-        from omnigraph.maintenance.cleanup import check_policy, cleanup
+        from omnigraph.maintenance.cleanup.cleanup import check_policy, cleanup
 
         if dry_run:
             self._state.ensure_open()
@@ -384,6 +385,21 @@ class Graph:
         if not dry_run:
             self._state.forget_reads()
         return report
+
+    def repair(self, confirm: bool = False, force: bool = False) -> RepairReport:
+        """Pin again the newest versions of tables that another program committed to.
+
+        Without ``confirm`` nothing changes, and the rows say what was found. With it, tables on which
+        only maintenance happened are repaired, and with ``force`` all others too. No row is written.
+        """
+        from omnigraph.maintenance.repair import check_repair, repair
+
+        check_repair(confirm, force)
+        if confirm:
+            self._state.ensure_writable()
+        else:
+            self._state.ensure_open()
+        return repair(self._state.workspace, confirm=confirm, force=force)
 
     def status(self) -> dict[str, Any]:
         """Return branches, head, and for each table of `main` its versions, fragments and indexes."""

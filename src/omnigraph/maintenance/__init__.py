@@ -1,1 +1,1 @@
-"""Keep a graph in shape: `cleanup` removes versions that nothing needs any more."""
+"""Keep a graph in shape: what it looks like, what others did to its tables, what nothing needs any more."""

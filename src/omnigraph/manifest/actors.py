@@ -8,6 +8,8 @@ from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest
 
 RESERVED: Final = "omnigraph:"
+MAINTENANCE_ACTOR: Final = f"{RESERVED}maintenance"
+"""The actor of commits that keep tables in shape."""
 LONGEST: Final = 256
 
 

@@ -16,7 +16,7 @@ from omnigraph.cli.tables import put_table
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.report import CleanupReport
+    from omnigraph.maintenance.cleanup.report import CleanupReport
 
 FAILED = 1
 """The exit code when a table could not be cleaned up."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.lance_import import lance
@@ -95,6 +96,21 @@ def list_indexes(table: Table) -> list[IndexState]:
     with lance_errors(f"listing the indexes of {table.ref}"):
         fragments = table.fragments()
         return [_state(entry, fragments) for entry in table.dataset.describe_indices()]
+
+
+def unreadable_indexes(table: Table) -> list[str]:
+    """The names of indexes whose files cannot be opened, so that look-ups and upserts would fail.
+
+    Lance's own compaction leaves a BTREE of a branch like that.
+    """
+    broken = []
+    for index in list_indexes(table):
+        try:
+            with lance_errors(f"opening the index {index.name} of {table.ref}"):
+                table.dataset.stats.index_stats(index.name)
+        except StorageError:
+            broken.append(index.name)
+    return broken
 
 
 def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:

@@ -16,7 +16,7 @@ from itertools import combinations, pairwise, takewhile
 from omnigraph.clock import now_us
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.errors import HistoryReclaimed, OmniGraphError
-from omnigraph.maintenance.keep_set import Claim, Facts, Fork, Lineage, Policy, Published
+from omnigraph.maintenance.cleanup.keep_set import Claim, Facts, Fork, Lineage, Policy, Published
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.maintenance.keep_set import Policy
+from omnigraph.maintenance.cleanup.keep_set import Policy
 
 
 @dataclass(frozen=True, slots=True)

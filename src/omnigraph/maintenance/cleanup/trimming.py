@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.maintenance.keep_set import Policy
-from omnigraph.maintenance.lineages import Survivors, clean_lineage
-from omnigraph.maintenance.report import CleanupRow
-from omnigraph.maintenance.survey import Survey
+from omnigraph.maintenance.cleanup.keep_set import Policy
+from omnigraph.maintenance.cleanup.lineages import Survivors, clean_lineage
+from omnigraph.maintenance.cleanup.report import CleanupRow
+from omnigraph.maintenance.cleanup.survey import Survey
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.workspace import Workspace, lance_branch

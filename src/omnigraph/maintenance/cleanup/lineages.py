@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from omnigraph import failpoints
 from omnigraph.errors import OmniGraphError
-from omnigraph.maintenance.keep_set import Lineage, Reasons
-from omnigraph.maintenance.report import CleanupRow
+from omnigraph.maintenance.cleanup.keep_set import Lineage, Reasons
+from omnigraph.maintenance.cleanup.report import CleanupRow
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.old_versions import plan_removal, remove_versions

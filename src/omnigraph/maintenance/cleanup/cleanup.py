@@ -21,16 +21,16 @@ from omnigraph.clock import now_us
 from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.maintenance.keep_set import Lineage, Policy, Reasons, keep_set
-from omnigraph.maintenance.lineages import (
+from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons, keep_set
+from omnigraph.maintenance.cleanup.lineages import (
     AFTER_TABLE,
     BEFORE_TABLE,
     Survivors,
     clean_lineage,
     pass_point,
 )
-from omnigraph.maintenance.report import CleanupReport, CleanupRow
-from omnigraph.maintenance.survey import (
+from omnigraph.maintenance.cleanup.report import CleanupReport, CleanupRow
+from omnigraph.maintenance.cleanup.survey import (
     Registered,
     TableFound,
     dropped_since,
@@ -39,7 +39,7 @@ from omnigraph.maintenance.survey import (
     survey,
     without_orphans,
 )
-from omnigraph.maintenance.trimming import trim_audit, trim_manifest
+from omnigraph.maintenance.cleanup.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.purge import purge_table
 from omnigraph.storage.locks.locks import HeldLocks

@@ -1,0 +1,78 @@
+"""`omnigraph repair`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.command import opens_storage
+from omnigraph.cli.output import note
+from omnigraph.cli.register import UriArgument, add
+from omnigraph.cli.tables import put_table
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.repair_report import RepairReport
+
+REFUSED = 1
+"""The exit code when a table was not repaired."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, opens_storage("repair"), repair)
+
+
+def repair(
+    call: Call,
+    uri: UriArgument = None,
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="Repair tables on which only maintenance happened."),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="With --confirm: repair the others too, as they are now."),
+    ] = False,
+) -> None:
+    """Look for tables that another program wrote to; with --confirm, take over what is there."""
+    if force and not confirm:
+        raise typer.BadParameter("--force repairs whatever is there: pass --confirm as well")
+    # What is only shown is read from a graph that is opened for reading.
+    call = replace(call, command=replace(call.command, writes=confirm))
+    address = call.address(uri)
+    with call.open(address) as graph:
+        report = graph.repair(confirm, force)
+    document = {"uri": address.uri, **report.to_json()}
+    done = f"{len(report.commits)} commit{'s' * (len(report.commits) != 1)} made"
+    call.answer(document, lambda: _put(report), done if report.commits else None)
+    if report.refused:
+        names = ", ".join(dict.fromkeys(row.table_key for row in report.refused))
+        why = "another program changed the rows; look at them, then pass --force to take them over"
+        if force:
+            why = "moving the pin would not help; the table says why"
+        note(f"error: refused to repair {names}: {why}")
+        raise typer.Exit(REFUSED)
+    if report.drifted and not confirm:
+        note("nothing was changed; pass --confirm to repair what only maintenance has moved")
+
+
+def _put(report: RepairReport) -> None:
+    put_table(
+        ("table", "branch", "pinned", "newest", "found", "action", "operations", "error"),
+        [
+            [
+                row.table_key,
+                row.table_branch or "main",
+                row.manifest_version,
+                row.lance_head_version,
+                row.classification,
+                row.action,
+                ", ".join(row.operations) or None,
+                row.error,
+            ]
+            for row in report
+        ],
+    )

@@ -1,0 +1,118 @@
+"""What `repair` answers: how each table stands to its pin, judged by the transactions in between.
+
+For example, a table that is pinned at version 4 and that another program compacted has the transactions
+``ReserveFragments`` and ``Rewrite`` after its pin. They change no content: ``verified_maintenance``. A
+``Delete`` among them would make it ``suspicious``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from omnigraph.commit.classify import CONTENT_PRESERVING
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.tables.transactions import Operation
+
+Classification = Literal["no_drift", "verified_maintenance", "suspicious", "unverifiable"]
+Action = Literal["no_op", "preview", "healed", "forced", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRow:
+    """One table on one of its branches (None: the main lineage).
+
+    ``manifest_version`` is the version that the graph pins and ``lance_head_version`` the newest one
+    that is there; 0 if there is none. ``operations`` are the transactions between the two, in order.
+    ``error`` says why the table cannot be repaired by moving its pin, or None.
+    """
+
+    table_key: str
+    table_branch: str | None
+    manifest_version: int
+    lance_head_version: int
+    classification: Classification = "no_drift"
+    action: Action = "no_op"
+    operations: tuple[str, ...] = ()
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "table_key": self.table_key,
+            "table_branch": self.table_branch,
+            "manifest_version": self.manifest_version,
+            "lance_head_version": self.lance_head_version,
+            "classification": self.classification,
+            "action": self.action,
+            "operations": list(self.operations),
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The rows of a repair: all tables of `main`, then those of each branch that are its own.
+
+    It is used like a list of its rows. ``commits`` are what was published, one for each branch with a
+    table that was repaired.
+    """
+
+    tables: tuple[RepairRow, ...]
+    confirm: bool = False
+    force: bool = False
+    commits: tuple[GraphCommit, ...] = ()
+
+    def __iter__(self) -> Iterator[RepairRow]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __getitem__(self, position: int) -> RepairRow:
+        return self.tables[position]
+
+    @property
+    def drifted(self) -> tuple[RepairRow, ...]:
+        """The rows of tables that are not at their pins."""
+        return tuple(row for row in self.tables if row.classification != "no_drift")
+
+    @property
+    def refused(self) -> tuple[RepairRow, ...]:
+        """The rows of tables that were to be repaired and were not."""
+        return tuple(row for row in self.tables if row.action == "refused")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form; ``manifest_version`` is that of the first commit, if there is one."""
+        return {
+            "confirm": self.confirm,
+            "force": self.force,
+            "manifest_version": self.commits[0].manifest_version if self.commits else None,
+            "tables": [row.to_json() for row in self.tables],
+        }
+
+
+def classify_drift(operations: Iterable[Operation | None]) -> Classification:
+    """Judge a table by the transactions after its pin; None stands for one that cannot be read."""
+    found = list(operations)
+    if not found:
+        return "no_drift"
+    if any(one is None or one is Operation.UNKNOWN for one in found):
+        return "unverifiable"
+    if all(one in CONTENT_PRESERVING for one in found):
+        return "verified_maintenance"
+    return "suspicious"
+
+
+def choose_action(row: RepairRow, *, confirm: bool, force: bool) -> Action:
+    """Return what is to be done about a table."""
+    if row.classification == "no_drift":
+        return "no_op"
+    if not confirm:
+        return "preview"
+    if row.error is not None:
+        return "refused"
+    if row.classification == "verified_maintenance":
+        return "healed"
+    return "forced" if force else "refused"
