@@ -11,7 +11,6 @@ WRITER = "load"
 """All writers run the same protocol; this one's failpoints stand for those of all."""
 
 PINNED = "attempt.pinned"
-BEFORE_LOCKS = f"{WRITER}.before_locks"
 BEFORE_A = f"{WRITER}.before_phase_a"
 BEFORE_B = f"{WRITER}.before_phase_b"
 BEFORE_FORK = f"{WRITER}.before_fork"

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.faults.model.explorer import Step
-from tests.faults.model.points import BEFORE_LOCKS, CHECKED, PINNED, RECORD_AUDIT, Steps
+from tests.faults.model.points import CHECKED, PINNED, RECORD_AUDIT, Steps
 from tests.faults.model.recovery_model import Recoveries
 from tests.faults.model.states import (
+    BEFORE_LOCKS,
     DEAD,
     DONE,
     ENDED,

@@ -17,6 +17,7 @@ UNFORKED = -1
 
 SIDECAR_LIST = "recovery.sidecar_list"
 """Where a writer begins: it heals first."""
+BEFORE_LOCKS = "load.before_locks"
 READ, LOOK, IDLE = "read", "look", "idle"
 DONE, DEAD = "done", "dead"
 REFUSED = "refused"
@@ -107,6 +108,8 @@ class Config:
     foreign: int = 0
     unforked: tuple[int, ...] = ()
     branch_ends: bool = False
+    begins_with_the_dead: bool = False
+    """The first writer died when all its tables were committed; the others had read before."""
     optional_step: bool = False
     compacts: bool = False
     without: frozenset[str] = frozenset()
@@ -123,10 +126,22 @@ class Config:
         pins = tuple(UNFORKED if t in self.unforked else 0 for t in range(self.tables))
         tables = tuple(None if t in self.unforked else () for t in range(self.tables))
         processes = (*(Process(SIDECAR_LIST) for _ in self.writers), Process(IDLE))
-        return State(
+        start = State(
             pins, tables, (), (), (), processes,
             self.crashes, self.faults, self.expiries, self.foreign,
         )  # fmt: skip
+        if not self.begins_with_the_dead:
+            return start
+        waiting = Process(BEFORE_LOCKS, base=pins)
+        return start._replace(
+            tables=((Txn("write", 0),),) * self.tables,
+            sidecars=((0, 0),),
+            processes=(
+                Process(DEAD, base=pins),
+                *(waiting for _ in self.writers[1:]),
+                Process(IDLE),
+            ),
+        )
 
 
 def content(chain: tuple[Txn, ...] | None, version: int) -> tuple[int, ...]:

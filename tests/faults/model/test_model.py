@@ -26,8 +26,10 @@ FIRST_BY_SECOND, SECOND_BY_FIRST = Spec((0,), (1,)), Spec((1,), (0,))
 
 SCENARIOS = {
     "three writers of both tables, two crashes": Config((BOTH,) * 3, crashes=2),
-    "one writer of both and one of each, a crash": Config((BOTH, FIRST, SECOND)),
-    "each relies on what the other writes": Config((FIRST_BY_SECOND, SECOND_BY_FIRST, BOTH)),
+    "a dead writer, one of each table, a crash": Config(
+        (BOTH, FIRST, SECOND), begins_with_the_dead=True
+    ),
+    "each relies on what the other writes": Config((FIRST_BY_SECOND, SECOND_BY_FIRST)),
     "a crash and a failing store": Config((BOTH,) * 2, faults=1),
     "a foreign program": Config((BOTH,) * 2, foreign=1, faults=1),
     "first writes on a branch": Config((BOTH,) * 2, crashes=2, unforked=(1,)),
@@ -40,6 +42,9 @@ SCENARIOS = {
 }
 LONG = {
     "one writer of both and one of each, two crashes": Config((BOTH, FIRST, SECOND), crashes=2),
+    "each of two relies on what the other writes": Config(
+        (FIRST_BY_SECOND, SECOND_BY_FIRST, BOTH), crashes=2
+    ),
     "three writers, a crash and a failing store": Config((BOTH,) * 3, faults=1),
     "three first writers on a branch, two crashes": Config((BOTH,) * 3, crashes=2, unforked=(1,)),
     "a lease that ends, and a crash": Config((BOTH,) * 2, expiries=1),
@@ -63,7 +68,7 @@ RULES = {
     "audit_check": Config((BOTH, FIRST), crashes=2),
     "keeps_sidecar": Config((BOTH, FIRST), faults=1, crashes=0),
     "judged_rollback": Config((BOTH,) * 2, crashes=2),
-    "let_go": Config((BOTH, FIRST, SECOND)),
+    "let_go": Config((BOTH, FIRST, SECOND), crashes=0, begins_with_the_dead=True),
     "lease_checks": Config((BOTH,) * 2, crashes=0, expiries=1),
     "covers_again": Config((BOTH,) * 2, crashes=0, expiries=1),
     "finds_own_commit": Config((FIRST,) * 2, crashes=0, expiries=1, optional_step=True),

@@ -13,7 +13,6 @@ from tests.faults.model.points import (
     BEFORE_C,
     BEFORE_COMMIT,
     BEFORE_FORK,
-    BEFORE_LOCKS,
     LOCKED,
     OPTIONAL,
     PINNED,
@@ -22,6 +21,7 @@ from tests.faults.model.points import (
 )
 from tests.faults.model.shared_model import Shared
 from tests.faults.model.states import (
+    BEFORE_LOCKS,
     DONE,
     READ,
     REFUSED,
