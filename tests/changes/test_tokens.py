@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.changes.paging import tokens
 from omnigraph.changes.paging.tokens import (
     MAX_LENGTH,
     CommitToken,
@@ -87,3 +88,28 @@ def test_tokens_are_bound_to_their_graph_and_kind():
 def test_what_is_no_token(wrong):
     with pytest.raises(CursorRejected):
         read_token(GRAPH, wrong, CursorToken)
+
+
+FORGED = [
+    b"",
+    b"[]",
+    b"{}",
+    b"null",
+    b'["nobody"]',
+    b'[["cursor"]]',
+    b'["cursor",["r","main","","f"]]',
+    b'["cursor",["r","main","","f"],"a","b"]',
+    b'["cursor",["r","main","","f"],7]',
+    b'["cursor",null,"a"]',
+    b'["cursor", ["r","main","","f"], "a"]',
+    b'["cursor",["r","main","","\\ud800"],"a"]',
+    b"[" * 2000,
+    b"\xff",
+]
+
+
+@pytest.mark.parametrize("body", FORGED)
+def test_what_we_never_wrote_is_refused_although_its_check_sum_is_right(body):
+    text = tokens._encode(tokens._check(GRAPH, body) + body)
+    with pytest.raises(CursorRejected, match="damaged"):
+        read_token(GRAPH, text, CursorToken)

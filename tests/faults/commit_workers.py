@@ -109,20 +109,6 @@ def attempt(graph: Graph, keys: list[str], row_id: str) -> str:
     return "committed"
 
 
-def write_until_killed(pipe: Connection, uri: str, branch: str, keys: list[str], name: str) -> None:
-    """Commit until the process is killed, saying what begins and what is acknowledged."""
-    with open_graph(uri) as graph:
-        number = 0
-        while True:
-            row_id = f"{name}-{number:04}"
-            heal(workspace_of(graph))
-            wanted = prepare(workspace_of(graph), {key: [row_id] for key in keys}, branch=branch)
-            pipe.send(("begun", row_id, wanted.intent.graph_commit_id))
-            commit(workspace_of(graph), wanted)
-            pipe.send(("acknowledged", row_id, wanted.intent.graph_commit_id))
-            number += 1
-
-
 def watch(pipe: Connection, uri: str, keys: list[str]) -> None:
     """Read until told to stop; the first snapshot in which the tables differ, or how many agreed."""
     looks = 0

@@ -330,6 +330,21 @@ class TestFiles:
             list(read_frame_file(PERSON, source))
 
 
+def test_an_arrow_file_with_offsets_beyond_its_memory_is_refused(tmp_path):
+    table = pa.table({"name": ["x" * 77, "y" * 77]})
+    with pa.ipc.new_file(tmp_path / "p.arrow", table.schema) as file:
+        file.write_table(table)
+    data = (tmp_path / "p.arrow").read_bytes()
+    offsets = b"".join(number.to_bytes(4, "little") for number in (0, 77, 154))
+    assert data.count(offsets) == 1
+    for second in (-5, 155, 2**31 - 1):
+        wrong = offsets[:4] + second.to_bytes(4, "little", signed=True) + offsets[8:]
+        (tmp_path / "p.arrow").write_bytes(data.replace(offsets, wrong))
+        (source,) = frame_sources(tmp_path / "p.arrow")
+        with pytest.raises(InputError, match=r"p\.arrow.*check that it is whole"):
+            list(read_frame_file(PERSON, source))
+
+
 def test_a_directory_gives_its_frames_and_other_names_are_refused(tmp_path):
     for name in ("b.parquet", "a.csv", "c.txt"):
         (tmp_path / name).write_bytes(b"")

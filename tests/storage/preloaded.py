@@ -21,7 +21,7 @@ for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
     if not module.name.startswith(LEFT_OUT) and not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 lance()
-for name in ("duckdb", "lance.fragment", "pyarrow.compute", "pytest"):
+for name in ("duckdb", "lance.fragment", "pyarrow.compute", "pytest", "typer"):
     importlib.import_module(name)
 # The grammars are read on first use.
 parse_schema("node N { k: String @key }")

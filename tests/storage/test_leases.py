@@ -6,6 +6,7 @@ import pytest
 
 from omnigraph.storage.locks import leases
 from omnigraph.storage.locks.leases import Leases
+from omnigraph.storage.locks.waiting import WRITE
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import LockLost, Unavailable
 
@@ -179,6 +180,31 @@ def test_a_waiter_takes_over_after_a_whole_period_and_not_before(store, clock):
     lease = waiter.attempt(NAME, "them")
     assert lease is not None
     lease.check()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "7",
+        "[" * 2000,
+        '{"holder": "x", "owner": "o", "period_ms": Infinity}',
+        '{"holder": "x", "owner": "o", "period_ms": NaN}',
+        '{"holder": "x", "owner": "o", "period_ms": -5}',
+        '{"holder": "x", "owner": "o", "period_ms": 1' + "0" * 400 + "}",
+        '{"holder": ["x"], "owner": "o", "period_ms": 1}',
+        '{"holder": "x", "owner": 7, "period_ms": 1}',
+        '{"holder": "x", "owner": "o", "operation": {}, "period_ms": 1}',
+    ],
+)
+def test_what_is_no_lease_is_told_as_nobodys_and_expires_like_one(store, clock, text):
+    store.write_text(NAME, text)
+    waiter = Leases(store, PERIOD)
+    assert waiter.holder_of(NAME) == ("unknown", WRITE)
+    assert waiter.attempt(NAME, "them") is None
+    clock.now += PERIOD * 1.01
+    assert waiter.attempt(NAME, "them") is not None
 
 
 def test_a_renewal_starts_the_waiters_period_again(store, clock):

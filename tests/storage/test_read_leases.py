@@ -107,7 +107,10 @@ def test_other_objects_are_no_leases_and_a_broken_lease_is_named(store):
         whole = json.loads(store.read_text(f"__leases/{held.lease.id}.json"))
     half = {"id": "x", "owner": {}, "tables": []}
     never = {**whole, "renewed_at": None}
-    for text in ("", "[]", "{}", json.dumps(half), json.dumps(never)):
+    table = {**whole["tables"][0], "table_version": "8"}
+    nameless = {**whole, "tables": [table]}
+    wrong = [half, never, nameless, {**whole, "graph_id": 7}]
+    for text in ("", "[]", "{}", "[" * 2000, *map(json.dumps, wrong)):
         store.write_text(name, text)
         with pytest.raises(StorageError, match=name):
             live_leases(store, now_us())

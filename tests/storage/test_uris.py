@@ -81,6 +81,8 @@ class TestLocal:
             "file:///raw#fragment",
             "file://elsewhere/data",
             "file:///%FF%FE",
+            "file:///\ud800",
+            "file://[",
         ],
     )
     def test_refused(self, target):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast
 
 from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS, Write, Writer
@@ -22,6 +21,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
+from omnigraph.storage.decoded import has_type
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, NotFound
 
@@ -301,34 +301,6 @@ def _decode(document: dict[str, Any]) -> Sidecar:
             "adopted": tuple(GraphCommit(**commit) for commit in document["adopted"]),
         }
     )
-    if not _has_type(sidecar, Sidecar):
+    if not has_type(sidecar, Sidecar):
         raise TypeError("a value has the wrong type")
     return sidecar
-
-
-def _has_type(value: Any, kind: Any) -> bool:
-    """Return whether a decoded value, with all values inside it, has its annotated type.
-
-    JSON may hold anything, and the code that works with a sidecar trusts the annotations.
-    """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return isinstance(value, cast("type", kind)) and all(
-            _has_type(getattr(value, name), hint) for name, hint in hints.items()
-        )
-    if origin is Literal:
-        return value in arguments
-    if origin is UnionType:
-        return any(_has_type(value, one) for one in arguments)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_has_type(one, arguments[0]) for one in value)
-    if origin is Mapping:
-        return isinstance(value, dict) and all(
-            _has_type(key, arguments[0]) and _has_type(one, arguments[1])
-            for key, one in value.items()
-        )
-    if kind is int:
-        # Not isinstance: True is an int too. All numbers here are versions and incarnations.
-        return type(value) is int and value >= 0
-    return kind is Any or isinstance(value, kind)

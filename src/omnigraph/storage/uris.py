@@ -136,7 +136,11 @@ def _check_path(path: str, target: str | PurePath) -> None:
 
 
 def _file_uri_path(target: str) -> str:
-    parts = urlsplit(target)
+    try:
+        parts = urlsplit(target)
+        path = os.fsdecode(unquote_to_bytes(parts.path))
+    except ValueError:  # brackets around no host, a character that has no UTF-8 form
+        raise BadRequest(f"{target!r} is not the URI of a file; give {SUPPORTED}") from None
     if parts.netloc.lower() not in {"", "localhost"}:
         raise BadRequest(
             f'"{target}" names the host "{parts.netloc}"; write file:///absolute/path for this one'
@@ -145,7 +149,7 @@ def _file_uri_path(target: str) -> str:
         raise BadRequest(
             f'"{target}" has a raw "?" or "#"; write %3F or %23, or give the plain path'
         )
-    return os.fsdecode(unquote_to_bytes(parts.path))
+    return path
 
 
 def _s3_options(bucket: str, environ: Mapping[str, str]) -> dict[str, str]:

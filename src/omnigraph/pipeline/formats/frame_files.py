@@ -127,9 +127,32 @@ def _open_batches(
     except pa.ArrowInvalid:
         file.seek(0)
         stream = pa.ipc.open_stream(file)
-        return stream.schema.names, stream
+        return stream.schema.names, map(_checked, stream)
     batches = (stored.get_batch(number) for number in range(stored.num_record_batches))
-    return stored.schema.names, batches
+    return stored.schema.names, map(_checked, batches)
+
+
+def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Raise ``ArrowInvalid`` for a damaged batch: Arrow reads beyond its memory by what a file says.
+
+    Whether texts are UTF-8 is left to those who know the row.
+    """
+    for column in batch.columns:
+        column.view(_without_texts(column.type)).validate(full=True)
+    return batch
+
+
+def _without_texts(kind: pa.DataType) -> pa.DataType:
+    """The type that holds the same bytes, without the promise that they are UTF-8."""
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_large_string(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind):
+        return pa.list_(_without_texts(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_without_texts(kind.value_type))
+    return kind
 
 
 def _arrow_file(location: Location) -> pa.NativeFile:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
+import pyarrow as pa
+
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
 
 if TYPE_CHECKING:
@@ -185,7 +187,9 @@ def readable(name: str, compression: Compression | None = None) -> Iterator[None
             from omnigraph.storage.objects.store_errors import translate
 
             raise translate(error, "read", name, "its store") from error
-        if not isinstance(error, OSError | EOFError | ValueError) and not _is_zlib(error):
+        # Those of Arrow are of many kinds; a damaged file may show as a type it does not have.
+        known = isinstance(error, OSError | EOFError | ValueError | pa.ArrowException)
+        if not known and not _is_zlib(error):
             raise
         what = f"as {compression} data " if compression else ""
         cause = str(error).split("\n", 1)[0]

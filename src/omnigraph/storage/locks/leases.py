@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from omnigraph.errors import StorageError
@@ -230,9 +231,13 @@ def _text(holder: str | None, purpose: Purpose, period: float) -> str:
 
 def _parsed(text: str, default_period: float) -> _Record:
     try:
-        record: dict[str, Any] = json.loads(text)
-        purpose = Purpose(str(record.get("operation", "write")), bool(record.get("slow")))
-        return _Record(record["holder"], record["owner"], record["period_ms"] / 1000, purpose)
-    except (ValueError, KeyError, TypeError):
-        # Not a lease this version can read; it expires like any other when nobody renews it.
+        said = json.loads(text)
+        purpose = Purpose(said.get("operation", "write"), bool(said.get("slow")))
+        record = _Record(said["holder"], said["owner"], said["period_ms"] / 1000, purpose)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return _Record("", "unknown", default_period)
+    texts = (record.holder or "", record.owner, purpose.operation)
+    if all(isinstance(one, str) for one in texts) and 0 <= record.period < math.inf:
+        return record
+    # Not a lease this version can read; it expires like any other when nobody renews it.
+    return _Record("", "unknown", default_period)

@@ -64,7 +64,7 @@ class LockFiles:
             owner, _, rest = (self._directory / name).read_text().partition(" (")
             operation, slow = json.loads(rest.partition(") ")[2])
             return Holder(owner or None, Purpose(str(operation), bool(slow)))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return Holder(None, WRITE)
 
     def line_up(self, name: str) -> FileTicket:

@@ -24,6 +24,7 @@ from typing import Any, Final, Self
 
 from omnigraph.clock import new_ulid, now_us, stamp_us
 from omnigraph.errors import StorageError
+from omnigraph.storage.decoded import has_type
 from omnigraph.storage.layout import LEASES_DIR, is_lease, lease_name
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import NotFound
@@ -150,11 +151,14 @@ def _parsed(name: str, text: str) -> ReadLease:
         record: dict[str, Any] = json.loads(text)
         record["owner"] = Owner(**record["owner"])
         record["tables"] = tuple(LeasedTable(**table) for table in record["tables"])
-        record["renewed_at"] = int(record["renewed_at"])
-        return ReadLease(**record)
-    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        lease = ReadLease(**record)
+        fits = has_type(lease, ReadLease)
+    except (ValueError, TypeError, LookupError, RecursionError):
+        fits = False
+    if not fits:
         # What it protects is unknown, so nobody can go on as if it were not there.
         raise StorageError(
             f'"{name}" is no read lease this omnigraph can read; if no export is running, delete it',
             object=name,
-        ) from error
+        )
+    return lease

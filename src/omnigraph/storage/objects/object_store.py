@@ -38,6 +38,7 @@ RESERVED: Final = ".omnigraph-"
 
 _RECEIPT = "omnigraph-receipt"
 _CLAIM_ATTEMPTS: Final = 3
+_SENT_AT_MOST: Final = 2
 # What obstore's local store cannot keep: it hides names like its own temporary files (`x#1`) and
 # takes a last segment ending in a letter and `:` or `|` for a drive letter.
 _UNSTORABLE = re.compile(r"#[0-9]+\Z|[A-Za-z][:|]\Z")
@@ -164,8 +165,8 @@ class ObjectStore:
         return self._conditional_put(name, data, {"e_tag": version})
 
     def _conditional_put(self, name: str, data: bytes, mode: PutMode) -> str:
+        receipt = uuid4().hex
         for attempt in itertools.count(1):
-            receipt = uuid4().hex
             try:
                 result = obstore.put(
                     self._backend,
@@ -197,18 +198,28 @@ class ObjectStore:
                     ) from None
                 time.sleep(0.05 * attempt)
             except exceptions.GenericError as error:
-                return self._after_no_answer(name, mode, receipt, error)
+                written = self._after_no_answer(name, mode, receipt, error)
+                if written is not None:
+                    return written
+                # obstore does not send a conditional put again when its connection breaks.
+                if attempt >= _SENT_AT_MOST:
+                    raise
         raise AssertionError
 
     def _after_no_answer(
         self, name: str, mode: PutMode, receipt: str, error: exceptions.GenericError
-    ) -> str:
-        """Decide a put that was never answered by looking at the object: it may have been written."""
+    ) -> str | None:
+        """Decide a put that was never answered by looking at the object: it may have been written.
+
+        None if it was not, and its condition still holds.
+        """
         try:
             found = self._version_and_receipt(name)
         except (OSError, exceptions.BaseError):
             raise error from None
         if found is None:
+            if mode == "create":
+                return None
             raise error
         version, whose = found
         if whose == receipt:
@@ -217,7 +228,7 @@ class ObjectStore:
             raise exceptions.AlreadyExistsError(str(error))
         if mode != {"e_tag": version}:
             raise exceptions.PreconditionError(str(error))
-        raise error
+        return None
 
     def _version_and_receipt(self, name: str) -> tuple[str, str | None] | None:
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.decoded import has_type
 from omnigraph.storage.tables.table_errors import BranchReplaced
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
@@ -52,17 +53,23 @@ def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | N
         return None
     try:
         entry = json.loads(text)
-        return TableBranch(
+        branch = TableBranch(
             name,
             entry["identifier"]["version_mapping"][-1][1],
             entry["parentBranch"],
             entry["parentVersion"],
         )
-    except (ValueError, LookupError, TypeError) as error:
-        raise StorageError(
-            f"the branch {name} of {location or store.address} has a ref this omnigraph cannot read: "
-            f"{error!r}"
-        ) from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise _unreadable(store, location, name, repr(error)) from error
+    if not has_type(branch, TableBranch):
+        raise _unreadable(store, location, name, f"a value has the wrong type in {branch}")
+    return branch
+
+
+def _unreadable(store: ObjectStore, location: str, name: str, why: str) -> StorageError:
+    return StorageError(
+        f"the branch {name} of {location or store.address} has a ref this omnigraph cannot read: {why}"
+    )
 
 
 def read_branch_names(store: ObjectStore, location: str) -> list[str]:

@@ -1,0 +1,128 @@
+"""What callers hand back or name: tokens, resolutions, targets, addresses."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import astuple
+from pathlib import Path
+from random import Random
+
+from omnigraph import errors
+from omnigraph.changes.paging import tokens
+from omnigraph.cli import source as cli_source
+from omnigraph.cli.address import _storage_address
+from omnigraph.cli.targets import parse_word
+from omnigraph.manifest.branch_names import check_branch_name, check_tag_name
+from omnigraph.manifest.history.records import parse_filter
+from omnigraph.manifest.snapshot import Target
+from omnigraph.storage.blob_policy import NO_POLICY
+from omnigraph.write.merge.resolutions import read_resolutions
+from tests.faults.fuzz.inputs import ODD_TEXTS, damaged, damaged_json
+from tests.faults.fuzz.parser import GRAPH, ULID, Parser, parser
+from tests.faults.fuzz.records import EVERY
+from tests.pipeline.read_helpers import CATALOG
+
+PLACE = tokens.Place.of("node", "Ship", "S1")
+SCOPE = tokens.Scope(ULID, "review/may", "0b9f", tokens.filter_digest([]))
+TOKENS = [
+    tokens.CursorToken(SCOPE, ULID),
+    tokens.FeedToken(SCOPE, ULID, ULID, SCOPE.filter, PLACE),
+    tokens.CommitToken(ULID, SCOPE.filter, PLACE),
+    tokens.DiffToken(ULID, ULID, SCOPE.filter, PLACE),
+]
+KINDS = [type(one) for one in TOKENS]
+
+
+def _token(chance: Random) -> str:
+    """A damaged token, or one with a wrong content and the right check sum: a caller can make it."""
+    if chance.random() < 0.4:
+        good = [tokens.write_token(GRAPH, one) for one in TOKENS]
+        return damaged(chance, good, (*ODD_TEXTS, "=", "-", "_", "A", "A" * 5000))
+    documents = [json.loads(tokens._json([one.kind, *astuple(one)])) for one in TOKENS]
+    body = damaged_json(chance, documents).encode("utf-8", "surrogatepass")
+    return tokens._encode(tokens._check(GRAPH, body) + body)
+
+
+@parser
+def _tokens(_place: Path) -> Parser:
+    def read(text: str) -> None:
+        for kind in KINDS:
+            with suppress(errors.CursorRejected):
+                found = tokens.read_token(GRAPH, text, kind)
+                assert tokens.write_token(GRAPH, found)
+                assert isinstance(found, kind)
+
+    return Parser(_token, read, ())
+
+
+RESOLUTIONS = [
+    {"resolutions": [
+        {"table_key": "node:Person", "row_id": "a", "take": "ours"},
+        {"table_key": "node:Person", "row_id": "b", "image": None},
+        {"table_key": "node:Person", "row_id": "c",
+         "image": {"properties": {"name": "c", "age": 3, "email": None}}},
+        {"table_key": "edge:Knows", "row_id": "k",
+         "image": {"properties": {"since": "2020-01-01"}, "endpoints": {"from": "a", "to": "b"}}},
+    ]},
+    {"resolutions": [{"table_key": "node:Every", "row_id": "e", "image": {"properties": EVERY["data"]}}]},
+]  # fmt: skip
+
+
+@parser
+def _resolutions(place: Path) -> Parser:
+    file = place / "resolutions.json"
+
+    def read(text: str) -> None:
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        given = cli_source.read_resolve(str(file))
+        read_resolutions(CATALOG, given, NO_POLICY)
+
+    refused = (errors.BadRequest, errors.InputError)
+    return Parser(lambda chance: damaged_json(chance, RESOLUTIONS), read, refused)
+
+
+WORDS_OF_TARGETS = ("main", "review/may", "main@3", f"commit:{ULID}", "tag:v1.0", " main @ 3 ")
+TIMES = (
+    "2020-02-29",
+    "2020-02-29T12:00:00Z",
+    "2020-02-29T12:00:00.123456+05:30",
+    "2020-02-29 12:00",
+)
+ADDRESSES = (
+    "/data/g",
+    "file:///data/g",
+    "s3://bucket/a/b",
+    "s3a://bucket/a",
+    "./g",
+    "~/g",
+    "http://h/g",
+)
+FILTERS = (
+    "actor=ada",
+    "branch=main",
+    "operation=load",
+    f"operation_id={ULID}",
+    f"operation={ULID}",
+)
+
+
+@parser
+def _targets(_place: Path) -> Parser:
+    def read(text: str) -> None:
+        for one in (
+            parse_word,
+            lambda time: Target.of(time=time),
+            lambda tag: Target.of(tag=tag),
+            lambda name: Target.of(snapshot=name),
+            check_branch_name,
+            check_tag_name,
+            parse_filter,
+            _storage_address,
+        ):
+            with suppress(errors.BadRequest):
+                one(text)
+
+    seeds = (*WORDS_OF_TARGETS, *TIMES, *ADDRESSES, *FILTERS)
+    words = (*ODD_TEXTS, ":", "@", "/", "tag:", "commit:", "s3://", "file://", "T", "Z", "+", "..")
+    return Parser(lambda chance: damaged(chance, seeds, words), read, ())

@@ -1,0 +1,8 @@
+"""All parsers of bytes from outside."""
+
+from __future__ import annotations
+
+from tests.faults.fuzz import handed_back, languages, records, stored
+from tests.faults.fuzz.parser import PARSERS
+
+__all__ = ["PARSERS", "handed_back", "languages", "records", "stored"]
