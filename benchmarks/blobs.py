@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import IO, BinaryIO, Literal, cast
 
 import omnigraph
-from omnigraph.graph.graph import state_of
-from omnigraph.write.compaction import compact
 
 SCHEMA = """
 node Plate { tag: String @key  scan: Blob?  caption: String? }
@@ -79,8 +77,8 @@ def branch_read(graph: omnigraph.Graph, _: Path) -> str:
 
 def compaction(graph: omnigraph.Graph, _: Path) -> None:
     """Beside small fragments that are compacted."""
-    report = compact(state_of(graph).workspace, "main")
-    assert report.removed.get("node:Plate"), "there was nothing to compact"
+    removed = {row.table_key: row.fragments_removed for row in graph.optimize()}
+    assert removed["node:Plate"], "there was nothing to compact"
 
 
 class Decoded:

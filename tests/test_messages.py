@@ -66,8 +66,8 @@ def missing(text):
     ("text", "found"),
     [
         ("run omnigraph levitate", ["levitate"]),
-        ("`omnigraph optimize` does that", ["optimize"]),
-        ("then omnigraph optimize", ["optimize"]),
+        ("`omnigraph policy` does that", ["policy"]),
+        ("then omnigraph policy", ["policy"]),
         ("run omnigraph branch levitate", ["branch levitate"]),
         ("run omnigraph repair, or omnigraph load", []),
         ("this omnigraph knows 3", []),

@@ -199,7 +199,7 @@ def test_no_setting_is_read_elsewhere():
 PUBLIC_OF_A_GRAPH = {
     "actor", "blobs", "branches", "changes", "cleanup", "close", "commits", "diff", "embed", "embedder",
     "ensure_indices", "entity", "explain", "export", "internal_schema_version", "load", "load_edges",
-    "load_nodes", "mode", "mutate", "profile", "query", "refresh", "repair", "schema", "snapshot", "status",
+    "load_nodes", "mode", "mutate", "optimize", "profile", "query", "refresh", "repair", "schema", "snapshot", "status",
     "tags", "uri",
 }  # fmt: skip
 

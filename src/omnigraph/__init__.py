@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
+    from omnigraph.maintenance.optimize_report import OptimizeReport as OptimizeReport
+    from omnigraph.maintenance.optimize_report import OptimizeRow as OptimizeRow
     from omnigraph.maintenance.repair_report import RepairReport as RepairReport
     from omnigraph.maintenance.repair_report import RepairRow as RepairRow
     from omnigraph.manifest.history.history import History as History
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from omnigraph.read.profile import Profiled as Profiled
     from omnigraph.write.blobs import BlobWritten as BlobWritten
     from omnigraph.write.embed import EmbedResult as EmbedResult
-    from omnigraph.write.ensure_indices import IndexReport as IndexReport
+    from omnigraph.write.index_builds import IndexReport as IndexReport
     from omnigraph.write.merge.conflicts import MergeConflict as MergeConflict
     from omnigraph.write.merge.request import MergeResult as MergeResult
     from omnigraph.write.merge.request import MergeStats as MergeStats
@@ -96,6 +98,8 @@ __all__ = [
     "MergeResult",
     "MergeStats",
     "MutationResult",
+    "OptimizeReport",
+    "OptimizeRow",
     "Profiled",
     "Progress",
     "QueryResult",
@@ -141,13 +145,15 @@ _HOMES = {
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
     "History": "omnigraph.manifest.history.history",
-    "IndexReport": "omnigraph.write.ensure_indices",
+    "IndexReport": "omnigraph.write.index_builds",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",
     "MergeConflict": "omnigraph.write.merge.conflicts",
     "MergeResult": "omnigraph.write.merge.request",
     "MergeStats": "omnigraph.write.merge.request",
     "MutationResult": "omnigraph.write.mutate",
+    "OptimizeReport": "omnigraph.maintenance.optimize_report",
+    "OptimizeRow": "omnigraph.maintenance.optimize_report",
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",

@@ -10,8 +10,6 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import RecoveryRequired
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.write.compaction import compact
-from tests.opened import workspace_of
 
 SCHEMA = """
 node Doc { name: String @key
@@ -100,7 +98,7 @@ class History:
         self._load("merge", self._some(), branch)
 
     def compact(self, branch: str) -> None:
-        compact(workspace_of(self.graph), branch)
+        self.graph.optimize(branch)
 
     def fork(self, branch: str) -> None:
         free = [name for name in ("one", "two", "three") if name not in self.branches]

@@ -21,7 +21,6 @@ from omnigraph.graph import open as open_graph
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import write_options
 from omnigraph.pipeline.datasource.write import plan_write, write_rows
-from omnigraph.write.compaction import compact
 from tests.commit.synthetic import drifted
 from tests.opened import accepted_by, workspace_of
 from tests.stored import read_back
@@ -130,9 +129,9 @@ def build_indexes(graph: Graph, branch: str) -> list[str]:
 
 
 def compact_tables(graph: Graph, branch: str) -> int:
-    report = compact(workspace_of(graph), branch)
-    assert report.failed == {}
-    return sum(report.removed.values())
+    report = graph.optimize(branch)
+    assert report.failed == ()
+    return sum(row.fragments_removed for row in report)
 
 
 def same(content: Content) -> tuple[str, Content]:

@@ -12,7 +12,6 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.write.compaction import compact
 from tests.merge.harbors import call, new_harbor, paused, pins, port, put, ship, ships
 from tests.opened import workspace_of
 from tests.write.writing import state
@@ -26,7 +25,7 @@ HARMLESS: list[Act] = [
     lambda g: put(g, "third", ship("S1", tonnage=9)),
     lambda g: g.ensure_indices("main"),
     lambda g: put(g, "side", ship("S3", tonnage=9)),
-    lambda g: compact(workspace_of(g), "main"),
+    lambda g: g.optimize(),
 ]
 MOVES_THE_TARGET: dict[str, Act] = {
     "another table": lambda g: put(g, "main", port("ROM")),

@@ -26,7 +26,6 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.storage.tables.blobs import compacting
-from omnigraph.write.compaction import compact
 from tests.commit.synthetic import Died
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
@@ -60,6 +59,11 @@ def files(tmp_path):
 
 def plate(tag, **data):
     return {"type": "Plate", "data": {"tag": tag, **data}}
+
+
+def plates(report):
+    """The row of the plates."""
+    return next(row for row in report if row.table_key == "node:Plate")
 
 
 def value(graph, tag, prop="scan", kind="node", type_="Plate", **target):
@@ -112,12 +116,15 @@ class TestEveryKind:
         assert value(graph, "packed", branch="side") == b"other"
         check()
         for branch in ("main", "side"):
-            report = compact(workspace_of(graph), branch)
-            assert report.skipped == {}
-            assert report.removed.get("node:Plate", 0) > 1, "there was something to compact"
+            row = plates(graph.optimize(branch))
+            assert (row.skipped, row.error, row.fragments_added) == (None, None, 1)
+            assert row.fragments_removed > 1, "there was something to compact"
         monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
-        left = compact(workspace_of(graph), "main")
-        assert (left.skipped, left.commit) == ({"node:Plate": "large_blobs"}, None)
+        graph.blobs.write("node", "Plate", "inline", "scan", SIZES["inline"])
+        for folds in (True, False):
+            left = graph.optimize()
+            assert (plates(left).skipped, plates(left).fragments_removed) == ("large_blobs", 0)
+            assert (left.commit is not None) is folds, "the indexes are folded all the same"
         check()
         check(snapshot=before)
         assert value(graph, "far", "back", branch="side") == DEDICATED

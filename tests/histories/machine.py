@@ -18,7 +18,6 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 import omnigraph
 from omnigraph import failpoints
 from omnigraph.errors import CommitNotFound, HistoryReclaimed, MergeConflicts, SchemaBoundary
-from omnigraph.write.compaction import compact
 from tests.histories.model import (
     MAINTENANCE,
     Branch,
@@ -41,7 +40,6 @@ from tests.histories.plain import (
     schema,
 )
 from tests.histories.steps import MAX_BRANCHES, RAN, Steps
-from tests.opened import workspace_of
 
 Rule = TypeVar("Rule", bound=Callable[..., None])
 
@@ -312,7 +310,7 @@ class History(Steps, RuleBasedStateMachine):
         """Compact a branch or build its indexes: nothing changes."""
         branch = self.choose_branch(rnd)
         if rnd.random() < 0.5:
-            compact(workspace_of(self.graph), branch.name)
+            self.graph.optimize(branch.name)
         else:
             self.graph.ensure_indices(branch=branch.name)
         if self.graph.snapshot(branch=branch.name).graph_commit_id != branch.head.id:

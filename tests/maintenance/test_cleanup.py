@@ -21,7 +21,6 @@ from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
-from omnigraph.write.compaction import compact
 from omnigraph.write.purges import purges_owed
 from tests.commit.synthetic import Died, foreign_append
 from tests.maintenance.cleaning import (
@@ -260,7 +259,7 @@ class TestReaders:
         age(graph, 5, "side")
         for n in (2, 3):
             age(graph, n)
-        compact(workspace_of(graph), "main")
+        graph.optimize()
         graph.ensure_indices()
         check_report(graph, graph.cleanup(keep_versions=1))
         for target in ({"tag": "indexed"}, {"branch": "side"}, {}):

@@ -24,13 +24,13 @@ from tests.read.texts import (
     VECTOR,
     WHOLE,
     body,
-    compact,
     document,
     maintain,
     random_text,
     texts_of,
     view_of,
 )
+from tests.storage.table_places import compact
 
 EMBEDDED = """
 node Note { ref: String @key

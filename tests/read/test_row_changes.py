@@ -14,7 +14,7 @@ from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view import edges
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.properties import Properties
-from omnigraph.storage.tables.inline_residual import cleanup_versions, compact
+from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.staging import (
     stage_append,
     stage_delete_keys,
@@ -37,6 +37,7 @@ from tests.read.view_helpers import (
     person,
     view_of,
 )
+from tests.storage.table_places import compact
 from tests.write.writing import run
 
 PEOPLE = [f"p{number:02}" for number in range(60)]
@@ -296,7 +297,7 @@ def test_compaction_moves_nothing(tables, monkeypatch):
         tables.commit(KNOWS, stage_append(table, knows(table, (name, "p00", "p59"))))
     before = tables.view().topology("Knows")
     rereads = counted(monkeypatch, EdgeList, "read")
-    tables.tables[KNOWS] = compact(tables.tables[KNOWS]).table
+    tables.tables[KNOWS] = compact(tables.tables[KNOWS])
     after = tables.view().topology("Knows")
     assert np.array_equal(before.row_ids, after.row_ids)
     assert not rereads

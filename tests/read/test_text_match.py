@@ -25,7 +25,6 @@ from tests.oracle.analysis import analyse, within_edits
 from tests.read.texts import (
     SCHEMA,
     WORDS,
-    compact,
     document,
     expected,
     expected_of,
@@ -36,6 +35,7 @@ from tests.read.texts import (
     texts_of,
     view_of,
 )
+from tests.storage.table_places import compact
 
 QUERIES = [
     "run", "running", "generously", "resume", "résumé", "strasse", "straße", "computes", "happy",

@@ -17,7 +17,6 @@ from omnigraph.lang.query import ir
 from omnigraph.manifest.publisher import Intent
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import PropType, Scalar
 from tests.opened import fresh_reader, workspace_of
@@ -75,10 +74,6 @@ def maintain(graph: Graph, run: Callable[[Table], Table], branch: str = "main") 
             (change,),
         ),
     )
-
-
-def compact(table: Table) -> Table:
-    return inline_residual.compact(table).table
 
 
 def body() -> ir.PropertyOf:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import omnigraph as og
-from omnigraph.write.compaction import compact
-from tests.opened import workspace_of
-from tests.write.compacting import (
+from tests.maintenance.compacting import (
     DOC,
     branched,
     changes_since,
@@ -16,6 +14,7 @@ from tests.write.compacting import (
     row_ids,
     table_of,
 )
+from tests.opened import workspace_of
 
 
 def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(s3_root, monkeypatch):
@@ -26,8 +25,9 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(s3_
         before = table_of(graph, "dev")
         fork = before.versions()[0]
         ids, changes = row_ids(before), changes_since(before, fork)
-        report = compact(workspace_of(graph), "dev")
-        assert (report.failed, report.removed, report.added) == ({}, {DOC: 4}, {DOC: 1})
+        (row,) = graph.optimize("dev")
+        assert (row.table_key, row.error) == (DOC, None)
+        assert (row.fragments_removed, row.fragments_added) == (4, 1)
     with og.open(graph.uri) as graph:
         after = table_of(graph, "dev")
         assert inherited(after) == inherited(before)
@@ -43,5 +43,5 @@ def test_a_fresh_branch_has_nothing_to_compact(s3_root):
     with graph:
         graph.branches.create("fresh")
         files = workspace_of(graph).store.list()
-        assert compact(workspace_of(graph), "fresh").commit is None
+        assert graph.optimize("fresh").commit is None
         assert workspace_of(graph).store.list() == files

@@ -218,6 +218,12 @@ def test_an_unknown_engine_is_refused(graph):
 # ------------------------------------------------------------------ compaction
 
 
+def merged(report):
+    """Fragments removed and added by table, of a report without errors."""
+    assert report.failed == ()
+    return {row.table_key: (row.fragments_removed, row.fragments_added) for row in report}
+
+
 def rows_of(graph, branch):
     """All rows; edges by id, because a compaction moves rows within their table."""
     plain = read_back(graph, branch)
@@ -226,8 +232,8 @@ def rows_of(graph, branch):
     }
 
 
-# Of the three fragments of main, the two that the same part of every index covers; of a branch that
-# has as many again, its own, which one part covers.
+# Of the three fragments of main, the two that the same part of the vector index covers; of a branch
+# that has as many again, its own, which one part covers. Edges have no vector.
 @pytest.mark.parametrize(
     ("branch", "other", "removed", "left"), [("main", "dev", 2, 2), ("dev", "main", PARTS, 4)]
 )
@@ -243,48 +249,54 @@ def test_compaction_keeps_rows_ids_indexes_and_answers(
     before, content = answers(graph, branch), rows_of(graph, branch)
     ids = row_ids(table_of(graph, branch=branch))
     untouched = graph.snapshot(branch=other).tables
-    report = maintenance_jobs.compact_on(
-        engine, workspace_of(graph), branch, "omnigraph:maintenance"
+    report = graph.optimize(branch, engine)
+    assert (report.engine, merged(report)) == (
+        engine,
+        {"node:Doc": (removed, 1), "edge:Cites": (PARTS, 1)},
     )
-    assert report.failed == {}
-    assert report.removed == {"node:Doc": removed, "edge:Cites": removed}
-    assert report.added == {"node:Doc": 1, "edge:Cites": 1}
     assert report.commit.operation == "optimize"
     table = table_of(graph, branch=branch)
     assert [fragment.num_deletions for fragment in table.fragments()] == [0] * left
     assert row_ids(table) == ids
     parts = check_whole(table, DOCS)
-    assert (parts["id"], parts["year"]) == ((1, 1) if branch == "dev" else (2, 2))
+    assert (parts["id"], parts["year"], parts["body"]) == (1, 1, 1)
     check_whole(table_of(graph, "edge:Cites", branch), CITES)
     assert answers(graph, branch) == before
     assert rows_of(graph, branch) == content
     assert graph.snapshot(branch=other).tables == untouched
-    assert maintenance_jobs.compact_on(engine, workspace_of(graph), branch).commit is None
+    assert graph.optimize(branch, engine).commit is None
+
+
+def test_what_executors_build_for_optimize_leaves_nothing_to_do(spark, graph):
+    before = answers(graph)
+    assert merged(graph.optimize(engine="spark"))["node:Doc"] == (PARTS, 1)
+    parts = check_whole(table_of(graph), DOCS)
+    assert parts == dict.fromkeys(DOCS, 1)
+    assert answers(graph) == before
+    assert graph.optimize(engine="spark").commit is None
 
 
 def test_executors_leave_a_branch_without_fragments_of_its_own_alone(spark, graph):
     graph.branches.create("dev")
     graph.ensure_indices(branch="dev", engine="spark")
     head = graph.snapshot(branch="dev")
-    assert maintenance_jobs.compact_on("spark", workspace_of(graph), "dev").commit is None
+    assert graph.optimize("dev", "spark").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
 def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_file):
     before, ids = graph.snapshot().tables, row_ids(table_of(graph, "edge:Cites"))
-    report = maintenance_jobs.compact_on("spark", workspace_of(graph), "main")
-    assert report.failed.keys() == {"node:Doc"}
-    assert report.added == {"edge:Cites": 1}
+    report = graph.optimize(engine="spark")
+    assert [row.table_key for row in report.failed] == ["node:Doc"]
+    assert {row.table_key for row in report if row.committed} == {"edge:Cites"}
     assert row_ids(table_of(graph, "edge:Cites")) == ids
     head = graph.snapshot()
-    assert maintenance_jobs.compact_on("spark", workspace_of(graph), "main").commit is None
+    assert graph.optimize(engine="spark").commit is None
     assert graph.snapshot() == head
     assert head.tables["node:Doc"] == before["node:Doc"]
     assert workspace_of(graph).store.list("__recovery") == []
     hidden_file()
-    assert maintenance_jobs.compact_on("spark", workspace_of(graph), "main").removed == {
-        "node:Doc": PARTS
-    }
+    assert merged(graph.optimize(engine="spark"))["node:Doc"] == (PARTS, 1)
 
 
 @pytest.mark.parametrize(("rows_per_part", "parts"), [(1, 3), (100, 3), (150, 2), (1000, 1)])
@@ -309,8 +321,8 @@ from omnigraph.pipeline.spark import maintenance_jobs
 maintenance_jobs.ROWS_PER_PART = 1
 with og.open(sys.argv[1]) as graph:
     report = graph.ensure_indices(engine="spark")
-    compacted = maintenance_jobs.compact_on("spark", graph._state.workspace, "main")
-    print(json.dumps([report.to_json(), compacted.removed]))
+    merged = {row.table_key: row.fragments_removed for row in graph.optimize(engine="spark")}
+    print(json.dumps([report.to_json(), merged]))
 """
 
 
@@ -320,7 +332,7 @@ def test_jobs_run_on_a_real_cluster(graph, cluster):
     report, removed = json.loads(printed)
     assert (report["engine"], report["failed"]) == ("spark", [])
     assert {name for key, name in report["built"] if key == "node:Doc"} == set(DOCS)
-    assert removed == {"node:Doc": 2, "edge:Cites": 2}
+    assert removed == {"node:Doc": 2, "edge:Cites": PARTS}
     check_whole(table_of(graph), DOCS)
     check_whole(table_of(graph, "edge:Cites"), CITES)
     assert answers(graph) == before

@@ -17,7 +17,6 @@ from omnigraph.errors import BadRequest, ConstraintError
 from omnigraph.pipeline.sources.locations import s3_store
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
-from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.document_helpers import (
@@ -128,13 +127,13 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         check_whole(table_of(graph, "edge:Cites"), CITES)
         assert answers(graph) == before
         graph.load([{"type": "Doc", "data": {"ref": "late"}}])
-        compacted = maintenance_jobs.compact_on("spark", workspace_of(graph), "main")
-        assert compacted.failed == {}
+        assert graph.optimize(engine="spark").failed == ()
         assert answers(graph) == before
         fill_branch(graph, random.Random(8), parts=2)
         before = answers(graph, "dev")
-        compacted = maintenance_jobs.compact_on("spark", workspace_of(graph), "dev")
-        assert (compacted.failed, compacted.removed["node:Doc"]) == ({}, 2)
+        optimized = graph.optimize("dev", "spark")
+        assert optimized.failed == ()
+        assert {row.table_key: row.fragments_removed for row in optimized}["node:Doc"] == 2
         check_whole(table_of(graph, branch="dev"), DOCS)
         assert answers(graph, "dev") == before
 

@@ -32,6 +32,18 @@ def new_table(ref, data=None):
     return table if data is None else commit_staged(stage_append(table, data))
 
 
+def compact(table):
+    """Merge what Lance would merge, in one version; indexes are not folded."""
+    from lance.optimize import Compaction
+
+    from omnigraph.storage.tables.rewriting import run_task, stage_rewritten
+    from omnigraph.storage.tables.table_commits import commit_staged
+
+    tasks = Compaction.plan(table.dataset, {}).tasks
+    results = [run_task(table, task) for task in tasks]
+    return commit_staged(stage_rewritten(table, results)) if results else table
+
+
 def contents(table):
     """id -> n."""
     found = table.read(["id", "n"])

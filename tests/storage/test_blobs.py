@@ -18,9 +18,8 @@ from omnigraph.storage.tables.blobs.columns import (
     plain_schema,
     stored_form,
 )
-from omnigraph.storage.tables.blobs.compacting import BlobLimits, blob_limits
+from omnigraph.storage.tables.blobs.compacting import BlobSizes, batch_rows, blob_sizes
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob, open_blob, read_at
-from omnigraph.storage.tables.inline_residual import compact
 from omnigraph.storage.tables.staging import (
     RowCounts,
     stage_append,
@@ -33,6 +32,7 @@ from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
+from tests.storage.table_places import compact
 
 SCHEMA = pa.schema(
     [
@@ -182,9 +182,9 @@ def test_compaction_keeps_external_addresses(table, outside):
     for values in ({"far": outside}, VALUES):
         table = commit_staged(stage_append(table, rows(values)))
     done = compact(table)
-    assert done.fragments_removed == 2
-    assert blobs(done.table) == {**VALUES, "far": b"kept elsewhere"}
-    assert facts(done.table, "far").external_uri == outside
+    assert len(done.fragments()) == 1
+    assert blobs(done) == {**VALUES, "far": b"kept elsewhere"}
+    assert facts(done, "far").external_uri == outside
 
 
 # ------------------------------------------------------------------ taking in files
@@ -271,9 +271,9 @@ def test_one_row_may_have_an_address_and_a_file_to_take_in(tmp_path, source, out
     assert both(written) == expected
     assert facts(written, "x", "c").external_uri == outside
     done = compact(written)
-    assert done.fragments_removed > 1
-    assert both(done.table) == expected
-    again = commit_staged(stage_merge_insert(done.table, read_rows(done.table)))
+    assert len(done.fragments()) == 1 < len(written.fragments())
+    assert both(done) == expected
+    again = commit_staged(stage_merge_insert(done, read_rows(done)))
     assert both(again) == expected
 
 
@@ -306,22 +306,20 @@ def test_rows_are_written_again_with_their_blobs(table, outside):
     assert blobs(left) == {k: v for k, v in far.items() if k not in {"inline", "packed"}}
 
 
-def test_a_compaction_holds_few_large_blobs_and_leaves_the_largest_alone(
+def test_the_largest_blob_of_a_fragment_says_how_many_rows_are_rewritten_at_a_time(
     table, monkeypatch, outside
 ):
-    monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
-    for values in ({"a": PACKED, "far": outside}, {"large": DEDICATED}, {"b": PACKED}, {"c": b"c"}):
+    for values in ({"a": PACKED, "far": outside, "b": PACKED}, {"large": DEDICATED}, {"c": None}):
         table = commit_staged(stage_append(table, rows(values)))
-    assert blob_limits(table) == BlobLimits((len(DEDICATED) - 1) // len(PACKED), (1,))
-    assert blob_limits(table, [1, 0, 2]) == BlobLimits(len(DEDICATED) - 1)
-    before = {fragment.id: fragment.files for fragment in table.fragments()}
-    done = compact(table).table
-    after = [fragment.files for fragment in done.fragments()]
-    assert before[1] in after, "the fragment with the largest blob is the one it was"
-    assert len(after) < len(before)
-    assert blobs(done) == {
-        "a": PACKED, "far": b"kept elsewhere", "large": DEDICATED, "b": PACKED, "c": b"c",
-    }  # fmt: skip
+    few, one, none = (BlobSizes(n, m) for n, m in (
+        (len(PACKED), 2 * len(PACKED)), (len(DEDICATED), len(DEDICATED)), (0, 0),
+    ))  # fmt: skip
+    assert blob_sizes(table, [0, 1, 2]) == {0: few, 1: one, 2: none}
+    assert blob_sizes(table, [2]) == {2: none}
+    monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
+    assert [size.too_large for size in (few, one, none)] == [False, True, False]
+    assert batch_rows([few, none]) == (len(DEDICATED) - 1) // len(PACKED)
+    assert batch_rows([none]) is None
 
 
 # ------------------------------------------------------------------ reading

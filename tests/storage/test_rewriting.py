@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
+import pyarrow as pa
 import pytest
 
-from omnigraph.storage.tables.rewriting import stage_restore, stage_rewrite
-from omnigraph.storage.tables.staging import new_transaction_uuid, stage_append, with_uuid
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.indexes import Coverage, coverage, stage_create_index
+from omnigraph.storage.tables.inline_residual import optimize_indices
+from omnigraph.storage.tables.rewriting import (
+    merge_task,
+    run_task,
+    stage_restore,
+    stage_rewrite,
+    stage_rewritten,
+)
+from omnigraph.storage.tables.staging import (
+    new_transaction_uuid,
+    stage_append,
+    stage_delete_keys,
+    with_uuid,
+)
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
@@ -18,6 +36,10 @@ from tests.storage.table_places import contents, new_table, row_ids, rows
 @pytest.fixture
 def ref(tmp_path):
     return TableRef(str(tmp_path / "table"))
+
+
+def having(table, column, value):
+    return filter_expression(table.schema, [Condition(column, "=", value)])
 
 
 def grown(ref):
@@ -75,3 +97,56 @@ def test_a_rewrite_loses_to_a_writer_that_came_first(ref):
     with pytest.raises(TableMoved):
         commit_staged(staged)
     assert open_table(ref).version == winner.version
+
+
+# ------------------------------------------------------------------ merging chosen fragments
+
+
+def merged(table, *groups):
+    results = [run_task(table, merge_task(table, group)) for group in groups]
+    return commit_staged(stage_rewritten(table, results))
+
+
+def test_chosen_fragments_are_merged_though_others_lie_between_them(ref):
+    table = commit_staged(stage_create_index(grown(ref), "id", IndexKind.BTREE))
+    table = commit_staged(stage_append(table, rows("e")))
+    after = merged(table, [0, 2], [3, 4])
+    assert sorted(one.num_rows for one in after.fragments()) == [1, 2, 2]
+    assert (row_ids(after), contents(after)) == (row_ids(table), contents(table))
+    inserted = after.delta(2).inserted().read_all()
+    assert set(inserted["id"].to_pylist()) == set("bcde")
+    assert coverage(after, "id", IndexKind.BTREE) is Coverage.DEGRADED
+    folded = optimize_indices(after)
+    assert coverage(folded, "id", IndexKind.BTREE) is Coverage.INDEXED
+    for name in "abcde":
+        assert len(folded.read(["n"], having(folded, "id", name))) == 1
+
+
+def test_a_merge_task_runs_elsewhere_and_moves_nothing(ref):
+    table = grown(ref)
+    task = merge_task(table, [0, 1, 2, 3], batch_rows=1)
+    portable = type(task).from_json(task.json())
+    result = run_task(open_table(table.ref), portable)
+    assert open_table(ref).version == table.version
+    again = type(result).from_json(result.json())
+    assert contents(commit_staged(stage_rewritten(table, [again]))) == contents(table)
+
+
+def test_merging_takes_deleted_rows_out(ref):
+    table = new_table(ref, rows("abcd"))
+    table = commit_staged(stage_delete_keys(table, pa.array(["a", "b"])))
+    after = merged(table, [0])
+    assert [fragment.num_deletions for fragment in after.fragments()] == [0]
+    assert row_ids(after) == {"c": 2, "d": 3}
+
+
+def test_the_planner_of_lance_fills_in_the_same_options(ref):
+    """A newer Lance that wants others is noticed here."""
+    from lance.optimize import Compaction
+
+    table = grown(ref)
+    (theirs,) = (json.loads(task.json()) for task in Compaction.plan(table.dataset, {}).tasks)
+    ours = json.loads(merge_task(table, [0, 1, 2, 3]).json())
+    assert ours["task"] == theirs["task"]
+    chosen = {"target_rows_per_fragment": 4, "has_eager_remappable_index": True}
+    assert ours["options"] == {**theirs["options"], **chosen}

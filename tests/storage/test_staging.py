@@ -13,7 +13,6 @@ from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexes import stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
-from omnigraph.storage.tables.rewriting import stage_rewritten
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,
     RowCounts,
@@ -32,7 +31,7 @@ from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
-from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
+from tests.storage.table_places import SCHEMA, compact, contents, new_table, row_ids, rows
 
 
 @pytest.fixture
@@ -319,13 +318,6 @@ def replace_by_hand(table, values):
     return stage_replace_rows(table, [stored[key]["_rowaddr"] for key in old], fragments)
 
 
-def compact_branch(table):
-    """The compaction of a branch, without the fold that follows it: that is a step of its own."""
-    tasks = inline_residual.plan_compaction(table)
-    results = [inline_residual.run_compaction_task(table, task) for task in tasks]
-    return commit_staged(stage_rewritten(table, results)) if results else table
-
-
 def apply(table, model, kind, value):
     """One step on the table and on a dict; returns the table after it."""
     if kind in {"upsert", "replace"}:
@@ -341,10 +333,8 @@ def apply(table, model, kind, value):
         for key in [key for key, number in model.items() if number == value]:
             del model[key]
         return commit_staged(stage_delete(table, having(table, "n", value)))
-    if kind == "compact" and table.ref.branch is not None:
-        return compact_branch(table)
     if kind == "compact":
-        return inline_residual.compact(table).table
+        return compact(table)
     return inline_residual.optimize_indices(table)
 
 

@@ -66,7 +66,6 @@ ALLOWED = {
     "storage/tables/table_branches.py": {"create_branch", "delete"},
     "storage/tables/inline_residual.py": {
         "cleanup_old_versions",
-        "commit",
         "drop",
         "optimize_indices",
         "update_field_metadata",

@@ -17,7 +17,7 @@ from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexes import stage_create_index
-from omnigraph.storage.tables.rewriting import stage_restore, stage_rewritten
+from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
     RowCounts,
     new_transaction_uuid,
@@ -47,7 +47,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transaction_at, transactions_after
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
-from tests.storage.table_places import SCHEMA, contents, new_table, row_ids, rows
+from tests.storage.table_places import SCHEMA, compact, contents, new_table, row_ids, rows
 
 
 @pytest.fixture(scope="module")
@@ -387,12 +387,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
     step(commit_staged(stage_create_index(table, "words", IndexKind.FTS)), "CreateIndex")
     for name in "yz":
         step(commit_staged(stage_append(table, rows(name))), Operation.APPEND)
-    if branch is None:
-        step(inline_residual.compact(table).table, Operation.RESERVE_FRAGMENTS, Operation.REWRITE)
-    else:
-        (task,) = inline_residual.plan_compaction(table)
-        result = inline_residual.run_compaction_task(table, task)
-        step(commit_staged(stage_rewritten(table, [result])), Operation.REWRITE)
+    step(compact(table), Operation.REWRITE)
     step(inline_residual.optimize_indices(table), Operation.CREATE_INDEX)
     changes = ColumnChanges(added=(pa.field("n", pa.int32()),), dropped=("n",))
     add, drop = plan_columns(table, changes).stages()

@@ -25,7 +25,7 @@ from omnigraph.cli.commands import (
     version,
 )
 from omnigraph.cli.commands.history import changes, diff, log, tag
-from omnigraph.cli.maintenance import cleanup, repair
+from omnigraph.cli.maintenance import cleanup, ensure_indices, optimize, repair
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import HelpingGroup, take_flags
@@ -49,6 +49,8 @@ MODULES = (
     log,
     changes,
     diff,
+    optimize,
+    ensure_indices,
     repair,
     cleanup,
     lint,

@@ -47,6 +47,14 @@ def export_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | None]
 
 
 @contextmanager
+def optimize_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | None]:
+    """Show how much of the work on tables is done, as ``load_progress`` does."""
+    line = _OptimizeLine()
+    with _shown(flags, line) as is_shown:
+        yield line.update if is_shown else None
+
+
+@contextmanager
 def _shown(flags: Flags, line: _Line) -> Iterator[bool]:
     """Draw the line while the block runs; the block gets False if nothing is drawn."""
     if flags.json or flags.quiet or sys.stderr is None or not sys.stderr.isatty():
@@ -122,6 +130,23 @@ class _ExportLine(_Line):
             return None
         records, total = self._newest
         return f"{records:,} of {total:,} records written"
+
+
+class _OptimizeLine(_Line):
+    """The steps done so far, of those there are; each table has two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: tuple[int, int] | None = None
+
+    def update(self, done: int, total: int) -> None:
+        self._newest = done, total
+
+    def _words(self) -> str | None:
+        if self._newest is None:
+            return None
+        done, total = self._newest
+        return f"{done} of {total} steps done"
 
 
 class _LoadLine(_Line):

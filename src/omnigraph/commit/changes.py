@@ -38,15 +38,17 @@ class StagedStep:
 
     ``stage`` prepares the transaction on the table as the step finds it. The first step of a table
     that needs no fork is staged before any lock is taken; every other step is staged in Phase B. A
-    ``best_effort`` step, such as an index build, is left out when it fails or stages nothing. Steps
-    that have ``stop`` may be staged at the same time in threads; calling ``stop`` makes a staging
-    that is running in another thread give up.
+    ``best_effort`` step, such as an index build, is left out when it fails or stages nothing;
+    ``settled`` is then called with the error, and with None once it is committed. Steps that have
+    ``stop`` may be staged at the same time in threads; calling ``stop`` makes a staging that is running
+    in another thread give up.
     """
 
     stage: Callable[[Table], Staged | None]
     best_effort: bool = False
     uuid: str = field(default_factory=new_transaction_uuid)
     stop: Callable[[], object] | None = None
+    settled: Callable[[OmniGraphError | None], object] = lambda _error: None
 
 
 @dataclass(frozen=True, slots=True)

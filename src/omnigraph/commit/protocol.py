@@ -321,17 +321,23 @@ class _Commit:
                 return table
             self._hit("before_table_commit")
             self._effect()
-            return commit_staged(staged)
+            after = commit_staged(staged)
         except (Contention, TableMoved, CommitMisplaced):
             # A lost lock, or another writer at the table: leaving out the step would not be enough.
             raise
         except OmniGraphError as error:
-            logger.warning("left out of the commit: %s", error)
+            failure = error
+        else:
+            step.settled(None)
+            return after
         # The commit may have succeeded although its answer was lost.
         if not table.has_version(table.version + 1):
+            logger.warning("left out of the commit: %s", failure)
+            step.settled(failure)
             return table
         landed = open_table(table.ref.at(table.version + 1))
         if transaction_uuid(landed) == step.uuid:
+            step.settled(None)
             return landed
         raise TableMoved(
             f"{table.ref.at(None)} was written to by another program; run omnigraph repair",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.maintenance.cleanup.report import CleanupReport
+    from omnigraph.maintenance.optimize_report import OptimizeReport
     from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
     from omnigraph.write.embed import EmbedResult
-    from omnigraph.write.ensure_indices import IndexReport
+    from omnigraph.write.index_builds import IndexReport
     from omnigraph.write.mutate import MutationResult
 
 
@@ -350,17 +351,46 @@ class Graph:
         actor: str | None = None,
         engine: EngineName = "auto",
     ) -> IndexReport:
-        """Build every declared index that is missing on a table with rows.
+        """Build every declared index that is missing on a table with rows, and complete the others.
 
         With ``engine="spark"`` executors build the parts; ``auto`` does so for large tables if a
         session is running or a master is configured.
         """
-        from omnigraph.pipeline.spark.maintenance_jobs import ensure_indices_on
+        from omnigraph.maintenance.ensure_indices import ensure_indices
+        from omnigraph.maintenance.workers import Workers
 
         self._state.ensure_writable()
-        who, branch = self._state.choose_actor(actor), trim_branch_name(branch)
-        workspace, schemas = self._state.workspace, self._state.schemas
-        return ensure_indices_on(engine, workspace, lambda at: schemas.at(at).catalog, branch, who)
+        return ensure_indices(
+            self._state.workspace,
+            lambda at: self._state.schemas.at(at).catalog,
+            trim_branch_name(branch),
+            self._state.choose_actor(actor),
+            Workers(engine),
+        )
+
+    def optimize(
+        self,
+        branch: str = MAIN,
+        engine: EngineName = "auto",
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> OptimizeReport:
+        """Merge small fragments, complete indexes and build missing ones; rows and answers stay.
+
+        On a branch only the tables that it wrote to are looked at. ``engine`` as for
+        ``ensure_indices``. ``progress`` is called with how much is done and how much there is to do.
+        """
+        from omnigraph.maintenance.optimize import optimize
+        from omnigraph.maintenance.workers import Workers
+
+        self._state.ensure_writable()
+        return optimize(
+            self._state.workspace,
+            lambda at: self._state.schemas.at(at).catalog,
+            trim_branch_name(branch),
+            Workers(engine),
+            check_progress(progress) or (lambda _done, _total: None),
+        )
 
     def cleanup(
         self,

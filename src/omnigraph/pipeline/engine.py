@@ -23,7 +23,7 @@ from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.write.ensure_indices import Builds
+from omnigraph.write.index_builds import Builds
 
 
 class Incoming(Protocol):

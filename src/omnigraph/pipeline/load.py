@@ -50,7 +50,7 @@ from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.branches import create_branch, discard_branch
-from omnigraph.write.ensure_indices import IndexReport, index_steps, missing_indexes
+from omnigraph.write.index_builds import IndexReport, index_steps, missing_indexes
 
 LARGE_ROWS = 10_000
 """A load of more rows holds its locks for long when it must be validated again under them."""

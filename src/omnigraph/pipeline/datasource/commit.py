@@ -47,7 +47,7 @@ from omnigraph.storage.tables.staging import (
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import MADE, ORDER
-from omnigraph.write.ensure_indices import Builds, build_here
+from omnigraph.write.index_builds import Builds, build_here
 
 ROW_BYTES = 256
 """About what a row takes, to divide many of them into parts."""

@@ -20,7 +20,7 @@ from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.write.ensure_indices import Builds, build_here
+from omnigraph.write.index_builds import Builds, build_here
 
 
 class LocalEngine:

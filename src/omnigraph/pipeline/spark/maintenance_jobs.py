@@ -2,86 +2,35 @@
 
 A task gets the address of a table at one version and returns what the commit needs (an index part, a
 compaction result): a kilobyte or so. Files of a lost or repeated task are referenced by nothing. What
-is committed, and how, is decided in `write/ensure_indices.py` and `write/compaction.py`, for both
-engines.
+is committed, and how, is decided in `maintenance/work_steps.py`, for both engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.rows import TableState
-from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.load_options import EngineName
-from omnigraph.pipeline.spark.executors import Executors
 from omnigraph.runner.spark_tasks import Outcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
 from omnigraph.storage.tables.indexes import build_segment
-from omnigraph.storage.tables.inline_residual import run_compaction_task
+from omnigraph.storage.tables.rewriting import run_task
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.write.compaction import CompactionReport, Rewrite, compact, rewrite_here
-from omnigraph.write.ensure_indices import (
-    Build,
-    Builds,
-    IndexParts,
-    IndexReport,
-    WantedIndex,
-    build_here,
-    ensure_indices,
-)
+from omnigraph.write.index_builds import Build, IndexParts, WantedIndex
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MOST_VECTOR_PARTS = 4
+"""With more parts, the next ``optimize`` would build them again as one."""
 # Every search asks every part of an index, so a part has at least this number of rows.
 ROWS_PER_PART = 50_000
-
-
-def ensure_indices_on(
-    engine: EngineName,
-    workspace: Workspace,
-    catalog_at: Callable[[BranchState], Catalog],
-    branch: str,
-    actor_id: str | None = None,
-) -> IndexReport:
-    """Build every missing index on that engine, in one commit; ``catalog_at`` as there."""
-    executors = Executors(engine)
-    used = set()
-
-    def builds_for(pin: TableState) -> Builds:
-        chosen = executors.for_table(pin)
-        used.add("local" if chosen is None else "spark")
-        return build_here if chosen is None else partial(build_on_spark, chosen)
-
-    report = ensure_indices(workspace, catalog_at, branch, actor_id, builds_for)
-    report.engine = "spark" if "spark" in used else "local"
-    report.note = executors.note
-    return report
-
-
-def compact_on(
-    engine: EngineName, workspace: Workspace, branch: str, actor_id: str | None = None
-) -> CompactionReport:
-    """Compact every table that has fragments to merge on that engine, in one commit."""
-    executors = Executors(engine)
-
-    def rewrite_for(pin: TableState) -> Rewrite:
-        chosen = executors.for_table(pin)
-        return rewrite_here if chosen is None else partial(rewrite_on_spark, chosen)
-
-    report = compact(workspace, branch, actor_id, rewrite_for)
-    report.note = executors.note
-    return report
 
 
 # ------------------------------------------------------------------ indexes
@@ -130,10 +79,10 @@ def build_on_spark(session: SparkSession, wanted: Sequence[WantedIndex]) -> Buil
 def plan_parts(table: Table, wanted: Sequence[WantedIndex], cores: int) -> Iterator[IndexPart]:
     """Divide the indexes of a table into parts: one for each core, if that is worth while."""
     sizes = fragment_sizes(table)
-    worthwhile = sum(rows for _, rows in sizes) // ROWS_PER_PART
-    groups = balanced_groups(sizes, max(1, min(cores, worthwhile)))
+    worthwhile = max(1, min(cores, sum(rows for _, rows in sizes) // ROWS_PER_PART))
     for column, kind in wanted:
-        for group in groups:
+        most = MOST_VECTOR_PARTS if kind is IndexKind.VECTOR else worthwhile
+        for group in balanced_groups(sizes, min(most, worthwhile)):
             yield IndexPart(table.ref, column, kind, group.fragment_ids, group.rows)
 
 
@@ -164,4 +113,4 @@ def rewrite_on_spark(session: SparkSession, table: Table, tasks: Sequence[Any]) 
 
 
 def _rewritten(ref: TableRef, task: Any) -> Any:
-    return run_compaction_task(open_table(ref), task)
+    return run_task(open_table(ref), task)

@@ -55,7 +55,7 @@ from omnigraph.runner.spark_runner import SparkRunner, working_session
 from omnigraph.runner.spark_tasks import task_frame
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import SHOWN
-from omnigraph.write.ensure_indices import Builds, build_here
+from omnigraph.write.index_builds import Builds, build_here
 
 if TYPE_CHECKING:
     from pyspark import Accumulator

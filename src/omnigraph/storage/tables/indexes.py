@@ -51,8 +51,14 @@ class IndexState:
     tail: tuple[int, ...]
     """The numbers of the fragments it does not cover."""
     unindexed_rows: int
-    segments: int
+    parts: tuple[frozenset[int], ...]
+    """The fragments that each of its parts covers, the oldest part first."""
     built_at_version: int
+
+    @property
+    def segments(self) -> int:
+        """The number of its parts; every search reads all of them."""
+        return len(self.parts)
 
     @property
     def coverage(self) -> Coverage:
@@ -86,9 +92,18 @@ def index_name(table: Table, column: str, kind: IndexKind) -> str:
     for entry in table.dataset.describe_indices():
         if entry.field_names[0] == column and _kind(entry) is kind:
             return str(entry.name)
+    return _new_name(table, column, kind)
+
+
+def _new_name(table: Table, column: str, kind: IndexKind) -> str:
     metadata = table.schema.field(column).metadata or {}
     number = metadata.get(PROPERTY_ID_METADATA.encode())
     return f"{column if number is None else f'p{number.decode()}'}_{kind}"
+
+
+def is_named_by_us(table: Table, state: IndexState) -> bool:
+    """Whether an index has the name that the product gives it; others made the other ones."""
+    return state.kind is not None and state.name == _new_name(table, state.column, state.kind)
 
 
 def list_indexes(table: Table) -> list[IndexState]:
@@ -115,9 +130,10 @@ def unreadable_indexes(table: Table) -> list[str]:
 
 def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
     # Not `index_statistics`: that opens the index files, and its fragment bitmap is this one.
-    covered: set[int] = set()
-    for segment in entry.segments:
-        covered.update(segment.fragment_ids)
+    segments = sorted(entry.segments, key=lambda one: one.dataset_version_at_last_update)
+    numbers = {fragment.id for fragment in fragments}
+    parts = tuple(frozenset(numbers.intersection(one.fragment_ids)) for one in segments)
+    covered = frozenset().union(*parts)
     missing = [fragment for fragment in fragments if fragment.id not in covered]
     return IndexState(
         name=entry.name,
@@ -125,8 +141,8 @@ def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
         kind=_kind(entry),
         tail=tuple(fragment.id for fragment in missing),
         unindexed_rows=sum(fragment.num_rows for fragment in missing),
-        segments=len(entry.segments),
-        built_at_version=max(s.dataset_version_at_last_update for s in entry.segments),
+        parts=parts,
+        built_at_version=segments[-1].dataset_version_at_last_update,
     )
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.blobs.compacting import BlobLimits, blob_limits
 from omnigraph.storage.tables.indexes import list_indexes
-from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
@@ -42,90 +41,7 @@ def _moved(table: Table, doing: str, act: Callable[[Any], Any]) -> Table:
     return Table(table.ref, dataset)
 
 
-# ------------------------------------------------------------------ maintenance
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """What a compaction did."""
-
-    table: Table
-    fragments_removed: int
-    fragments_added: int
-
-
-# Fragments are merged up to this many rows or bytes and then left alone, so a growing table does
-# not rewrite one ever larger fragment each time.
-COMPACTION = {"target_rows_per_fragment": 1_000_000, "max_bytes_per_file": 1024**3}
-
-
-_BATCH_ROWS = 8_192  # what Lance takes by itself
-
-
-# Every search reads every part of an index.
-MOST_VECTOR_PARTS = 4
-
-
-def plan_compaction(table: Table, limits: BlobLimits | None = None) -> list[Any]:
-    """The tasks a compaction would run (``CompactionTask``, portable by ``json()``). No effect.
-
-    On a branch only its own fragments are merged; inherited ones are compacted on the parent. A
-    fragment with a blob that is too large to be rewritten in memory is left alone; ``limits`` are
-    those of ``compaction_limits``, which are looked up if they are not given.
-    """
-    inherited = _inherited(table)
-    limits = blob_limits(table, inherited) if limits is None else limits
-    options: dict[str, Any] = {
-        **COMPACTION,
-        "excluded_fragment_ids": [*inherited, *limits.too_large],
-    }
-    if limits.batch_rows is not None:
-        options["batch_size"] = min(limits.batch_rows, _BATCH_ROWS)
-    with lance_errors(f"planning the compaction of {table.ref}"):
-        return list(lance_module("optimize").Compaction.plan(table.dataset, options).tasks)
-
-
-def compaction_limits(table: Table) -> BlobLimits:
-    """What the blobs of the fragments that may be merged allow."""
-    return blob_limits(table, _inherited(table))
-
-
-def _inherited(table: Table) -> list[int]:
-    """The fragments of a branch with a data file in the directory of another one."""
-    return [
-        fragment.id
-        for fragment in table.fragments()
-        if any(file.base_id is not None for file in fragment.files)
-    ]
-
-
-def run_compaction_task(table: Table, task: Any) -> Any:
-    """Rewrite the fragments of one task on the version it was planned for. HEAD does not move."""
-    with lance_errors(f"compacting {table.ref}"):
-        return task.execute(table.dataset)
-
-
-def commit_compaction(table: Table, results: Sequence[Any]) -> Compacted:
-    """Put compacted fragments in place. HEAD moves by *two* versions and the UUIDs are Lance's.
-
-    On main only. On a branch Lance would look for the BTREEs it rewrote in the parent's directory,
-    and indexed reads and upserts would fail: use ``rewriting.stage_rewritten`` there.
-    """
-    if table.ref.branch is not None:
-        raise ValueError(f"{table.ref} is a branch, which Lance's own compaction would damage")
-    if not results:
-        return Compacted(table, 0, 0)
-    dataset = _own_handle(table)
-    with lance_errors(f"compacting {table.ref}"):
-        metrics = lance_module("optimize").Compaction.commit(dataset, list(results))
-        dataset.checkout_latest()
-    return Compacted(Table(table.ref, dataset), metrics.fragments_removed, metrics.fragments_added)
-
-
-def compact(table: Table) -> Compacted:
-    """Plan, rewrite and commit in this process, on main. Without work no version is made."""
-    tasks = plan_compaction(table)
-    return commit_compaction(table, [run_compaction_task(table, task) for task in tasks])
+# ------------------------------------------------------------------ indexes
 
 
 def optimize_indices(
@@ -134,33 +50,25 @@ def optimize_indices(
     """Bring indexes up to date with the rows added since they were built, without retraining.
 
     New rows are merged with the newest ``parts`` of each index; Lance chooses how many by default.
-    At least one is merged: otherwise stale hits for updated rows would remain.
+    With 0 they become a part of their own, which only a BTREE allows: other kinds would go on finding
+    rows as they were before an update.
     """
     chosen: dict[str, Any] = {} if names is None else {"index_names": list(names)}
+    if parts == 0:
+        _refuse_other_kinds(table, chosen.get("index_names"))
+    if parts is not None:
+        chosen["num_indices_to_merge"] = parts
+    return _moved(
+        table,
+        "optimizing the indexes of",
+        lambda dataset: dataset.optimize.optimize_indices(**chosen),
+    )
 
-    def optimize(dataset: Any) -> None:
-        if parts is None:
-            dataset.optimize.optimize_indices(**chosen)
-        else:
-            dataset.optimize.optimize_indices(num_indices_to_merge=max(1, parts), **chosen)
 
-    return _moved(table, "optimizing the indexes of", optimize)
-
-
-def fold_indexes(table: Table) -> Table:
-    """Extend every index to the fragments it does not cover. Without work no version is made.
-
-    A BTREE ends up as one part, and so does a vector index that had too many parts.
-    """
-    uncovered: dict[int | None, list[str]] = {}
+def _refuse_other_kinds(table: Table, names: Sequence[str] | None) -> None:
     for state in list_indexes(table):
-        if state.tail:
-            many = state.kind is IndexKind.VECTOR and state.segments > MOST_VECTOR_PARTS
-            whole = many or state.kind is IndexKind.BTREE
-            uncovered.setdefault(state.segments if whole else None, []).append(state.name)
-    for parts, names in uncovered.items():
-        table = optimize_indices(table, names, parts)
-    return table
+        if state.kind is not IndexKind.BTREE and (names is None or state.name in names):
+            raise ValueError(f"the index {state.name} of {table.ref} is extended by merging only")
 
 
 # ------------------------------------------------------------------ metadata

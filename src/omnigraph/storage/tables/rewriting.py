@@ -1,22 +1,76 @@
 """Stages rewrites and restores, each as one transaction with a UUID known beforehand.
 
-Lance's own compaction commits twice (it reserves fragment ids first), and a concurrent writer is
-rebased over the first of the two. A hand-made rewrite is one version and collides with every
-concurrent change of a rewritten fragment. BTREEs do not cover the new fragments (searches scan
-those instead, and stay right) until ``inline_residual.fold_indexes`` adds them. A restore with a
-UUID chosen here can be recognised when recovery itself is interrupted.
+Lance's own compaction commits twice (it reserves fragment ids first), a concurrent writer is
+rebased over the first of the two, and on a branch it leaves BTREEs that cannot be opened. A rewrite
+staged here is one version and collides with every concurrent change of a rewritten fragment. BTREEs
+do not cover the new fragments (searches scan those instead, and stay right) until they are folded;
+other indexes cover them if they covered all the old ones. A restore with a UUID chosen here can be
+recognised when recovery itself is interrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, last_fragment_number
+
+_BATCH_ROWS = 8_192  # what Lance takes by itself
+# Every option must be given by name; these are what Lance's own planner fills in.
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "max_rows_per_group": 1024,
+    "max_bytes_per_file": None,
+    "materialize_deletions": True,
+    "materialize_deletions_threshold": 0.1,
+    "num_threads": None,
+    "io_buffer_size": None,
+    "defer_index_remap": False,
+    "index_remap_mode": "Direct",
+    "compaction_mode": None,
+    "enable_binary_copy": False,
+    "enable_binary_copy_force": False,
+    "binary_copy_read_batch_bytes": 16 << 20,
+    "max_source_fragments": None,
+    "max_source_rows": None,
+    "max_source_bytes": None,
+    "excluded_fragment_ids": [],
+    "max_overlays_per_fragment": 10,
+    "data_storage_version": DATA_STORAGE_VERSION,
+    "has_eager_remappable_index": True,
+}
+
+
+def merge_task(table: Table, fragment_ids: Sequence[int], batch_rows: int | None = None) -> Any:
+    """Describe the merging of these fragments into one (``CompactionTask``, portable by ``json()``).
+
+    Deleted rows are left out. ``batch_rows`` limits how many rows are held in memory at a time.
+    Lance's own planner would also merge what a branch inherited, and only neighbours.
+    """
+    chosen = set(fragment_ids)
+    fragments = [one for one in table.fragments() if one.id in chosen]
+    rows = sum(fragment.num_rows for fragment in fragments)
+    task = {
+        "task": {"fragments": [fragment.to_json() for fragment in fragments]},
+        "read_version": table.version,
+        "options": {
+            **_OPTIONS,
+            "target_rows_per_fragment": max(1, rows),
+            "batch_size": None if batch_rows is None else min(batch_rows, _BATCH_ROWS),
+        },
+    }
+    with lance_errors(f"planning the compaction of {table.ref}"):
+        return lance_module("optimize").CompactionTask.from_json(json.dumps(task))
+
+
+def run_task(table: Table, task: Any) -> Any:
+    """Write the new fragments of one task, on the version it was made for. HEAD does not move."""
+    with lance_errors(f"compacting {table.ref}"):
+        return task.execute(table.dataset)
 
 
 def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
@@ -31,7 +85,7 @@ def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
 def stage_rewritten(table: Table, results: Sequence[Any]) -> Staged:
     """Put the results of compaction tasks in place, as one version.
 
-    The results carry row ids and the versions in which rows were created and changed; fragments
+    The table may have got index versions since the tasks ran, no others. The results carry row ids and the versions in which rows were created and changed; fragments
     written in any other way would reset them. The new fragments are numbered here: Lance would
     number them only after it had recorded them in the indexes, as number 0.
     """

@@ -6,7 +6,7 @@ left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,31 +23,41 @@ BATCH_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class BlobLimits:
-    """How many rows a batch may have, None for any number; and the fragments to leave alone."""
+class BlobSizes:
+    """The bytes of the blobs in one fragment that the table keeps itself."""
 
-    batch_rows: int | None = None
-    too_large: tuple[int, ...] = ()
+    largest: int = 0
+    """The most that any row has."""
+    total: int = 0
+
+    @property
+    def too_large(self) -> bool:
+        """Whether a row does not fit into a batch."""
+        return self.largest > BATCH_BYTES
 
 
-def blob_limits(table: Table, excluded: Collection[int] = ()) -> BlobLimits:
-    """The limits for a compaction of a table, from the sizes of its blobs; none of them is opened."""
+def blob_sizes(table: Table, fragment_ids: Sequence[int]) -> dict[int, BlobSizes]:
+    """The sizes by fragment, from the descriptors; no blob is opened. Empty without blob columns."""
     import numpy as np
 
     columns = blob_columns(table.schema)
-    fragments = [one.id for one in table.fragments() if one.id not in set(excluded)]
-    if not columns or not fragments:
-        return BlobLimits()
-    largest: dict[int, int] = {}
-    for batch in table.scan(columns, with_row_address=True, fragment_ids=fragments):
+    found: dict[int, BlobSizes] = {}
+    if not columns or not fragment_ids:
+        return found
+    for batch in table.scan(columns, with_row_address=True, fragment_ids=fragment_ids):
         sizes = sum((_sizes(batch.column(name)) for name in columns), np.zeros(1, np.uint64))
         numbers = batch.column("_rowaddr").to_numpy() >> np.uint64(32)
         for number in np.unique(numbers).tolist():
-            here = int(sizes[numbers == number].max())
-            largest[number] = max(here, largest.get(number, 0))
-    too_large = tuple(sorted(number for number, size in largest.items() if size > BATCH_BYTES))
-    rest = max((size for size in largest.values() if size <= BATCH_BYTES), default=0)
-    return BlobLimits(BATCH_BYTES // rest if rest else None, too_large)
+            here, before = sizes[numbers == number], found.get(number, BlobSizes())
+            largest = max(int(here.max()), before.largest)
+            found[number] = BlobSizes(largest, before.total + int(here.sum()))
+    return found
+
+
+def batch_rows(sizes: Iterable[BlobSizes]) -> int | None:
+    """How many rows a batch of these fragments may have; None for any number."""
+    largest = max((one.largest for one in sizes), default=0)
+    return BATCH_BYTES // largest if largest else None
 
 
 def _sizes(descriptors: pa.Array) -> npt.NDArray[np.uint64]:

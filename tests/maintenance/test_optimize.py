@@ -1,4 +1,4 @@
-"""Compaction of a branch: its own fragments only, with whole indexes, and right after any crash."""
+"""`optimize`: fragments merged, indexes whole, answers as before, on a branch too and after any crash."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.commit.protocol import POINTS
+from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.maintenance.optimize import optimize
+from omnigraph.maintenance.workers import Workers
 from omnigraph.storage.tables.indexes import index_name, list_indexes
-from omnigraph.storage.tables.inline_residual import commit_compaction
 from omnigraph.storage.tables.transactions import Operation, transactions_after
-from omnigraph.write.compaction import compact, rewrite_here
 from tests.commit.synthetic import Died, drifted
-from tests.opened import workspace_of
-from tests.storage.processes import run_processes
-from tests.write.compacting import (
+from tests.maintenance.compacting import (
     DOC,
     QUERIES,
     branched,
@@ -26,11 +25,14 @@ from tests.write.compacting import (
     check_answers,
     check_explained,
     check_upsert,
+    frame,
     inherited,
     own,
     row_ids,
     table_of,
 )
+from tests.opened import workspace_of
+from tests.storage.processes import run_processes
 
 # Fewer rows fit into one page of a BTREE, and hide an index whose pages cannot be found.
 MANY_ROWS = 100_000
@@ -39,6 +41,12 @@ MANY_ROWS = 100_000
 @pytest.fixture(autouse=True)
 def _no_indexes_by_loads(monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", str(10**9))
+
+
+def merged(report):
+    """Fragments removed and added by table, of a report without errors."""
+    assert report.failed == ()
+    return {row.table_key: (row.fragments_removed, row.fragments_added) for row in report}
 
 
 @pytest.fixture
@@ -53,8 +61,8 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(tmp
     before = table_of(graph, "dev")
     fork = before.versions()[0]
     ids, changes = row_ids(before), changes_since(before, fork)
-    report = compact(workspace_of(graph), "dev", "omnigraph:maintenance")
-    assert (report.failed, report.removed, report.added) == ({}, {DOC: 4}, {DOC: 1})
+    report = graph.optimize("dev")
+    assert merged(report) == {DOC: (4, 1)}
     assert (report.commit.operation, report.commit.actor_id) == (
         "optimize",
         "omnigraph:maintenance",
@@ -77,13 +85,15 @@ def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(tmp
 def test_a_branch_of_a_compacted_branch_has_whole_indexes_too(tmp_path):
     graph, _, dev = branched(tmp_path / "g", MANY_ROWS)
     with graph:
-        compact(workspace_of(graph), "dev")
+        graph.optimize("dev")
         graph.branches.create("child", from_="dev")
         child = check_upsert(graph, dev, "child")
-        assert compact(workspace_of(graph), "child").commit is None  # one fragment of its own
+        # One fragment of its own, which the indexes do not cover yet.
+        assert merged(graph.optimize("child")) == {DOC: (0, 0)}
+        check_explained(graph, "child")
         graph.mutate('query q() { insert Doc { ref: "x", year: 2, body: "about year2" } }',
                      branch="child")  # fmt: skip
-        assert compact(workspace_of(graph), "child").removed == {DOC: 2}
+        assert merged(graph.optimize("child")) == {DOC: (2, 1)}
         check_answers(graph, child | {"x": 2}, "child")
         check_explained(graph, "child")
         check_answers(graph, dev)
@@ -94,8 +104,8 @@ def test_a_fresh_branch_has_nothing_to_compact(tmp_path):
     with graph:
         graph.branches.create("fresh")
         files = sorted(Path(tmp_path).rglob("*"))
-        report = compact(workspace_of(graph), "fresh")
-        assert (report.commit, report.removed, report.failed) == (None, {}, {})
+        report = graph.optimize("fresh")
+        assert (report.commit, list(report)) == (None, [])
         assert sorted(Path(tmp_path).rglob("*")) == files
 
 
@@ -105,33 +115,29 @@ def test_a_branch_that_only_deleted_has_nothing_to_compact(tmp_path):
         graph.branches.create("cut")
         graph.mutate("query q() { delete Doc where year < 400 }", branch="cut")
         head = graph.snapshot(branch="cut")
-        assert compact(workspace_of(graph), "cut").commit is None
+        assert graph.optimize("cut").commit is None
         assert graph.snapshot(branch="cut") == head
 
 
 def test_a_second_run_has_nothing_to_do(small):
     graph, _ = small
-    assert compact(workspace_of(graph), "dev").commit is not None
+    assert graph.optimize("dev").commit is not None
     head = graph.snapshot(branch="dev")
-    assert compact(workspace_of(graph), "dev").commit is None
+    assert graph.optimize("dev").commit is None
     assert graph.snapshot(branch="dev") == head
 
 
-def test_a_branch_is_rewritten_in_one_version_and_then_its_indexes_are_folded(small):
+@pytest.mark.parametrize("branch", ["main", "dev"])
+def test_full_text_is_folded_then_fragments_are_merged_then_btrees_folded(small, branch):
     graph, _ = small
-    before = table_of(graph, "dev")
-    compact(workspace_of(graph), "dev")
-    after = table_of(graph, "dev")
+    graph.load_nodes("Doc", frame({"late": 1}), branch=branch)
+    before = table_of(graph, branch)
+    graph.optimize(branch)
+    after = table_of(graph, branch)
     made = transactions_after(after, before.version, after.version)
-    # The BTREEs together, then full text.
-    folds = [Operation.CREATE_INDEX, Operation.CREATE_INDEX]
-    assert [one.operation for one in made] == [Operation.REWRITE, *folds]
-
-
-def test_lances_own_commit_is_refused_on_a_branch(small):
-    graph, _ = small
-    with pytest.raises(ValueError, match="branch"):
-        commit_compaction(table_of(graph, "dev"), [])
+    folds = [Operation.CREATE_INDEX, Operation.REWRITE, Operation.CREATE_INDEX]
+    assert [one.operation for one in made] == folds
+    assert {state.segments for state in list_indexes(after)} == {1}
 
 
 # Where a compaction stops, after how many passes of that point, and how many fragments of its own
@@ -141,9 +147,11 @@ STOPS = [
     ("before_phase_a", 0, AS_BEFORE),
     ("before_phase_b", 0, AS_BEFORE),
     ("before_table_commit", 0, AS_BEFORE),
-    ("after_table_commit", 0, MERGED),  # rewritten, indexes not folded yet
-    ("before_table_commit", 1, MERGED),
-    ("after_table_commit", 1, MERGED),
+    ("after_table_commit", 0, AS_BEFORE),  # full text folded, nothing merged yet
+    ("before_table_commit", 1, AS_BEFORE),
+    ("after_table_commit", 1, MERGED),  # merged, BTREEs not folded yet
+    ("before_table_commit", 2, MERGED),
+    ("after_table_commit", 2, MERGED),
     ("after_phase_b_before_phase_c", 0, MERGED),
     ("after_phase_c_before_phase_d", 0, MERGED),
 ]
@@ -157,7 +165,7 @@ def test_a_compaction_that_stops_is_finished_or_undone(small, moment, skip, left
         failpoints.arm(POINTS["optimize", moment], Died(moment), skip=skip),
         pytest.raises(Died),
     ):
-        compact(workspace_of(graph), "dev")
+        graph.optimize("dev")
     if healed_by == "open":
         graph.close()
         graph = og.open(graph.uri)
@@ -171,10 +179,10 @@ def test_a_compaction_that_stops_is_finished_or_undone(small, moment, skip, left
     assert len(own(table_of(graph, "dev"))) == left + 1
     with og.open(graph.uri) as graph:
         assert workspace_of(graph).store.list("__recovery") == []
-        compact(workspace_of(graph), "dev")
-        # Fragments are merged that the same parts of the indexes cover.
-        assert len(own(table_of(graph, "dev"))) <= 2
+        graph.optimize("dev")
+        assert len(own(table_of(graph, "dev"))) == 1
         check_answers(graph, dev)
+        check_explained(graph)
 
 
 def test_a_compaction_that_stops_between_two_tables_is_undone(small):
@@ -183,12 +191,12 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
         graph.load([{"type": "Note", "data": {"ref": f"n{number}"}}], branch="dev")
     fork = table_of(graph, "dev").versions()[0]
     ids, changes = row_ids(table_of(graph, "dev")), changes_since(table_of(graph, "dev"), fork)
-    # Rewritten and folded is the first table, and the second is not.
+    # Merged and folded is the first table, and the second is not.
     with (
-        failpoints.arm(POINTS["optimize", "before_table_commit"], Died("second"), skip=2),
+        failpoints.arm(POINTS["optimize", "before_table_commit"], Died("second"), skip=3),
         pytest.raises(Died),
     ):
-        compact(workspace_of(graph), "dev")
+        graph.optimize("dev")
     graph.close()
     with og.open(graph.uri) as graph:
         assert workspace_of(graph).store.list("__recovery") == []
@@ -197,16 +205,16 @@ def test_a_compaction_that_stops_between_two_tables_is_undone(small):
         assert (len(own(table)), row_ids(table)) == (AS_BEFORE, ids)
         assert changes_since(table, fork) == changes
         check_answers(graph, dev)
-        assert compact(workspace_of(graph), "dev").removed == {DOC: 4, "node:Note": 3}
+        assert merged(graph.optimize("dev")) == {DOC: (4, 1), "node:Note": (3, 1)}
         assert changes_since(table_of(graph, "dev"), fork) == changes
         check_answers(graph, dev)
         check_explained(graph)
 
 
-def compact_elsewhere(uri, branch):
+def optimize_elsewhere(uri, branch):
     with og.open(uri) as graph:
-        report = compact(workspace_of(graph), branch)
-        return report.removed, report.failed
+        (row,) = graph.optimize(branch)
+        return row.fragments_removed, row.error
 
 
 def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
@@ -220,9 +228,11 @@ def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
     )
     shutil.rmtree(Path(before.ref.uri, "_indices", words))
     # Elsewhere, because what this process knows of the index would do.
-    assert run_processes(compact_elsewhere, [(graph.uri, "dev")]) == [({DOC: 4}, {})]
+    ((removed, error),) = run_processes(optimize_elsewhere, [(graph.uri, "dev")])
+    assert removed == 4
+    assert "the index on body" in error
     after = table_of(graph, "dev")
-    assert {state.column for state in list_indexes(after) if state.tail} >= {"body"}
+    assert {state.column for state in list_indexes(after) if state.tail} == {"body"}
     assert workspace_of(graph).store.list("__recovery") == []
     assert drifted(graph, "dev") == []
     assert row_ids(after) == row_ids(before)
@@ -232,23 +242,28 @@ def test_indexes_that_cannot_be_folded_do_not_hold_up_the_rewrite(small):
 
 
 @pytest.mark.parametrize("made_again", [False, True])
-def test_a_branch_that_goes_while_its_fragments_are_rewritten(small, made_again):
+def test_a_branch_that_goes_while_its_fragments_are_written(small, made_again):
     """Its files go with it; nobody is told to restore them."""
     graph, _ = small
     calls = []
 
-    def rewrite(table, tasks):
-        calls.append(len(tasks))
-        if len(calls) == 1:
-            graph.branches.delete("dev")
-            if made_again:
-                graph.branches.create("dev")
-        return rewrite_here(table, tasks)
+    class Vandals(Workers):
+        def rewrite(self, pin):
+            calls.append(pin)
+            if len(calls) == 1:
+                graph.branches.delete("dev")
+                if made_again:
+                    graph.branches.create("dev")
+            return super().rewrite(pin)
+
+    def run():
+        state = state_of(graph)
+        return optimize(state.workspace, lambda at: state.schemas.at(at).catalog, "dev", Vandals())
 
     if made_again:
-        report = compact(workspace_of(graph), "dev", rewrite_for=lambda _pin: rewrite)
-        assert (report.failed, report.commit) == ({}, None)
+        report = run()
+        assert (list(report), report.commit) == ([], None)
     else:
         with pytest.raises(og.errors.BranchNotFound):
-            compact(workspace_of(graph), "dev", rewrite_for=lambda _pin: rewrite)
+            run()
     assert len(calls) == 1

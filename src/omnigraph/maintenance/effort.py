@@ -1,0 +1,114 @@
+"""How much maintenance may do to a table, and which indexes that folds: pure functions.
+
+To fold an index is to extend it to the fragments it does not cover, without training it again. The new
+rows become a part of their own or are merged with the newest parts; every search reads all parts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.indexes import IndexState
+
+
+class Effort(enum.Enum):
+    """Which work is due, and how it is done."""
+
+    THOROUGH = "thorough"
+    """All of it, as ``optimize`` does."""
+    INDEXES = "indexes"
+    """All that concerns indexes, and fragments stay, as ``ensure_indices`` does."""
+    LIGHT = "light"
+    """What costs about as much as the latest writes did, as upkeep does: nothing is built or dropped."""
+
+
+MOST_VECTOR_PARTS: Final = 4
+"""With more parts, all of a vector index are merged."""
+
+# Upkeep: a new part of a BTREE costs what was written, merging its parts what is there.
+FEW_PARTS: Final = 8
+"""So many parts of a BTREE stay, however large the newer ones are."""
+MOST_PARTS: Final = 32
+NEWER_SHARE: Final = 10
+"""With more than a few parts: merged when the newer ones hold one row in so many."""
+MERGED_ROWS: Final = 1_000_000
+"""Up to so many rows of a table upkeep extends indexes of the other kinds, which means merging them."""
+
+NEW_PART: Final = 0
+"""Make a part of the new rows alone; right for a BTREE only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """An index to extend: the new rows are merged with that many of its newest parts.
+
+    ``NEW_PART`` merges none; None leaves it to Lance, which makes a new part of a vector index.
+    """
+
+    state: IndexState
+    merged: int | None
+
+
+def due_folds(states: Iterable[IndexState], rows: Mapping[int, int], effort: Effort) -> list[Fold]:
+    """Return the indexes that must be extended or merged, given the rows of each fragment."""
+    if effort is Effort.LIGHT:
+        found = [_light_fold(state, rows) for state in states]
+    else:
+        all_of_them = effort is Effort.THOROUGH
+        found = [_thorough_fold(state) for state in states if all_of_them or state.tail]
+    return [fold for fold in found if fold is not None]
+
+
+def _thorough_fold(state: IndexState) -> Fold | None:
+    """One part is left, of a vector index a few."""
+    parts = state.segments
+    if state.kind in (IndexKind.BTREE, IndexKind.FTS):
+        return Fold(state, parts) if state.tail or parts > 1 else None
+    if state.kind is IndexKind.VECTOR and parts + bool(state.tail) > MOST_VECTOR_PARTS:
+        return Fold(state, parts)
+    return Fold(state, None) if state.tail else None
+
+
+def _light_fold(state: IndexState, rows: Mapping[int, int]) -> Fold | None:
+    parts = state.segments
+    if not state.tail:
+        return None
+    if state.kind is IndexKind.BTREE:
+        return Fold(state, parts if _is_worth_merging(state, rows) else NEW_PART)
+    if sum(rows.values()) > MERGED_ROWS:
+        return None
+    if state.kind is IndexKind.FTS:
+        return Fold(state, parts)
+    if state.kind is IndexKind.VECTOR and parts >= MOST_VECTOR_PARTS:
+        return Fold(state, parts - 1)  # the oldest is the largest, and stays
+    return Fold(state, None)
+
+
+def _is_worth_merging(state: IndexState, rows: Mapping[int, int]) -> bool:
+    """Whether the parts of a BTREE are merged, given that its tail would become one more."""
+    after = state.segments + 1
+    if after >= MOST_PARTS:
+        return True
+    newer = frozenset(state.tail).union(*state.parts[1:])
+    held = sum(rows[number] for number in newer)
+    return after > FEW_PARTS and held * NEWER_SHARE >= sum(rows.values())
+
+
+def part_of(fragment: int, state: IndexState, fold: Fold | None) -> Hashable:
+    """Return which part of an index will cover a fragment after the fold, None for no part.
+
+    Only fragments with the same part of every index can be merged, BTREEs excepted: they forget what
+    they knew of merged fragments, and are extended to the new one.
+    """
+    merged = 0 if fold is None or fold.merged is None else fold.merged
+    oldest_merged = state.segments - merged
+    for number, part in enumerate(state.parts):
+        if fragment in part:
+            return min(number, oldest_merged)
+    if fold is None:
+        return None
+    return oldest_merged

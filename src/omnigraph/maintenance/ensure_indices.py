@@ -1,0 +1,73 @@
+"""`ensure_indices`: build the declared indexes that are missing, and extend those that are not complete.
+
+It is the part of ``optimize`` that concerns indexes. On a branch it builds missing indexes of inherited
+tables too, which forks them; to extend an index is the parent's business as long as the table is shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import Attempt, Attempts
+from omnigraph.commit.changes import NothingToPublish, TableChange, Write
+from omnigraph.commit.heal import heal
+from omnigraph.commit.staging import needs_fork
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.maintenance.effort import Effort
+from omnigraph.maintenance.table_work import table_work
+from omnigraph.maintenance.work_steps import Outcome, PreparedWork
+from omnigraph.maintenance.workers import Workers
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.tables.table import open_table
+from omnigraph.write.index_builds import IndexReport
+
+
+def ensure_indices(
+    workspace: Workspace,
+    catalog_at: Callable[[BranchState], Catalog],
+    branch: str,
+    actor_id: str | None = None,
+    workers: Workers | None = None,
+) -> IndexReport:
+    """Give every table with rows its declared indexes, all rows covered, in one commit.
+
+    ``catalog_at`` as for ``optimize``. An index that fails is reported and does not stop the others.
+    If nothing was done, there is no commit.
+    """
+    heal(workspace)
+    chosen = workers or Workers()
+
+    def work(attempt: Attempt) -> IndexReport:
+        catalog = catalog_at(attempt.state)
+        report = IndexReport()
+        changes = []
+        for pin in attempt.state.head.tables.values():
+            if pin.row_count == 0:
+                continue
+            table = open_table(workspace.pinned(pin))
+            due = table_work(table, catalog.entity(pin.table_key), Effort.INDEXES)
+            report.pending += [(pin.table_key, name) for name in due.pending]
+            if not due.is_due or (needs_fork(pin, branch) and not due.missing):
+                continue
+            outcome = Outcome(pin.table_key, indexes=report)
+            steps = PreparedWork(due).steps(outcome, chosen.builds(pin))
+            changes.append(TableChange(pin, steps))
+        if changes:
+            write = Write(
+                "ensure_indices",
+                attempt.state.pin,
+                Intent(new_ulid(), "ensure_indices", stamp_us(), actor_id),
+                tuple(changes),
+                ir_hash=attempt.state.head.ir_hash,
+                only_if_changed=True,
+            )
+            with contextlib.suppress(NothingToPublish):
+                report.commit = attempt.commit(write)
+        report.engine, report.note = chosen.engine, chosen.note
+        return report
+
+    return Attempts(workspace, branch).run(work)

@@ -1,0 +1,196 @@
+"""The steps that do what a table needs.
+
+1. Remove settings by which Lance would delete versions that the graph needs.
+2. Drop the indexes that are declared no more.
+3. Fold the indexes that limit which fragments can be merged: all but the BTREEs.
+4. Merge fragments.
+5. Build the indexes that are missing.
+6. Fold the BTREEs: those that do not cover the merged fragments, and those that were built in parts.
+
+Nothing of this changes rows, row ids or the versions in which rows changed. The merged fragments are
+written beforehand, without locks, for the indexes as they will be after step 3. Each step is made for
+the table as it finds it, and is left out when it fails: what is there then is whole, only less tidy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph.commit.changes import InlineStep, StagedStep, Step
+from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.maintenance.effort import Effort, due_folds
+from omnigraph.maintenance.table_work import TableWork, is_kept_apart
+from omnigraph.storage.auto_cleanup import stage_unset
+from omnigraph.storage.tables.indexes import IndexState, list_indexes, stage_drop_index
+from omnigraph.storage.tables.inline_residual import optimize_indices
+from omnigraph.storage.tables.rewriting import merge_task, run_task, stage_rewritten
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_errors import TableMoved
+from omnigraph.write.index_builds import Builds, IndexReport, build_here, index_steps
+
+logger = logging.getLogger(__name__)
+
+Rewrite = Callable[[Table, Sequence[Any]], Sequence[Any]]
+"""A function that runs merge tasks on a table, in this process or elsewhere; it returns their results."""
+
+
+def rewrite_here(table: Table, tasks: Sequence[Any]) -> list[Any]:
+    """Run one task after the other, in this process."""
+    return [run_task(table, task) for task in tasks]
+
+
+def prepare(work: TableWork, table: Table, rewrite: Rewrite = rewrite_here) -> PreparedWork:
+    """Write the merged fragments, which nothing refers to yet. No lock is needed."""
+    tasks = [merge_task(table, group.fragment_ids, group.batch_rows) for group in work.groups]
+    return PreparedWork(work, rewrite(table, tasks) if tasks else ())
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the work on one table; filled in while its steps run."""
+
+    table_key: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    indexes: IndexReport = field(default_factory=IndexReport)
+    settings_removed: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """Why something else than an index was left out."""
+
+    @property
+    def error(self) -> str | None:
+        """What was left out, and why; None if nothing was."""
+        indexes = (f"the index on {name}: {why}" for _, name, why in self.indexes.failed)
+        return "; ".join(dict.fromkeys((*self.errors, *indexes))) or None
+
+    def failed(self, column: str, error: OmniGraphError) -> None:
+        """Note that the index on a column stays as it is."""
+        logger.warning("the index on %s of %s was left as it is: %s", column, self.table_key, error)
+        self.indexes.failed.append((self.table_key, column, str(error)))
+
+    def left_out(self, error: OmniGraphError | None) -> bool:
+        """Note the error of a step, if any; return whether there was one."""
+        if error is not None:
+            self.errors.append(str(error))
+        return error is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWork:
+    """The work on a table whose merged fragments are written; ``results`` describe them."""
+
+    work: TableWork
+    results: Sequence[Any] = ()
+
+    def steps(self, outcome: Outcome, builds: Builds = build_here) -> tuple[Step, ...]:
+        """Return the steps to commit; none if nothing is left to do. They fill in the outcome."""
+        return tuple(self._steps(outcome, builds))
+
+    def _steps(self, outcome: Outcome, builds: Builds) -> Iterator[Step]:
+        work = self.work
+        if work.auto_cleanup:
+            yield _unset(work.auto_cleanup, outcome)
+        for name in work.undeclared:
+            yield _drop(name, outcome)
+        if any(fold.state.kind is not IndexKind.BTREE for fold in work.folds):
+            yield _fold(work.effort, outcome, btrees=False)
+        if self.results:
+            yield _merge(self.results, outcome)
+        if work.entity is not None:
+            yield from index_steps(work.entity, work.missing, outcome.indexes, builds)
+        kinds = {fold.state.kind for fold in work.folds} | {kind for _, kind in work.missing}
+        if self.results or IndexKind.BTREE in kinds:
+            yield _fold(work.effort, outcome, btrees=True)
+
+
+def _unset(names: Sequence[str], outcome: Outcome) -> StagedStep:
+    def settled(error: OmniGraphError | None) -> None:
+        if not outcome.left_out(error):
+            outcome.settings_removed.extend(names)
+
+    return StagedStep(lambda table: stage_unset(table, names), best_effort=True, settled=settled)
+
+
+def _drop(name: str, outcome: Outcome) -> StagedStep:
+    return StagedStep(
+        lambda table: stage_drop_index(table, name), best_effort=True, settled=outcome.left_out
+    )
+
+
+def _merge(results: Sequence[Any], outcome: Outcome) -> StagedStep:
+    """Put merged fragments in place, except those that an index keeps apart after all."""
+    usable: list[Any] = []
+
+    def stage(table: Table) -> Staged | None:
+        states = list_indexes(table)
+        usable[:] = [one for one in results if not is_kept_apart(_merged_ids(one), states)]
+        return stage_rewritten(table, usable) if usable else None
+
+    def settled(error: OmniGraphError | None) -> None:
+        if not outcome.left_out(error):
+            outcome.fragments_removed += sum(len(one.original_fragments) for one in usable)
+            outcome.fragments_added += sum(len(one.new_fragments) for one in usable)
+
+    return StagedStep(stage, best_effort=True, settled=settled)
+
+
+def _merged_ids(result: Any) -> list[int]:
+    return [fragment.id for fragment in result.original_fragments]
+
+
+def _fold(effort: Effort, outcome: Outcome, *, btrees: bool) -> InlineStep:
+    """Fold the indexes that are due then: the BTREEs, or all others.
+
+    Recovery may publish what is there without it: ``versions=0``.
+    """
+
+    def run(table: Table) -> Table:
+        rows = {fragment.id: fragment.num_rows for fragment in table.fragments()}
+        together: dict[int | None, list[IndexState]] = {}
+        for fold in due_folds(list_indexes(table), rows, effort):
+            if (fold.state.kind is IndexKind.BTREE) is btrees:
+                together.setdefault(fold.merged, []).append(fold.state)
+        for merged, states in together.items():
+            table = _fold_some(table, states, merged, outcome)
+        return table
+
+    return InlineStep("fold indexes", run, versions=0)
+
+
+def _fold_some(
+    table: Table, states: Sequence[IndexState], merged: int | None, outcome: Outcome
+) -> Table:
+    """Fold indexes in one version; one that fails is left as it is, and does not stop the others.
+
+    Searches read the rows that an index does not cover directly from the table.
+    """
+    try:
+        table = optimize_indices(table, [state.name for state in states], merged)
+    except TableMoved:
+        raise
+    except OmniGraphError as error:
+        # The fold may have succeeded although its answer was lost, so open the newest version.
+        table = open_table(table.ref.at(None))
+        if len(states) > 1:
+            for state in states:
+                table = _fold_some(table, [state], merged, outcome)
+        else:
+            outcome.failed(states[0].column, error)
+        return table
+    # Lance passes over an index that it cannot read, without an error.
+    uncovered = {state.name for state in list_indexes(table) if state.tail}
+    for state in states:
+        if state.name in uncovered:
+            outcome.failed(state.column, _unreadable(table))
+        else:
+            outcome.indexes.extended.append((outcome.table_key, state.column))
+    return table
+
+
+def _unreadable(table: Table) -> StorageError:
+    return StorageError(f"Lance cannot read its files in {table.ref}; restore them from a copy")
