@@ -347,7 +347,7 @@ class _Commit:
         )
 
     def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> GraphCommit:
-        """Settle a failed Phase B: return the commit if others made it, else raise.
+        """Settle a failed Phase B, or a Phase C without locks: return the commit if others made it.
 
         If nothing moved, the sidecar is deleted and the error stays as it is. Otherwise the sidecar
         stays, and the caller gets ``RecoveryRequired``. If the tables cannot be read, they count as
@@ -427,18 +427,8 @@ class _Commit:
             return self._publish(pins)
         except OmniGraphError as error:
             if self._has_lost_locks():
-                made = self._made_meanwhile()
-                if made is not None:
-                    return made
-                sidecar = self._ensure_covered(sidecar)
+                return self._after_failure(sidecar, error)
             raise _recovery_required(sidecar, error) from error
-
-    def _made_meanwhile(self) -> GraphCommit | None:
-        """As ``_made_by_others``, on the branch as it is now; None if that cannot be read."""
-        try:
-            return self._made_by_others(self.workspace.manifest.state(self.write.branch))
-        except OmniGraphError:
-            return None
 
     def _publish(self, pins: list[TableState]) -> GraphCommit:
         """Publish the pins with everything else that the write carries."""

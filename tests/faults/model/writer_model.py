@@ -190,11 +190,9 @@ class Writers(Shared):
         return self._end(self._cover(state, p), p, UNKNOWN)
 
     def _after_publish_failure(self, state: State, p: int) -> State:
-        """Phase C failed: its caller cannot know how it ends, unless others have finished it."""
-        if self._finished_by_others(state, p):
-            return self._delete_sidecar(state, p)
-        if self._has_moved(state, p):
-            state = self._cover(state, p)
+        """Phase C failed: its caller cannot know how it ends, unless the locks are lost."""
+        if state.processes[p].expired:
+            return self._after_failure(state, p, READ)
         return self._end(state, p, UNKNOWN)
 
     def _finished_by_others(self, state: State, p: int) -> bool:
