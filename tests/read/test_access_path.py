@@ -87,9 +87,14 @@ def test_look_ups_that_cost_as_much_as_the_numbering_lead_to_it(graph):
     assert access_path.choose_path(view, plan) == "indexed"
     view.spent = 40.0
     assert access_path.choose_path(view, plan) == "csr"
-    # Another commit is another state: what was paid for is not carried over.
+    # A commit does not make the next look-ups cheaper: beside a writer tables are numbered, too.
     graph.mutate('query m() { insert Person { name: "new" } }')
-    assert access_path.choose_path(opened(graph), plan) == "indexed"
+    assert opened(graph).spent == 40.0
+    opened(graph).spent = 42.0
+    assert access_path.choose_path(opened(graph), plan) == "csr"
+    run_read(opened(graph), plan, {NOW_PARAM: 0})
+    assert opened(graph).has_nodes("Person")
+    assert opened(graph).spent == 1.0, "41 nodes were paid for"
 
 
 def test_tables_numbered_before_a_commit_are_soon_numbered_after_it(graph):
@@ -101,6 +106,22 @@ def test_tables_numbered_before_a_commit_are_soon_numbered_after_it(graph):
     assert access_path.choose_path(view, plan) == "indexed"
     view.spent = 0.03
     assert access_path.choose_path(view, plan) == "csr"
+
+
+def test_a_pause_of_the_writer_leads_to_a_numbering(graph):
+    """Look-ups in memory are cheap, and many of them on one state are worth its numbering."""
+    slow = replace(NO_TABLE_IS_SMALL, node_seconds=1.0, derived_seconds=0.1, overlaid_seconds=0.01)
+    read_with(graph, Thresholds(match=slow, view=ViewThresholds(derived_rows=0)))
+    opened(graph).nodes("Person")
+    for number in range(20):
+        graph.mutate(f'query m() {{ insert Person {{ name: "new{number}" }} }}')
+        view, plan = opened(graph), plan_of(graph, BY_KEY)
+        run_read(view, plan, {NOW_PARAM: 0})
+        assert not view.has_nodes("Person")
+    for _ in range(20):
+        run_read(view, plan, {NOW_PARAM: 0})
+    assert view.has_nodes("Person")
+    assert view.spent == 0.0, "nothing was looked up in a table"
 
 
 def test_look_ups_at_the_same_time_are_paid_for_once(graph, monkeypatch):

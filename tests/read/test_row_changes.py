@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -26,22 +25,17 @@ from omnigraph.storage.tables.staging import (
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from tests.opened import fresh_reader, read_with, workspace_of
+from tests.read.random_commits import Writer, fill
 from tests.read.view_helpers import (
     SCHEMA,
     check_against_rows,
     check_same,
-    city,
     counted,
-    edge,
     edge_pairs,
-    person,
     view_of,
 )
 from tests.storage.table_places import compact
 from tests.write.writing import run
-
-PEOPLE = [f"p{number:02}" for number in range(60)]
-
 
 SMALL_TABLES_TOO = ViewThresholds(derived_rows=0)
 
@@ -50,85 +44,8 @@ SMALL_TABLES_TOO = ViewThresholds(derived_rows=0)
 def graph(tmp_path):
     graph = og.init(tmp_path / "g", SCHEMA)
     read_with(graph, Thresholds(view=SMALL_TABLES_TOO))
-    knows = [edge("Knows", one, PEOPLE[at * 7 % 60]) for at, one in enumerate(PEOPLE)]
-    lives = [edge("LivesIn", one, f"c{at % 20}") for at, one in enumerate(PEOPLE)]
-    cities = [city(f"c{number}") for number in range(20)]
-    graph.load([*map(person, PEOPLE), *cities, *knows, *lives])
+    fill(graph)
     return graph
-
-
-class Writer:
-    """Random commits on any branch of a graph."""
-
-    def __init__(self, graph, seed):
-        self.graph = graph
-        self.random = random.Random(seed)
-        self.branches = ["main"]
-        self.made = 0
-
-    def step(self):
-        acts = [self.insert, self.upsert, self.update, self.delete_node, self.connect]
-        acts += [self.disconnect, self.replace, self.branch, self.drop]
-        act = self.random.choices(acts, [4, 2, 1, 3, 3, 2, 1, 2, 1])[0]
-        act(self.random.choice(self.branches))
-
-    def people(self, branch):
-        pin = self.graph.snapshot(branch=branch).tables["node:Person"]
-        return sorted(
-            open_table(workspace_of(self.graph).pinned(pin)).read(["id"])["id"].to_pylist()
-        )
-
-    def anyone(self, branch):
-        return self.random.choice(self.people(branch))
-
-    def insert(self, branch):
-        self.made += 1
-        name = f"{self.random.choice('aqz')}{self.made}"
-        run(
-            self.graph,
-            f'insert Person {{ name: "{name}" }} '
-            f'insert Knows {{ from: "{name}", to: "{self.anyone(branch)}" }}',
-            branch=branch,
-        )
-
-    def upsert(self, branch):
-        names = {self.anyone(branch), f"m{self.made}"}
-        self.graph.load([person(name, age=self.made) for name in names], branch=branch)
-
-    def update(self, branch):
-        where = f'where name = "{self.anyone(branch)}"'
-        run(self.graph, f"update Person set {{ age: {self.made} }} {where}", branch=branch)
-
-    def delete_node(self, branch):
-        name = self.anyone(branch)
-        run(self.graph, f'delete Person where name = "{name}"', branch=branch)
-        if self.random.random() < 0.3:
-            self.graph.load([person(name), edge("Knows", name, name)], branch=branch)
-
-    def connect(self, branch):
-        ends = f'from: "{self.anyone(branch)}", to: "{self.anyone(branch)}"'
-        run(self.graph, f"insert Knows {{ {ends} }}", branch=branch)
-
-    def disconnect(self, branch):
-        run(self.graph, f'delete Knows where from = "{self.anyone(branch)}"', branch=branch)
-
-    def replace(self, branch):
-        # All rows get new row ids, and the edges that name them stay.
-        kept = [person(name) for name in self.people(branch)]
-        self.graph.load(kept, mode="overwrite", branch=branch)
-
-    def branch(self, branch):
-        if len(self.branches) < 3:
-            self.made += 1
-            self.branches.append(self.random.choice(["one", "two", f"b{self.made}"]))
-            if self.branches[-1] in self.branches[:-1]:
-                self.branches.pop()
-            else:
-                self.graph.branches.create(self.branches[-1], branch)
-
-    def drop(self, branch):
-        if branch != "main" and branch == self.branches[-1]:
-            self.graph.branches.delete(self.branches.pop())
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -85,6 +85,7 @@ class Manifest:
         self._states: dict[str, BranchState] = {}
         self._graph_id: str | None = None
         self._lock = threading.Lock()
+        self._refreshing: dict[str, threading.Lock] = {}
 
     # -- branches
 
@@ -116,22 +117,34 @@ class Manifest:
 
     def _state(self, branch: str) -> BranchState:
         """Return the newest state; raise ``_BranchRemade`` if the branch was remade during the read."""
-        known = self._states.get(branch)
-        ref = self._branch_ref(branch)
-        with self._unless_deleted(branch, ref.identifier):
-            if known is not None and known.identifier == ref.identifier:
-                table = self._newest_after(known)
-                if table is None:
-                    return known
-            else:
-                table = self._open(branch, ref.identifier)
-            head = read_head_row(table)
+        while True:
+            known = self._states.get(branch)
+            ref = self._branch_ref(branch)
+            with self._unless_deleted(branch, ref.identifier):
+                current = known if known and known.identifier == ref.identifier else None
+                if current is not None and not self._has_news(current):
+                    return current
+                # One thread reads what was published. Those that waited for it ask again: more may
+                # have been published since it began.
+                with self._refresh_lock(branch):
+                    if self._states.get(branch) is known:
+                        newest = None if current is None else self._newest_after(current)
+                        return self._read_state(branch, ref, newest)
+
+    def _read_state(self, branch: str, ref: _Ref, newest: Table | None) -> BranchState:
+        """Read and remember the newest state of a branch; ``newest`` if that version is open already."""
+        table = self._open(branch, ref.identifier) if newest is None else newest
+        head = read_head_row(table)
         self._refuse_another_graph(head)
         mark = self._mark(branch, table)
         state = BranchState(
             branch, ref.identifier, ref.parent, ref.parent_version, table, head, mark
         )
         return self._remember(state)
+
+    def _refresh_lock(self, branch: str) -> threading.Lock:
+        with self._lock:
+            return self._refreshing.setdefault(branch, threading.Lock())
 
     def remember_publish(self, state: BranchState, table: Table, head: Head) -> None:
         """Remember what this process has just published; a store that fails now does no harm."""
@@ -235,16 +248,19 @@ class Manifest:
             root=self.root.canonical,
         )
 
-    def _newest_after(self, known: BranchState) -> Table | None:
-        """Return the newest version of the manifest, or None if the known one is still current."""
+    def _has_news(self, known: BranchState) -> bool:
+        """Return whether a newer version was published, or the known one is no longer what it was."""
+        if known.table.has_version(known.table.version + 1):
+            return True
+        if self._is_unchanged(known):
+            return False
+        self.forget(known.name)
+        return True
+
+    def _newest_after(self, known: BranchState) -> Table:
+        """Return the newest version of the manifest, which is newer than the known one."""
         table = known.table
-        version = table.version
-        if not table.has_version(version + 1):
-            if self._is_unchanged(known):
-                return None
-            self.forget(known.name)
-            return self._open(known.name, known.identifier)
-        version += 1
+        version = table.version + 1
         for _ in range(PROBE_AHEAD):
             if not table.has_version(version + 1):
                 return open_table(table.ref.at(version))

@@ -40,6 +40,10 @@ class ViewThresholds:
     """What changed is asked of states that are at most this number of table versions old."""
     derived_changes: int = 200_000
     """A table is read again when more than this number of rows changed, or a tenth of all."""
+    overlaid_changes: int = 4096
+    """Look-ups use a numbered state and what changed since, up to this number of rows or a tenth of all."""
+    overlaid_few: int = 64
+    """This number of changed rows is never too many for that, however small the table is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class MatchThresholds:
     """Seconds to carry one node over from an older state."""
     derived_edge_seconds: float = 0.015e-6
     """Seconds to carry one edge over from an older state."""
+    overlaid_seconds: float = 0.1e-3
+    """Seconds that a look-up in an older state and its changes takes more than one in numbered tables."""
     small_seconds: float = 0.005
     """Tables that take up to this number of seconds are numbered at once: look-ups cost as much."""
     few_rows: int = 1024

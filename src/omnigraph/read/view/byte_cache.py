@@ -68,6 +68,22 @@ class ByteCache:
                     self._building.pop(key, None)
                 done.set()
 
+    def use(self, key: Hashable) -> Any | None:
+        """The value of the key when it is there, which counts as a use; never builds it."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry.value
+
+    def drop(self, key: Hashable) -> None:
+        """Drop one value, if it is there."""
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self._total -= entry.nbytes
+
     def peek(self, key: Hashable) -> Any | None:
         """The value of the key when it is there; neither builds it nor counts as a use."""
         with self._lock:

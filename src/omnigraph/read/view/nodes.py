@@ -135,8 +135,20 @@ class NodeIds:
         moves[order] = np.arange(len(order), dtype=np.int32)
         return NodeIds(ids, row_ids[order]), moves[:size].copy()
 
+    def find_one(self, id: str) -> int:
+        """The ordinal of an id; -1 when there is none."""
+        ids, low, high = self.id_array, 0, len(self.id_array)
+        # Texts compare by code point here, which is the order of their UTF-8 bytes.
+        while low < high:
+            middle = (low + high) // 2
+            if ids[middle].as_py() < id:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(ids) and ids[low].as_py() == id else -1
+
     def find(self, ids: pa.Array) -> Codes:
-        """The ordinals of a few ids, without an index of all; -1 for null and where there is none."""
+        """The ordinals of some ids, without an index of all; -1 for null and where there is none."""
         if len(self.id_array) == 0:
             return np.full(len(ids), -1, np.int32)
         places = np.minimum(_lower_bounds(self.id_array, ids), len(self.id_array) - 1)
@@ -213,15 +225,7 @@ class NodeSpace:
 
     def ordinal_of(self, id: str) -> int:
         """The ordinal of a node; -1 when there is none of that id."""
-        ids, low, high = self.id_array, 0, self.size
-        # Texts compare by code point here, which is the order of their UTF-8 bytes.
-        while low < high:
-            middle = (low + high) // 2
-            if ids[middle].as_py() < id:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < self.size and ids[low].as_py() == id else -1
+        return self.node_ids.find_one(id)
 
     def ordinals_of(self, ids: pa.Array | pa.ChunkedArray) -> Codes:
         """The ordinals of many ids; -1 for null and for ids that are not there."""

@@ -6,41 +6,27 @@ version 8 are those of version 7 and one more, and no table is scanned.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList, Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
+from omnigraph.read.view.numbered import (
+    EdgeChangesKey,
+    EdgesKey,
+    NodeChangesKey,
+    NodesKey,
+    edges_key,
+    nodes_key,
+)
+from omnigraph.read.view.overlay.chain import edge_states, node_states
+from omnigraph.read.view.overlay.edge_changes import EdgeChanges
+from omnigraph.read.view.overlay.node_changes import NodeChanges
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
-from omnigraph.read.view.row_changes import base_of, changes_since
-
-
-class NodesKey(NamedTuple):
-    """The ids of a node table."""
-
-    table: Identity
-
-
-class EdgesKey(NamedTuple):
-    """The edges of a table between the nodes of two others, whose ordinals they use."""
-
-    table: Identity
-    sources: Identity
-    targets: Identity
-
-
-def nodes_key(pinned: PinnedTable) -> NodesKey:
-    """What the ids of a node table are cached under."""
-    return NodesKey(pinned.identity)
-
-
-def edges_key(pinned: PinnedTable, sources: PinnedTable, targets: PinnedTable) -> EdgesKey:
-    """What the edges of a table are cached under."""
-    return EdgesKey(pinned.identity, sources.identity, targets.identity)
+from omnigraph.read.view.row_changes import changes_since
 
 
 def node_ids(cache: ByteCache, pinned: PinnedTable, thresholds: ViewThresholds) -> NodeIds:
@@ -69,39 +55,46 @@ def edge_list(
 
 
 def numbered_states(cache: ByteCache) -> dict[Identity, int]:
-    """The states of tables that are numbered in the cache, with their numbers of rows."""
+    """The states of tables that the cache holds, with their numbers of rows: numbered ones, and those that
+    are known as changes since a numbered one."""
     found = {}
     for key in cache.kept():
         if isinstance(key, NodesKey | EdgesKey):
             kept: NodeIds | EdgeList | None = cache.peek(key)
             if kept is not None:
                 found[key.table] = kept.rows.row_ids.size
+        elif isinstance(key, NodeChangesKey | EdgeChangesKey):
+            changes: NodeChanges | EdgeChanges | None = cache.peek(key)
+            if changes is not None:
+                found[key.table] = changes.size
     return found
 
 
-def older_state(
-    cache: ByteCache,
-    pinned: PinnedTable,
-    kind: type[NodesKey | EdgesKey],
-    thresholds: ViewThresholds,
-) -> Identity | None:
-    """The newest state of a table in the cache that this one can be derived from."""
-    known = [key.table for key in cache.kept() if isinstance(key, kind)]
-    return base_of(pinned, known, thresholds)
+def has_older_state(cache: ByteCache, pinned: PinnedTable, thresholds: ViewThresholds) -> bool:
+    """Whether numbering can start from an older state of the table."""
+    of_nodes = isinstance(pinned.entity, NodeType)
+    states = (node_states if of_nodes else edge_states)(cache, pinned, thresholds)
+    return bool(states) and _is_worth_deriving(pinned, thresholds)
+
+
+def _is_worth_deriving(pinned: PinnedTable, thresholds: ViewThresholds) -> bool:
+    return pinned.row_count >= thresholds.derived_rows
 
 
 def _refreshed_ids(
     cache: ByteCache, pinned: PinnedTable, thresholds: ViewThresholds
 ) -> NodeIds | None:
-    base = older_state(cache, pinned, NodesKey, thresholds)
-    before: NodeIds | None = None if base is None else cache.peek(NodesKey(base))
-    if base is None or before is None:
+    if not _is_worth_deriving(pinned, thresholds):
         return None
-    changes = changes_since(base, pinned, ["id"], thresholds)
-    if changes is None:
-        return None
-    now = before.after(base, changes)
-    return now if len(now.id_array) == pinned.table.count_rows() else None
+    for state, known in node_states(cache, pinned, thresholds):
+        before: NodeIds | None = cache.peek(NodesKey(known.base))
+        later = changes_since(state, pinned, ["id"], _most(pinned, thresholds))
+        if before is None or later is None:
+            return None
+        earlier = [known.as_rows(before)] if known.count else []
+        now = before.after(known.base, [*earlier, *later])
+        return now if len(now.id_array) == pinned.table.count_rows() else None
+    return None
 
 
 def _refreshed_edges(
@@ -111,20 +104,18 @@ def _refreshed_edges(
     targets: NodeSpace,
     thresholds: ViewThresholds,
 ) -> EdgeList | None:
-    known = [key for key in cache.kept() if isinstance(key, EdgesKey)]
-    base = older_state(cache, pinned, EdgesKey, thresholds)
-    # The last one used first: its nodes are most likely those that the nodes of now grew out of.
-    for key in reversed(known):
-        before: EdgeList | None = cache.peek(key) if key.table == base else None
-        if before is None or not before.complete:
+    if not _is_worth_deriving(pinned, thresholds):
+        return None
+    for state, known in edge_states(cache, pinned, thresholds):
+        before: EdgeList | None = cache.peek(known.base)
+        src = _moves(cache, known.base.sources, sources)
+        dst = _moves(cache, known.base.targets, targets)
+        if before is None or src is None or dst is None:
             continue
-        src = _moves(cache, key.sources, sources)
-        dst = _moves(cache, key.targets, targets)
-        if src is None or dst is None:
-            continue
-        changes = changes_since(key.table, pinned, ["src", "dst"], thresholds)
-        if changes is None:
+        later = changes_since(state, pinned, ["src", "dst"], _most(pinned, thresholds))
+        if later is None:
             return None
+        changes = [*([known.as_rows(before)] if known.count else []), *later]
         now = Ends(src.take(before.src), dst.take(before.dst), before.rows.row_ids)
         for change in changes:
             now = now.after(change, sources, targets)
@@ -135,6 +126,11 @@ def _refreshed_edges(
             edges.keep_adjacency(before, src, dst)
         return edges
     return None
+
+
+def _most(pinned: PinnedTable, thresholds: ViewThresholds) -> int:
+    """How many rows may have changed for a state to be derived from another one."""
+    return min(pinned.row_count // 10, thresholds.derived_changes)
 
 
 def _moves(cache: ByteCache, base: Identity, space: NodeSpace) -> Codes | None:

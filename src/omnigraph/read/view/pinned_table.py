@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -79,6 +80,7 @@ class PinnedTable:
         self.exact = Identity(lineage, state.table_version)
         self.identity = self.exact
         self._table: Table | None = None
+        self._schema: pa.Schema | None = None
         self._columns: dict[ColumnKey, str] | None = None
         self._indexes: list[IndexState] | None = None
         self._lock = threading.Lock()
@@ -96,6 +98,13 @@ class PinnedTable:
                 self._table = self._open()
             return self._table
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of this version."""
+        if self._schema is None:
+            self._schema = self.table.schema
+        return self._schema
+
     def column_key(self, name: str) -> ColumnKey:
         """What tells a property of the type from all others, also from a dropped one of its name."""
         prop = self.entity.properties.get(name)
@@ -104,7 +113,7 @@ class PinnedTable:
     def column_of(self, name: str) -> str | None:
         """The column that holds a property at this version; None when it has none: all is null then."""
         if self._columns is None:
-            self._columns = columns_by_key(self.table.schema)
+            self._columns = columns_by_key(self.schema)
         return self._columns.get(self.column_key(name))
 
     def indexes(self) -> list[IndexState]:
@@ -117,6 +126,18 @@ class PinnedTable:
         """How much of this version the best index of that kind on a property covers."""
         column = self.column_of(name)
         return Coverage.NONE if column is None else best_coverage(self.indexes(), column, kind)
+
+    def at(self, state: Identity) -> PinnedTable:
+        """The table at an earlier state that this one was made from: on its branch, or on main."""
+        pin, version = self.state, state.version
+        if state.lineage == self.exact.lineage:
+            pin, ref = replace(pin, table_version=version), self.ref.at(version)
+        else:
+            pin = replace(pin, table_version=version, table_branch=None, table_branch_id=None)
+            ref = self.ref.on(None, version)
+        graph_id = state.lineage.graph_id
+        checks = self._read_fork, self._is_dropped, self._is_being_purged
+        return PinnedTable(self.entity, pin, graph_id, ref, *checks)
 
     def check(self) -> None:
         """Raise an error that says so when the branch or the version was deleted.

@@ -100,9 +100,7 @@ class Properties:
         return ("column", numbering, self.pinned.column_key(name))
 
     def _type(self, name: str) -> PropType:
-        if name in self.pinned.entity.implicit_columns:
-            return PropType(Scalar.STRING)
-        return self.pinned.entity.properties[name].type
+        return type_of(self.pinned, name)
 
     def _derived(self, name: str) -> Column | None:
         """The column, derived from that of an older state and the few rows that changed since."""
@@ -140,14 +138,25 @@ class Properties:
         return Column(type_, values.take(pa.array(places)))
 
     def _take(self, name: str, codes: Codes) -> pa.Array:
-        type_ = self._type(name)
-        stored = self.pinned.column_of(name)
-        if stored is None:
-            return pa.nulls(len(codes), type_.arrow_type())
-        if len(codes) == 0:
-            return pa.array([], type_.arrow_type())
-        taken = self.pinned.table.take(self.row_ids[codes].tolist(), [stored])
-        return _cast(one_array(taken.column(stored)), type_)
+        return take_values(self.pinned, name, self.row_ids[codes].tolist())
+
+
+def type_of(pinned: PinnedTable, name: str) -> PropType:
+    """The type of a property, or of a column that every table of its kind has."""
+    if name in pinned.entity.implicit_columns:
+        return PropType(Scalar.STRING)
+    return pinned.entity.properties[name].type
+
+
+def take_values(pinned: PinnedTable, name: str, row_ids: list[int]) -> pa.Array:
+    """A property of the rows with these row ids, fetched from the table."""
+    type_, stored = type_of(pinned, name), pinned.column_of(name)
+    if stored is None:
+        return pa.nulls(len(row_ids), type_.arrow_type())
+    if not row_ids:
+        return pa.array([], type_.arrow_type())
+    taken = pinned.table.take(row_ids, [stored])
+    return _cast(one_array(taken.column(stored)), type_)
 
 
 def _cast(values: pa.Array, type_: PropType) -> pa.Array:

@@ -50,8 +50,6 @@ def base_of(
     pinned: PinnedTable, known: Iterable[Identity], thresholds: ViewThresholds
 ) -> Identity | None:
     """The newest known state that this one was made from recently, on its branch or else on main."""
-    if pinned.row_count < thresholds.derived_rows:
-        return None
     here = pinned.identity
     oldest = here.version - thresholds.derived_versions
     near = [it for it in known if oldest <= it.version <= here.version]
@@ -64,10 +62,12 @@ def base_of(
 
 
 def changes_since(
-    base: Identity, pinned: PinnedTable, columns: Sequence[str], thresholds: ViewThresholds
+    base: Identity, pinned: PinnedTable, columns: Sequence[str], limit: int
 ) -> list[RowChanges] | None:
-    """The changes that lead from an earlier state to this one, in order; None: read the table instead."""
-    limit = min(pinned.row_count // 10, thresholds.derived_changes)
+    """The changes that lead from an earlier state to this one, in order.
+
+    None when more than ``limit`` rows were inserted, updated or deleted, or when Lance cannot tell.
+    """
     try:
         found = []
         for table, since in _steps(base, pinned):

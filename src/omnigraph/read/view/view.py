@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 
@@ -17,18 +17,18 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.thresholds import DEFAULTS, Thresholds
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.nodes import NodeIds, NodeSpace
+from omnigraph.read.view.numbered import NodesKey, edges_key, nodes_key
 from omnigraph.read.view.numbering import (
-    EdgesKey,
-    NodesKey,
     edge_list,
-    edges_key,
+    has_older_state,
     node_ids,
-    nodes_key,
     numbered_states,
-    older_state,
 )
-from omnigraph.read.view.pinned_table import PinnedTable, pin_table
+from omnigraph.read.view.overlay.chain import edge_changes, is_too_much, node_changes
+from omnigraph.read.view.overlay.overlaid import KnownCodes, OverlaidEdges, OverlaidNodes
+from omnigraph.read.view.pinned_table import Identity, PinnedTable, pin_table
 from omnigraph.read.view.same_rows import rows_identity
 from omnigraph.read.view.topology import EdgeSpace, Topology
 
@@ -50,10 +50,17 @@ class Reader:
             view = self._views.get(key)
             if view is None or view.catalog is not catalog:
                 view = self._views[key] = View(self, snapshot, catalog)
+                view.spent = self._spent_on(snapshot.branch)
             self._views.move_to_end(key)
             if len(self._views) > self.thresholds.view.views:
                 self._views.popitem(last=False)
             return view
+
+    def _spent_on(self, branch: str) -> float:
+        """What look-ups cost on the state of the branch that was used last: a commit does not undo it."""
+        last = (view for key, view in reversed(self._views.items()) if key[1] == branch)
+        next(last)  # the new one
+        return next((view.spent for view in last), 0.0)
 
     def forget(self) -> None:
         """Drop everything."""
@@ -76,9 +83,14 @@ class View:
             for key, state in snapshot.tables.items()
         }
         self._pinned: dict[str, PinnedTable] = {}
+        self._bases: dict[tuple[str, Identity], PinnedTable] = {}
+        self._derivable: set[str] = set()
         self._lock = threading.Lock()
         self.spent = 0.0
-        """Seconds in which look-ups on this snapshot were under way so far (``match.access_path``)."""
+        """Seconds in which tables were looked up in, on this snapshot and those before it on its branch, less
+        what was paid for numbering (``match.access_path``)."""
+        self.look_ups = 0
+        """How many matches on this snapshot were answered by look-ups, in tables or in memory."""
         self._looking_up = 0
         self._counted_until = 0.0
 
@@ -97,6 +109,11 @@ class View:
                 self.spent += now - self._counted_until
                 self._counted_until = now
                 self._looking_up -= 1
+
+    def pay(self, seconds: float) -> None:
+        """Spend time of look-ups on a numbering."""
+        with self._lock:
+            self.spent = max(0.0, self.spent - seconds)
 
     @property
     def cache(self) -> ByteCache:
@@ -156,9 +173,56 @@ class View:
 
     def has_older_state(self, entity: Entity) -> bool:
         """Whether the cache holds an older state from which this one can be derived."""
-        kind = NodesKey if isinstance(entity, NodeType) else EdgesKey
-        pinned = self.table(entity)
-        return older_state(self._cache, pinned, kind, self.thresholds.view) is not None
+        if entity.table_key not in self._derivable:
+            if not has_older_state(self._cache, self.table(entity), self.thresholds.view):
+                return False
+            self._derivable.add(entity.table_key)
+        return True
+
+    def overlaid_nodes(
+        self, type_name: str, codes: Mapping[Identity, KnownCodes]
+    ) -> OverlaidNodes | None:
+        """The nodes of a type as a numbered state and what changed since, if the cache holds that.
+
+        ``codes`` are what a match knows of numbered states; it creates what is missing.
+        """
+        type_ = self.catalog.nodes[type_name]
+        pinned, thresholds = self.table(type_), self.thresholds.view
+        changes = node_changes(self._cache, pinned, thresholds)
+        if changes is None:
+            return None
+        ids: NodeIds | None = self._cache.use(NodesKey(changes.base))
+        if ids is None:
+            return None
+        base = NodeSpace(type_, self._base(pinned, changes.base), ids, self._cache, thresholds)
+        is_due = is_too_much(changes, pinned, thresholds)
+        return OverlaidNodes(pinned, changes, base, codes[changes.base], is_due=is_due)
+
+    def overlaid_edges(
+        self, edge_type_name: str, codes: Mapping[Identity, KnownCodes]
+    ) -> OverlaidEdges | None:
+        """The edges of a type as a numbered state and what changed since, if the cache holds that."""
+        pinned = self.table(self.catalog.edges[edge_type_name])
+        changes = edge_changes(self._cache, pinned, self.thresholds.view)
+        if changes is None:
+            return None
+        base = changes.base
+        edges: EdgeList | None = self._cache.use(base)
+        sources: NodeIds | None = self._cache.use(NodesKey(base.sources))
+        targets: NodeIds | None = self._cache.use(NodesKey(base.targets))
+        if edges is None or sources is None or targets is None:
+            return None
+        known = codes[base.sources], codes[base.targets]
+        is_due = is_too_much(changes, pinned, self.thresholds.view)
+        return OverlaidEdges(changes, edges, (sources, targets), known, is_due=is_due)
+
+    def _base(self, pinned: PinnedTable, state: Identity) -> PinnedTable:
+        """The table at the numbered state that look-ups start from; mostly it need not be opened."""
+        key = pinned.entity.table_key, state
+        base = self._bases.get(key)
+        if base is None:
+            base = self._bases[key] = pinned.at(state)
+        return base
 
     def _pin(self, entity: Entity) -> PinnedTable:
         kind = "node" if isinstance(entity, NodeType) else "edge"

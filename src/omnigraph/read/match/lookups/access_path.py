@@ -4,6 +4,9 @@ Look-ups are cheap for one selective question; numbering pays off when questions
 tried first, and when a snapshot has spent as long on them as numbering would take, it is numbered:
 
     numbering costs 2 s; look-ups took 0.1 s so far -> "indexed"; after 2 s of look-ups -> "csr"
+
+Beside a writer look-ups find most in memory: an older state that is numbered, and what changed since.
+They are not counted as time, only as many: when the writer pauses, they lead to a numbering, too.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Literal
 
 from omnigraph import settings
@@ -33,9 +37,10 @@ def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -
     mode = settings.TRAVERSAL_MODE.get()
     if mode != "auto":
         return mode
-    price = _price(view, pattern)
-    small = view.thresholds.match.small_seconds
-    return "csr" if price <= small or price <= view.spent else "indexed"
+    seconds = view.thresholds.match
+    # When look-ups have cost as much as numbering would, everything is numbered.
+    worth = max(view.spent, view.look_ups * seconds.overlaid_seconds, seconds.small_seconds)
+    return "csr" if _price(view, pattern) <= worth else "indexed"
 
 
 def open_match(
@@ -43,11 +48,12 @@ def open_match(
 ) -> MatchData:
     """Open the data a match runs on: the part that look-ups find, or whole tables."""
     if choose_path(view, plan, pattern) == "indexed":
-        # When look-ups have cost as much as numbering would, everything is numbered.
-        with suppress(TooWide), view.looking_up():
-            looked_at = _looked_at(plan, pattern, view, params)
-            part = fetch(view, pattern, params, _needs(plan, pattern), looked_at)
+        with suppress(TooWide):
+            part = fetch(view, pattern, params, _Asked(view, plan, pattern, params))
+            view.look_ups += 1
             return MatchData(part, params, view.thresholds.match)
+    elif view.spent:
+        view.pay(_price(view, pattern))
     return MatchData(WholeTables(view), params, view.thresholds.match)
 
 
@@ -88,36 +94,46 @@ def _numbering(view: View, entity: Entity, new: float, old: float) -> float:
     return min(new * rows, asked + old * rows)
 
 
-def _needs(plan: ir.ReadPlan, pattern: Pattern) -> dict[str, set[str]]:
-    """The properties a plan looks at, by node type."""
-    needs: dict[str, set[str]] = {}
-    for block in _blocks(pattern):
-        tests = [test for tests in block.tests.values() for test in tests]
-        for one in _properties([*tests, *block.joins]):
-            if one.var in block.nodes:
-                needs.setdefault(block.nodes[one.var], set()).add(one.property)
-    for one in _shown(plan):
-        if one.var in pattern.nodes:
-            needs.setdefault(pattern.nodes[one.var], set()).add(one.property)
-    return needs
+class _Asked:
+    """What a plan looks at, worked out when a table has to be read for it."""
 
+    def __init__(
+        self, view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]
+    ) -> None:
+        self._view = view
+        self._plan = plan
+        self._pattern = pattern
+        self._params = params
 
-def _looked_at(
-    plan: ir.ReadPlan, pattern: Pattern, view: View, params: Mapping[str, Any]
-) -> set[str]:
-    """The variables of which a plan needs more than the key it tests."""
-    found = {one.var for one in _shown(plan)}
-    for block in _blocks(pattern):
-        found |= {one.var for one in _properties(block.joins)}
-        for name, tests in block.tests.items():
-            rest = list(tests)
-            if name in block.nodes:
-                node = view.catalog.nodes[block.nodes[name]]
-                by_key = [one for one in rest if key_of(node, one, params) is not None]
-                rest = [one for one in rest if one not in by_key[:1]]
-            if rest:
-                found.add(name)
-    return found
+    @cached_property
+    def properties(self) -> dict[str, set[str]]:
+        """The properties it looks at, by node type."""
+        found: dict[str, set[str]] = {}
+        for block in _blocks(self._pattern):
+            tests = [test for tests in block.tests.values() for test in tests]
+            for one in _properties([*tests, *block.joins]):
+                if one.var in block.nodes:
+                    found.setdefault(block.nodes[one.var], set()).add(one.property)
+        for one in _shown(self._plan):
+            if one.var in self._pattern.nodes:
+                found.setdefault(self._pattern.nodes[one.var], set()).add(one.property)
+        return found
+
+    @cached_property
+    def variables(self) -> set[str]:
+        """The variables of which it needs more than the key it tests."""
+        found = {one.var for one in _shown(self._plan)}
+        for block in _blocks(self._pattern):
+            found |= {one.var for one in _properties(block.joins)}
+            for name, tests in block.tests.items():
+                rest = list(tests)
+                if name in block.nodes:
+                    node = self._view.catalog.nodes[block.nodes[name]]
+                    by_key = [one for one in rest if key_of(node, one, self._params) is not None]
+                    rest = [one for one in rest if one not in by_key[:1]]
+                if rest:
+                    found.add(name)
+        return found
 
 
 def _properties(predicates: Iterable[ir.Predicate]) -> Iterator[ir.PropertyOf]:

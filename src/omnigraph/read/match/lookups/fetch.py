@@ -9,7 +9,7 @@ a step. A process that asks one selective question never numbers a whole table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.read.match.lookups.neighbourhood import Neighbourhood, TooWide, read_where
+from omnigraph.read.match.lookups.neighbourhood import Asked, Neighbourhood, TooWide, read_where
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.view import View
@@ -29,11 +29,10 @@ def fetch(
     view: View,
     pattern: Pattern,
     params: Mapping[str, Any],
-    needs: Mapping[str, set[str]],
-    looked_at: Collection[str],
+    asked: Asked,
 ) -> Neighbourhood:
     """Fetch the part of the snapshot that a match can touch; raises ``TooWide`` when it is not small."""
-    part = Neighbourhood(view, needs, looked_at)
+    part = Neighbourhood(view, asked)
     _Fetch(part, pattern, params, {}, outermost=True).run()
     return part
 
@@ -99,8 +98,10 @@ class _Fetch:
             if key is not None:
                 return self._by_key(name, node, key)
         pinned = self.view.table(node)
-        if pinned.row_count <= self.thresholds.few_rows:
-            return self._kept(pinned, pinned.table.read(self.part.wanted(pinned)))
+        if pinned.row_count <= self.thresholds.few_rows and not self._is_near(name, node):
+            with self.view.looking_up():
+                rows = pinned.table.read(self.part.wanted(pinned))
+            return self._kept(pinned, rows)
         for test in tests:
             condition = self._equality(node, test)
             if condition is not None:
@@ -115,10 +116,26 @@ class _Fetch:
         A key without a node has no edges, so the match has no row. Inside a negation this is not
         enough: the match may have rows all the same, and other variables could get that id.
         """
+        overlaid = self.part.overlaid_nodes(node.name)
+        if overlaid is not None:
+            return {key} if overlaid.has(key) else set()
         joined = any(name in one.ends for one in self.pattern.traversals)
-        if joined and self.outermost and name not in self.part.looked_at:
+        if joined and self.outermost and name not in self.part.asked.variables:
             return {key}
         return self._ids(node, Condition("id", "=", key))
+
+    def _is_near(self, name: str, node: NodeType) -> bool:
+        """Whether a variable of a type that is in memory will be reached from a key."""
+        near = {one for one in self.pattern.nodes if one in self.candidates or self._has_key(one)}
+        while reached := {
+            end for one in self.pattern.traversals if one.ends & near for end in one.ends - near
+        }:
+            near |= reached
+        return name in near and self.part.overlaid_nodes(node.name) is not None
+
+    def _has_key(self, name: str) -> bool:
+        node = self.view.catalog.nodes[self.pattern.nodes[name]]
+        return any(key_of(node, one, self.params) for one in self.pattern.tests.get(name, ()))
 
     def _equality(self, node: NodeType, test: ir.Predicate) -> Condition | None:
         """An equality with a value on an indexed property, under its name in the table."""
@@ -138,7 +155,10 @@ class _Fetch:
         pinned = self.view.table(node)
         wanted = self.part.wanted(pinned)
         return self._kept(
-            pinned, read_where(pinned, wanted, condition, limit=self.thresholds.frontier_ids + 1)
+            pinned,
+            read_where(
+                self.view, pinned, wanted, condition, limit=self.thresholds.frontier_ids + 1
+            ),
         )
 
     def _kept(self, pinned: PinnedTable, rows: pa.Table) -> set[str]:
@@ -182,19 +202,9 @@ class _Fetch:
         if len(ids) > self.thresholds.frontier_ids:
             raise TooWide
         edge = self.view.catalog.edges[edge_type]
-        pinned = self.view.table(edge)
-        condition = Condition(column, "in", sorted(ids))
-        rows = read_where(
-            pinned,
-            ["src", "dst"],
-            condition,
-            with_row_id=True,
-            limit=self.thresholds.found_rows + 1,
+        row_ids, src, dst = self.part.edges_at(
+            edge_type, column, ids, most=self.thresholds.found_rows
         )
-        if rows.num_rows > self.thresholds.found_rows:
-            raise TooWide
-        src, dst = rows.column("src").to_pylist(), rows.column("dst").to_pylist()
-        row_ids = rows.column("_rowid").to_pylist()
         known = self.part.found.setdefault(edge_type, {})
         known.update(zip(row_ids, zip(src, dst, strict=True), strict=True))
         for type_name, ends in ((edge.from_type, src), (edge.to_type, dst)):
