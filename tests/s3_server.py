@@ -10,11 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
 Environ = dict[str, Any]
@@ -35,7 +31,8 @@ class S3Server:
         # Small pages, so that every longer listing goes over more than one.
         os.environ["MOTO_S3_DEFAULT_MAX_KEYS"] = "50"
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        self._store: App = DomainDispatcherApplication(create_backend_app)
+        # Not moto's server for all of AWS, which looks for the service of every request on disk.
+        self._store: App = create_backend_app("s3")
         self._one_at_a_time = threading.Lock()
         self._faults: list[Fault] = []
         self._after: list[Fault] = []

@@ -41,19 +41,21 @@ def _run(request: dict[str, Any]) -> None:
     from omnigraph.cli import main
 
     code = CRASHED
+    # Both may be one file, as both may be one terminal.
+    written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     try:
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
         for descriptor, name, flags in (
             (0, request["stdin"], os.O_RDONLY),
-            (1, request["stdout"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-            (2, request["stderr"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+            (1, request["stdout"], written),
+            (2, request["stderr"], written),
         ):
             os.dup2(os.open(name, flags, 0o600), descriptor)
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, encoding="utf-8", closefd=False)  # noqa: SIM115
         code = main(request["argv"])
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001 - a traceback is what the tests must see

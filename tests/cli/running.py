@@ -62,9 +62,12 @@ class Launcher:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
+        *,
+        together: bool = False,
     ) -> Result:
-        """Run one command line in a child of the launcher."""
+        """Run one command line in a child of the launcher; ``together``: all output is one stream."""
         out, err, given = (self._scratch / name for name in ("stdout", "stderr", "stdin"))
+        err = out if together else err
         given.write_text(stdin or "", "utf-8")
         request = {
             "argv": list(argv),

@@ -115,15 +115,19 @@ def test_a_full_disk_is_told_as_that(people, place, given):
 def test_an_interrupted_load_leaves_nothing(graph, place, number, code, told):
     scratch = place / "scratch"
     scratch.mkdir()
-    process = start(
-        (*LOAD, "--data", "-", "--quiet"), place, env={"TMPDIR": str(scratch)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    ours = signal.signal(number, signal.SIG_DFL)  # below `nohup` the command would ignore one too
+    try:
+        process = start(
+            (*LOAD, "--data", "-", "--quiet"), place, env={"TMPDIR": str(scratch)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    finally:
+        signal.signal(number, ours)
     with process:
         try:
             process.stdin.write(RECORD.encode())
             process.stdin.flush()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 600
             while not list(scratch.glob("omnigraph-*/*/stream.jsonl")):
                 assert process.poll() is None, process.communicate()
                 assert time.monotonic() < deadline

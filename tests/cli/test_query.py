@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.cli.conftest import SCHEMA
 from tests.cli.running import environment
 
 READS = """
@@ -33,14 +34,28 @@ PEOPLE = (
 INLINE = 'query one() { match { $p: Person { name: "ada" } } return { $p.age as age } }'
 
 
-@pytest.fixture
-def people(omnigraph, graph, place):
-    """A graph with three people; the queries lie beside it."""
-    (place / "reads.gq").write_text(READS, "utf-8")
-    (place / "people.jsonl").write_text(PEOPLE, "utf-8")
-    done = omnigraph("load", "--data", "people.jsonl", "--mode", "merge", "--quiet", graph)
-    assert done.exit == 0, done.stderr
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory for all tests here, which only read."""
+    place = tmp_path_factory.mktemp("queries")
+    for name, text in {"people.pg": SCHEMA, "reads.gq": READS, "people.jsonl": PEOPLE}.items():
+        (place / name).write_text(text, "utf-8")
+    return place
+
+
+def fill(launcher, place, graph):
+    """Make a graph with three people."""
+    load = ("load", "--data", "people.jsonl", "--mode", "merge", "--quiet", graph)
+    for argv in (("init", "--schema", "people.pg", graph), load):
+        done = launcher.run(argv, place)
+        assert done.exit == 0, done.stderr
     return graph
+
+
+@pytest.fixture(scope="module")
+def people(launcher, place):
+    """A graph with three people; the queries lie beside it."""
+    return fill(launcher, place, "g.omni")
 
 
 @pytest.fixture
@@ -133,7 +148,12 @@ def test_queries_and_parameters_come_from_stdin_too(ask):
     assert ask(*argv, stdin='{"n": "nobody"}').json["rows"] == []
 
 
-def test_the_past_and_other_branches(ask, omnigraph, people):
+def test_the_past_and_other_branches(launcher, place, omnigraph):
+    people = fill(launcher, place, "past.omni")
+
+    def ask(*argv):
+        return omnigraph("query", *argv, "--store", people)
+
     before = omnigraph("snapshot", people, "--json").json
     omnigraph("branch", "create", "dev", "--uri", people)
     change = ("mutate", "rename", "--query", "reads.gq", "--params", '{"n":"ada"}', "--quiet")

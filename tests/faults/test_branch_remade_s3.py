@@ -42,7 +42,7 @@ def race(s3, shared, tmp_path):
     return Race(graph, writers, tmp_path, branch=f"b{uuid4().hex[:8]}")
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(8, every=("shape",))  # every kind is tried on disk
 @pytest.mark.parametrize(
     ("name", "shape"),
     [

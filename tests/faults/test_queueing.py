@@ -29,10 +29,10 @@ from tests.sampling import runs_all
 from tests.storage.processes import run_processes, stopped_at, talk_to
 from tests.write.writing import ends, nodes, run, state
 
-# A quarter of what `./dev faults --all` does: 1,600 mutations take minutes on a busy machine.
-PROCESSES, TIMES = 8, 200 if runs_all() else 50
+# A tenth of what `./dev faults --all` does: 1,600 mutations take minutes on a busy machine.
+PROCESSES, TIMES = 8, 200 if runs_all() else 20
 # A load that is large beside single rows; 1,000,000 shows the same and takes minutes.
-LOAD_ROWS = int(os.environ.get("QUEUEING_LOAD_ROWS", "100_000"))
+LOAD_ROWS = int(os.environ.get("QUEUEING_LOAD_ROWS", "100_000" if runs_all() else "20_000"))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_eight_processes_write_single_rows_to_one_table(graph, record_property):
 
 def test_small_writers_beside_a_large_load(graph, record_property):
     """The load is pinned before they write and commits after: it lost, and runs again."""
-    times = 40
+    times = 40 if runs_all() else 15
     put_tokens(graph, times // 5)
     graph.load([{"type": "Item", "data": {"name": f"row-{at}", "n": -1}} for at in range(100)])
     names = [f"p{at}" for at in range(PROCESSES)]

@@ -12,8 +12,8 @@ from tests.histories.machine import WEIGHTS, History
 from tests.histories.steps import RAN, SHAPES
 from tests.measured import MEASURED
 
-STEPS = int(os.environ.get("FAULTS_STEPS", "600"))
-AT_LEAST = 10
+STEPS = int(os.environ.get("FAULTS_STEPS", "300"))
+AT_LEAST = 10 if STEPS >= 600 else 5
 MAX_ROUNDS = 40
 LONG = settings(
     max_examples=4,

@@ -1,7 +1,8 @@
 """A standalone Spark cluster on this machine: one master and its workers, started for a test.
 
 Everything comes from the pip package and listens on the loopback address only. Processes are ended
-by their ids. `with standalone_cluster(path) as cluster:` leaves logs in `path`.
+by their ids. `with standalone_cluster(path) as cluster:` leaves logs in `path`;
+`with cluster.driver() as driver:` is a process with a session on it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,7 +21,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 START_SECONDS = 180
-DRIVER_SECONDS = 300
+DRIVER_SECONDS = 600
+# Compiling less is faster where every job is small.
+QUICK = {
+    f"spark.{part}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    for part in ("driver", "executor")
+}
+
+# Starting Spark and its executors takes longer than most jobs, so a driver runs many programs.
+DRIVER = """
+import contextlib, io, json, sys, traceback
+from omnigraph.runner.session import spark_session
+
+spark_session(None, json.loads(sys.argv[1]))
+for line in sys.stdin:
+    program, sys.argv[1:] = json.loads(line)
+    printed, failure = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, "<driver>", "exec"), {"__name__": "__main__"})
+    except BaseException:
+        failure = traceback.format_exc()
+    print(json.dumps([printed.getvalue(), failure]), flush=True)
+"""
 
 
 @dataclass
@@ -38,31 +62,15 @@ class Cluster:
         with opener.open(f"{self.web}/json/", timeout=10) as answer:
             return json.load(answer)
 
-    def start_driver(self, program, *arguments, **variables):
-        """A driver of this cluster: a Python program in a process of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                "OMNIGRAPH_SPARK_MASTER": self.master,
-                "OMNIGRAPH_SPARK_ARCHIVE": "0",
-                **variables,
-            },
-        )
-
-    def run_driver(self, program, *arguments, **variables):
-        """Run a driver to its end and return what it printed; its failure is ours."""
-        process = self.start_driver(program, *arguments, **variables)
+    @contextlib.contextmanager
+    def driver(self, **conf):
+        """A driver of this cluster, with settings of Spark under names with `_` for `.`."""
+        settings = {f"spark.{name.replace('_', '.')}": value for name, value in conf.items()}
+        driver = Driver(self, {**QUICK, **settings})
         try:
-            printed, complaints = process.communicate(timeout=DRIVER_SECONDS)
+            yield driver
         finally:
-            process.kill()
-        assert process.returncode == 0, f"{complaints}\n{self.logs()}"
-        return printed
+            driver.end()
 
     def logs(self):
         """The end of every log, for a failure's message."""
@@ -79,6 +87,88 @@ class Cluster:
             for pid in _descendants(worker.pid)
             if b"CoarseGrainedExecutorBackend" in _command_line(pid)
         )
+
+
+class Driver:
+    """A process with a session on the cluster; it runs programs, one after another."""
+
+    def __init__(self, cluster: Cluster, conf: dict[str, str]) -> None:
+        self.cluster = cluster
+        self._conf = conf
+        self._errors = cluster.directory / "driver.log"
+        self._process: subprocess.Popen | None = None
+        self._answered = True
+
+    def start(self, program, *arguments):
+        """Have a program run there; it finds the session as the one of its process."""
+        if not self._answered:
+            self.end()  # A test failed in between; its program may still run.
+        if self._process is None:
+            self._process = self._started()
+        self._answered = False
+        self._said = self._errors.stat().st_size
+        self._process.stdin.write(json.dumps([program, [str(one) for one in arguments]]).encode())
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def answer(self):
+        """What the program printed; its failure is ours."""
+        assert self.answers_within(DRIVER_SECONDS), self._told()
+        answer = self._process.stdout.readline()
+        assert answer, self._told()
+        self._answered = True
+        printed, failure = json.loads(answer)
+        assert failure is None, f"{failure}\n{self._told()}"
+        return printed
+
+    def run(self, program, *arguments):
+        """Run a program to its end and return what it printed."""
+        self.start(program, *arguments)
+        return self.answer()
+
+    def wait_until(self, condition):
+        """Wait for something to happen while the program runs."""
+        deadline = time.monotonic() + DRIVER_SECONDS
+        while not condition():
+            assert not self.answers_within(0.05), self.answer()
+            assert time.monotonic() < deadline, self._told()
+
+    def answers_within(self, seconds):
+        return bool(select.select([self._process.stdout], [], [], seconds)[0])
+
+    def complaints(self):
+        """What the last program wrote to its error stream."""
+        return self._errors.read_bytes()[self._said :].decode()
+
+    def end(self):
+        """End the process, so that another driver gets the executors."""
+        if self._process is None:
+            return
+        if not self._answered:
+            self._process.kill()
+        try:
+            self._process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        self._process, self._answered = None, True
+
+    def _started(self):
+        with self._errors.open("ab") as errors:
+            return subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", DRIVER, json.dumps(self._conf)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={
+                    **os.environ,
+                    "OMNIGRAPH_SPARK_MASTER": self.cluster.master,
+                    "OMNIGRAPH_SPARK_ARCHIVE": "0",
+                },
+            )
+
+    def _told(self):
+        return self.cluster.logs()
 
 
 @contextlib.contextmanager

@@ -8,8 +8,13 @@ import pytest
 
 from omnigraph.runner.session import spark_problem, spark_session, stop_session
 
-# Compiling less is faster where every job is small.
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+# Every job is small, so compiling its queries takes longer than running them. Tests on the cluster
+# compile theirs, as users do.
+QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +50,7 @@ def spark(_spark_here, s3_of_session):
 
 @pytest.fixture(scope="session")
 def cluster(_spark_here, tmp_path_factory):
-    """A real cluster with two executors of one core; drivers run in processes of their own."""
+    """A real cluster with two executors of one core; one driver at a time has them."""
     from tests.spark.cluster import leftovers, standalone_cluster
 
     directory = tmp_path_factory.mktemp("cluster")

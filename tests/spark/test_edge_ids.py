@@ -149,7 +149,6 @@ def test_a_frame_of_spark_loaded_twice(graph, spark):
 PAIRS = [(a, b) for a in range(3) for b in range(4)]
 
 
-@pytest.mark.usefixtures("sizes")
 def test_records_that_mean_one_edge_in_several_tasks(graph, spark, monkeypatch):
     monkeypatch.setattr("omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=300))
     graph.load([edge(0, 1, id="old", n=1)])
@@ -167,7 +166,8 @@ def test_records_that_mean_one_edge_in_several_tasks(graph, spark, monkeypatch):
 )
 @pytest.mark.usefixtures("sizes")
 def test_a_load_that_lost_a_race_takes_other_ids(graph, spark, monkeypatch, comes):
-    """Another id for one edge, or none any more; the rest of the ids stays."""
+    """Another id for one edge, or none any more; the rest of the ids stays. Every record has its task."""
+    monkeypatch.setattr("omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=60))
     graph.load([edge(0, 1, id="a"), edge(0, 2, id="stays")])
 
     def overtake(_):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from operator import itemgetter
 from pathlib import Path
@@ -309,30 +308,3 @@ def test_an_index_has_no_part_for_few_rows(graph, monkeypatch, rows_per_part, pa
         assert len(own) == parts
         assert [number for part in own for number in part.fragment_ids] == [0, 1, 2]
         assert sum(part.rows for part in own) == PARTS * DOCS_IN_PART
-
-
-# ------------------------------------------------------------------ a real cluster
-
-ON_THE_CLUSTER = """
-import json, sys
-import omnigraph as og
-from omnigraph.pipeline.spark import maintenance_jobs
-
-maintenance_jobs.ROWS_PER_PART = 1
-with og.open(sys.argv[1]) as graph:
-    report = graph.ensure_indices(engine="spark")
-    merged = {row.table_key: row.fragments_removed for row in graph.optimize(engine="spark")}
-    print(json.dumps([report.to_json(), merged]))
-"""
-
-
-def test_jobs_run_on_a_real_cluster(graph, cluster):
-    before = answers(graph)
-    printed = cluster.run_driver(ON_THE_CLUSTER, graph.uri)
-    report, removed = json.loads(printed)
-    assert (report["engine"], report["failed"]) == ("spark", [])
-    assert {name for key, name in report["built"] if key == "node:Doc"} == set(DOCS)
-    assert removed == {"node:Doc": 2, "edge:Cites": PARTS}
-    check_whole(table_of(graph), DOCS)
-    check_whole(table_of(graph, "edge:Cites"), CITES)
-    assert answers(graph) == before

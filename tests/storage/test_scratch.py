@@ -16,8 +16,9 @@ from omnigraph.storage.scratch import make_scratch, remove_abandoned, scratch_di
 
 SRC = Path(__file__).parents[2] / "src"
 HOLDING = """
-import sys
+import signal, sys
 from omnigraph.storage.scratch import make_scratch, scratch_directory
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # below `nohup` it would be ignored
 held = scratch_directory()
 print(held.name, make_scratch("spark"), flush=True)
 sys.stdin.read()

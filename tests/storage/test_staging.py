@@ -371,11 +371,13 @@ def test_an_upsert_of_many_rows_writes_its_row_ids_in_ascending_order(ref):
     names = [f"k{number:05}" for number in range(MERGE_INSERT_ROWS + 500)]
     table = new_table(ref, rows(names))
     before = row_ids(table)
-    mixed = names[::-7] + ["new"] + [name for name in names if name not in set(names[::-7])]
+    early = dict.fromkeys(names[::-7])
+    mixed = [*early, "new", *(name for name in names if name not in early)]
     staged = stage_merge_insert(table, rows(mixed, 1_000_000))
     assert staged.rows == RowCounts(1, len(names), 0)
     after = commit_staged(staged)
     kept = [number for fragment in after.fragments() for number in row_ids_of(fragment).to_pylist()]
     assert kept[: len(names)] == sorted(before.values())
-    assert {name: row_ids(after)[name] for name in names} == before
+    now = row_ids(after)
+    assert {name: now[name] for name in names} == before
     assert contents(after) == {name: 1_000_000 + at for at, name in enumerate(mixed)}

@@ -52,12 +52,13 @@ from omnigraph.errors import (
     OmniGraphError,
     RecoveryRequired,
 )
+from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.manifest.workspace import Workspace
+from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.staging import Staged
@@ -166,7 +167,7 @@ class _Commit:
         self.staged = staged
         self.held = held
         self.effects = 0  # attempted effects; 0 means that Phase B certainly changed nothing
-        self.changed = False  # whether any table has a new version
+        self.written: list[Written] = []  # the tables that have a new version
 
     def run(self) -> GraphCommit:
         """Run the checks and the phases; return the commit that was published."""
@@ -189,6 +190,7 @@ class _Commit:
         commit = self._phase_c(sidecar, pins)
         self._hit("after_phase_c_before_phase_d")
         self._phase_d(sidecar)
+        self._tell()
         return commit
 
     def _hit(self, moment: str) -> None:
@@ -261,9 +263,11 @@ class _Commit:
             if change.base.location in self.forks:
                 table = self._fork(table)
             after = self._run_steps(change, table)
-            self.changed |= after.version != table.version
-            pins.append(self._pin(change, after))
-        if self.write.only_if_changed and not self.changed:
+            pin = pin_at(change.base, after, maintained=self.write.writer in MAINTENANCE)
+            if after.version != table.version:
+                self.written.append(Written(pin, after))
+            pins.append(pin)
+        if self.write.only_if_changed and not self.written:
             raise NothingToPublish("every step was left out; nothing was published")
         return pins
 
@@ -295,9 +299,6 @@ class _Commit:
                     table = commit_staged(staged)
             self._hit("after_table_commit")
         return table
-
-    def _pin(self, change: TableChange, table: Table) -> TableState:
-        return pin_at(change.base, table)
 
     def _run_inline(self, step: InlineStep, table: Table) -> Table:
         """Run a step that commits by itself; check that only this writer's transactions appeared."""
@@ -448,6 +449,13 @@ class _Commit:
                 sidecar.name,
                 error,
             )
+
+    def _tell(self) -> None:
+        """Tell the workspace of a commit that changed rows."""
+        if self.write.writer not in MAINTENANCE:
+            act = self.workspace.after_commit(self.workspace, self.write.branch, self.written)
+            if act is not None:
+                self.held.afterwards(act)
 
 
 def _recovery_required(sidecar: Sidecar, error: OmniGraphError) -> RecoveryRequired:

@@ -24,6 +24,7 @@ from omnigraph.graph.history.changes import Changes
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
+from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
@@ -65,8 +66,9 @@ class Graph:
         actor: str | None = None,
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
+        upkeep: UpkeepMode = "inline",
     ) -> None:
-        self._state = GraphState(root, mode, actor, embedder, blobs)
+        self._state = GraphState(root, mode, actor, embedder, blobs, upkeep)
         self.blobs = Blobs(self._state)
         self.branches = Branches(self._state)
         self.changes = Changes(self._state)
@@ -95,6 +97,11 @@ class Graph:
         return self._state.embedder
 
     @property
+    def upkeep(self) -> UpkeepMode:
+        """Who waits while tables are put in shape: the writer, a thread, or nobody because it is off."""
+        return self._state.keeper.mode
+
+    @property
     def internal_schema_version(self) -> int:
         """The version of the on-disk format, as stamped on the manifest."""
         self._state.ensure_open()
@@ -116,7 +123,7 @@ class Graph:
         return f"<omnigraph.Graph {self.uri} ({self.mode}{closed})>"
 
     def close(self) -> None:
-        """Drop all caches of the handle; later calls are refused."""
+        """Let upkeep in the background finish, drop all caches; later calls are refused."""
         self._state.close()
 
     def refresh(self) -> None:
