@@ -20,7 +20,7 @@ from omnigraph.commit.audit import Recovery
 from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
-from omnigraph.errors import Contention, RecoveryRequired, SchemaApplyInProgress
+from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -80,21 +80,17 @@ def refuse_rollbacks(
             raise rollback_needed(sidecar.operation_id)
 
 
-def refuse_dead_writers(workspace: Workspace) -> list[Sidecar]:
-    """Refuse if a dead writer left an operation half way; return the operations that are under way.
+def dead_writers(workspace: Workspace) -> list[Sidecar]:
+    """Return the operations that dead writers left half way.
 
     Nothing is finished or written, so a lock that seems held counts as held.
     """
     graph_id = workspace.manifest.state(MAIN).head.graph_id
-    pending = list_sidecars(workspace, graph_id)
-    for sidecar in pending:
-        if not _seems_alive(workspace, sidecar) and is_pending(workspace, sidecar):
-            raise RecoveryRequired(
-                f"operation {sidecar.operation_id} stopped half way: reopen the graph read-write, "
-                "which finishes or undoes it",
-                operation_id=sidecar.operation_id,
-            )
-    return pending
+    return [
+        one
+        for one in list_sidecars(workspace, graph_id)
+        if not _seems_alive(workspace, one) and is_pending(workspace, one)
+    ]
 
 
 def _is_stuck(workspace: Workspace, sidecar: Sidecar) -> bool:
