@@ -1,225 +1,239 @@
-"""What a publish, an open and a whole commit cost, also late in a history, against raw Lance.
+"""What a commit of one row costs, through `graph.mutate`, early and late in a history.
 
-`./dev bench commit [COMMITS]` measures up to that many commits, 2000 if not said.
+    ./dev bench commit [--commits N] [--long] [--work NAME,...] [--place main,fork] [--upkeep MODE]
+
+The tables have 100,000 rows and their indexes. N is 2,000 if not said, 10,000 with `--long`. `late` compares
+milliseconds, `cpu` the processor time of the process, which a busy machine disturbs less.
 """
 
 from __future__ import annotations
 
-import shutil
+import argparse
+import json
+import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.changes import StagedStep, TableChange, Write
-from omnigraph.commit.heal import heal
-from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph, init
 from omnigraph.graph.graph import state_of
-from omnigraph.manifest import rows
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.storage.tables.staging import stage_append
-from omnigraph.storage.tables.table import Table, create_table, open_table
-from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
-from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.storage.tables.table import open_table
 
-EARLY, WINDOW = 50, 50
-ROWS, WARM = 100, 5
+ROWS = 100_000
+EARLY, WINDOW, FRESH = 50, 50, 5
+SEED = 11
+SCHEMA = """
+node Person { name: String @key  age: I64? }
+node Company { name: String @key  size: I64? }
+edge Knows: Person -> Person { since: I64? }
+"""
+INSERT = "query q($name: String, $n: I64) { insert Person { name: $name, age: $n } }"
+UPDATE = "query q($name: String, $n: I64) { update Person set { age: $n } where name = $name }"
+DELETE = "query q($name: String) { delete Person where name = $name }"
+TOGETHER = """query q($name: String, $n: I64, $friend: String) {
+    insert Person { name: $name, age: $n }
+    insert Company { name: $name, size: $n }
+    insert Knows { from: $name, to: $friend, since: $n }
+}"""
+POINT = "query q($name: String) { match { $p: Person { name: $name } } return { $p.age } }"
+FRESH_READ = """
+import sys, time
+import lance, duckdb, omnigraph.read.execute, omnigraph.graph.reads, omnigraph.commit.heal
+from omnigraph.graph import open
+start = time.perf_counter()
+with open(sys.argv[1]) as graph:
+    rows = graph.query(sys.argv[2], {"name": sys.argv[3]}, branch=sys.argv[4])
+    assert len(rows) == 1, rows
+    print((time.perf_counter() - start) * 1000)
+"""
+
+Statement = tuple[str, dict[str, Any]]
 
 
-def schema(types: int) -> str:
-    """A schema of that many node types."""
-    return "\n".join(f"node T{number} {{ key: String @key  n: I64? }}" for number in range(types))
+@dataclass
+class Names:
+    """Which persons there are, so that a statement always finds its row."""
+
+    dice: random.Random = field(default_factory=lambda: random.Random(SEED))
+    present: list[str] = field(default_factory=lambda: [person(n) for n in range(ROWS)])
+    made: int = 0
+
+    def new(self) -> str:
+        """A name that nobody has yet."""
+        self.made += 1
+        name = f"new {self.made:09}"
+        self.present.append(name)
+        return name
+
+    def any(self) -> str:
+        """A name that somebody has."""
+        return self.dice.choice(self.present)
+
+    def gone(self) -> str:
+        """A name that somebody had until now; never one of the first two, which others point at."""
+        at = self.dice.randrange(2, len(self.present))
+        self.present[at], self.present[-1] = self.present[-1], self.present[at]
+        return self.present.pop()
 
 
-def timed(action: Callable[[], object]) -> float:
-    """The milliseconds one run takes."""
-    start = time.perf_counter()
-    action()
-    return (time.perf_counter() - start) * 1000
+def person(number: int) -> str:
+    """The name of a person who was there from the start."""
+    return f"person {number:09}"
 
 
-def median(samples: list[float]) -> float:
-    """The middle of the samples."""
+def insert(names: Names) -> Statement:
+    """One new person."""
+    return INSERT, {"name": names.new(), "n": names.made}
+
+
+def update(names: Names) -> Statement:
+    """Another age for one person."""
+    return UPDATE, {"name": names.any(), "n": names.dice.randrange(100)}
+
+
+def delete(names: Names) -> Statement:
+    """One person less, with all that person's edges."""
+    return DELETE, {"name": names.gone()}
+
+
+def mixture(names: Names) -> Statement:
+    """One of the three."""
+    return names.dice.choice((insert, update, delete))(names)
+
+
+def together(names: Names) -> Statement:
+    """A row in each of two node tables and an edge."""
+    name = names.new()
+    return TOGETHER, {"name": name, "n": names.made, "friend": person(0)}
+
+
+WORK: Mapping[str, Callable[[Names], Statement]] = {
+    "inserts": insert,
+    "updates": update,
+    "deletes": delete,
+    "mixture": mixture,
+    "together": together,
+}
+
+
+def filled(directory: Path, upkeep: str) -> Graph:
+    """A graph of three tables of 100,000 rows, with indexes."""
+    graph = init(directory, SCHEMA, upkeep=upkeep)  # type: ignore[arg-type]
+    ids = [person(number) for number in range(ROWS)]
+    numbers = pa.array(range(ROWS), pa.int64())
+    graph.load_nodes("Person", pa.table({"name": ids, "age": numbers}))
+    graph.load_nodes("Company", pa.table({"name": ids, "size": numbers}))
+    ends = pa.table({"from": ids, "to": [*ids[7:], *ids[:7]], "since": numbers})
+    graph.load_edges("Knows", ends)
+    return graph
+
+
+def fresh_ms(graph: Graph, branch: str) -> float:
+    """A new process opens the graph and reads one row; what it takes without the imports."""
+    command = [sys.executable, "-c", FRESH_READ, graph.uri, POINT, person(0), branch]
+    samples = [
+        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+        for _ in range(FRESH)
+    ]
     return statistics.median(samples)
 
 
-def publish_one(manifest: Manifest, branch: str = "main") -> None:
-    """Publish a commit that moves one table by one version."""
-    table = manifest.state(branch).head.tables["node:T0"]
-    moved = replace(table, table_version=table.table_version + 1)
-    intent = Intent(new_ulid(), "load", stamp_us())
-    publish(manifest, branch, Changes(tables=(moved,)), [table], intent)
+def size_of(graph: Graph, branch: str) -> tuple[int, int]:
+    """The fragments and the bytes of the manifest of the table that has most of them."""
+    state = state_of(graph)
+    found = []
+    for pin in state.workspace.manifest.state(branch).head.tables.values():
+        table = open_table(state.workspace.pinned(pin))
+        manifest = table.dataset._ds.serialized_manifest()  # noqa: SLF001 - no public way
+        found.append((len(table.fragments()), len(manifest)))
+    return max(fragments for fragments, _ in found), max(size for _, size in found)
 
 
-def window(graph: Graph) -> dict[str, float]:
-    """Medians over the next commits: publish, fresh open, warm read without a change."""
-    publishes, opens, warm = [], [], []
-    for _ in range(WINDOW):
-        publishes.append(timed(lambda: publish_one(state_of(graph).workspace.manifest)))
-        opens.append(timed(lambda: Manifest(state_of(graph).workspace.root).state("main")))
-        graph.snapshot()
-        warm.append(timed(graph.snapshot))
-    return {"publish": median(publishes), "open": median(opens), "warm read": median(warm)}
-
-
-def raw_publish(directory: Path, graph: Graph) -> float:
-    """The one Lance call a publish must make, on a manifest-like table of the same size."""
-    state = state_of(graph).workspace.manifest.state("main")
-    table = create_table(TableRef(str(directory / "raw")), state.table.schema, state.table.read())
-    samples = []
-    for _ in range(WINDOW):
-        head = state.head
-        commit = replace(head.commit, graph_commit_id=new_ulid())
-        new = [
-            rows.version_row(head.tables["node:T0"]),
-            rows.commit_row(commit),
-            rows.head_row(replace(head, commit=commit)),
-        ]
-        batch = rows.to_table(new, table.schema)
-        start = time.perf_counter()
-        table = merge_insert_exclusive(table, batch)
+def measure(graph: Graph, branch: str, work: str, commits: int) -> dict[str, Any]:
+    """Make so many commits; medians early and late, the worst, and what a new process needs."""
+    names, samples, burnt = Names(), [], []
+    early_fresh = 0.0
+    most_fragments = 0
+    for number in range(1, commits + WINDOW // 2 + 1):
+        text, params = WORK[work](names)
+        start, busy = time.perf_counter(), time.process_time()
+        graph.mutate(text, params, branch=branch)
         samples.append((time.perf_counter() - start) * 1000)
-        if len(table.fragments()) >= 32:
-            shutil.rmtree(directory / "raw")
-            table = create_table(TableRef(str(directory / "raw")), table.schema, state.table.read())
-    return median(samples)
+        burnt.append(time.process_time() - busy)
+        if number == EARLY + WINDOW // 2:
+            early_fresh = fresh_ms(graph, branch)
+        if number % 64 == 0:
+            most_fragments = max(most_fragments, size_of(graph, branch)[0])
+    around = slice(EARLY - WINDOW // 2, EARLY + WINDOW // 2)
+    early, late = statistics.median(samples[around]), statistics.median(samples[-WINDOW:])
+    steady = sorted(samples[EARLY - WINDOW // 2 :])
+    middle = statistics.median(steady)
+    late_fresh = fresh_ms(graph, branch)
+    fragments, manifest = size_of(graph, branch)
+    return {
+        "work": work,
+        "branch": branch,
+        "commits": commits,
+        "early_ms": early,
+        "late_ms": late,
+        "late": late / early,
+        "cpu": statistics.median(burnt[-WINDOW:]) / statistics.median(burnt[around]),
+        "p98": steady[int(len(steady) * 0.98)] / middle,
+        "worst": steady[-1] / middle,
+        "fresh_ms": late_fresh,
+        "fresh": late_fresh / early_fresh,
+        "fragments": max(fragments, most_fragments),
+        "manifest_bytes": manifest,
+    }
 
 
-def history(directory: Path, late: int) -> None:
-    """The same operations after few commits and after many."""
-    graph = init(directory / "history", schema(5))
-    while (
-        len(graph.commits.list(limit=1))
-        and state_of(graph).workspace.manifest.state("main").head.commit.manifest_version < EARLY
-    ):
-        publish_one(state_of(graph).workspace.manifest)
-    early = window(graph)
-    raw = raw_publish(directory, graph)
-    made = EARLY + WINDOW
-    while made < late:
-        publish_one(state_of(graph).workspace.manifest)
-        made += 1
-    now = window(graph)
-    bars = {"publish": "1.4 x", "open": "2 x, 8 ms", "warm read": "0.3 ms"}
-    print(
-        f"\n{'ms, medians of ' + str(WINDOW):24}{'commit ' + str(EARLY):>12}{'commit ' + str(late):>14}{'ratio':>8}   bar"
+BARS = {"late": 1.4, "cpu": 1.4, "p98": 3.0, "worst": 30.0, "fresh": 2.0}
+
+
+def shown(figures: Mapping[str, Any]) -> str:
+    """One line; a ratio above its bar is marked."""
+    ratios = "".join(
+        f"{figures[name]:>8.2f}{'!' if figures[name] > bar else ' '}" for name, bar in BARS.items()
     )
-    for name in early:
-        ratio = now[name] / early[name]
-        print(f"{name:24}{early[name]:12.2f}{now[name]:14.2f}{ratio:8.2f}   {bars[name]}")
-    print(
-        f"{'publish / raw call':24}{early['publish'] / raw:12.2f}{'':14}{'':8}   2 x (raw: {raw:.2f} ms)"
+    return (
+        f"{figures['work']:10}{figures['branch']:6}{figures['commits']:>7}{figures['early_ms']:>9.1f}"
+        f"{figures['late_ms']:>9.1f}{ratios}{figures['fresh_ms']:>10.1f}{figures['fragments']:>7}"
+        f"{figures['manifest_bytes']:>10}"
     )
-    graph.close()
-
-
-def branches(directory: Path) -> None:
-    """Making a branch of a graph with few types and with many."""
-    print(f"\n{'branch create, ms':24}", end="")
-    medians = []
-    for types in (5, 200):
-        graph = init(directory / f"types{types}", schema(types))
-        samples = [timed(partial(graph.branches.create, f"b{number}")) for number in range(15)]
-        medians.append(median(samples))
-        print(f"{str(types) + ' types':>12}{medians[-1]:8.2f}", end="")
-        graph.close()
-    print(f"   ratio {medians[1] / medians[0]:.2f}")
-
-
-def rows_for(table: Table, start: int) -> pa.Table:
-    """A batch of new rows."""
-    keys = [f"{start + number:012}" for number in range(ROWS)]
-    columns = [
-        pa.array(keys, field.type) if not field.nullable else pa.nulls(ROWS, field.type)
-        for field in table.schema
-    ]
-    return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def commit_once(graph: Graph, keys: list[str], start: int) -> None:
-    """What a writer does: heal, pin, stage, phases A to D."""
-    heal(state_of(graph).workspace)
-    state = state_of(graph).workspace.manifest.state("main")
-    pins = state.head.tables
-    changes = tuple(
-        TableChange(pins[key], (StagedStep(lambda t: stage_append(t, rows_for(t, start))),))
-        for key in keys
-    )
-    commit(
-        state_of(graph).workspace,
-        Write("load", state.pin, Intent(new_ulid(), "load", stamp_us()), changes),
-    )
-
-
-class Raw:
-    """The same tables and a manifest of the same rows, moved by Lance calls and nothing else."""
-
-    def __init__(self, directory: Path, graph: Graph, keys: list[str]) -> None:
-        self.head = state_of(graph).workspace.manifest.state("main").head
-        self.keys = keys
-        schema = open_table(state_of(graph).workspace.pinned(self.head.tables[keys[0]])).schema
-        self.tables = [create_table(TableRef(str(directory / key[5:])), schema) for key in keys]
-        state = state_of(graph).workspace.manifest.state("main")
-        rows_now = state.table.read()
-        self.manifest = create_table(
-            TableRef(str(directory / "manifest")), state.table.schema, rows_now
-        )
-
-    def once(self, start: int) -> None:
-        """Stage and commit every table, then one exclusive upsert."""
-        self.tables = [
-            commit_staged(stage_append(table, rows_for(table, start))) for table in self.tables
-        ]
-        made = replace(self.head.commit, graph_commit_id=new_ulid())
-        pins = [replace(self.head.tables[key], table_version=start + 2) for key in self.keys]
-        new = [rows.version_row(pin) for pin in pins]
-        new += [rows.commit_row(made), rows.head_row(replace(self.head, commit=made))]
-        batch = rows.to_table(new, self.manifest.schema)
-        self.manifest = merge_insert_exclusive(self.manifest, batch)
-
-
-def commits(directory: Path) -> None:
-    """One commit over several tables against the sum of the Lance calls it cannot do without."""
-    print(
-        f"\n{'commit of ' + str(ROWS) + ' rows each, ms':32}{'commit':>8}{'raw':>8}{'ratio':>8}   aim 2 x"
-    )
-    for tables in (1, 2, 8):
-        graph = init(directory / f"commits{tables}", schema(8))
-        keys = [f"node:T{number}" for number in range(tables)]
-        ours, raws = [], []
-        for half in range(2):
-            # Afresh half way: raw Lance, left alone, grows slower with every version.
-            raw = Raw(directory / f"raw{tables}-{half}", graph, keys)
-            for number in range(WARM + WINDOW // 2):
-                start = (half * 1000 + number) * ROWS
-                once, call = partial(commit_once, graph, keys, start), partial(raw.once, start)
-                # In turns, so that a busy machine slows both.
-                ms, raw_ms = timed(once), timed(call)
-                if number >= WARM:
-                    ours.append(ms)
-                    raws.append(raw_ms)
-        ratio = median(ours) / median(raws)
-        name = f"{tables} table{'s' if tables > 1 else ''}"
-        print(f"{name:32}{median(ours):8.2f}{median(raws):8.2f}{ratio:8.2f}")
-        graph.close()
 
 
 def main() -> None:
-    """Measure a growing history, then branches, then commits over several tables."""
-    late = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    with tempfile.TemporaryDirectory() as name:
-        history(Path(name), late)
-        branches(Path(name))
-        commits(Path(name))
+    """Measure every kind of work at every place, and print a line for each."""
+    parser = argparse.ArgumentParser(prog="./dev bench commit")
+    parser.add_argument("--commits", type=int, default=2_000)
+    parser.add_argument("--long", action="store_true", help="10,000 commits")
+    parser.add_argument("--work", default=",".join(WORK))
+    parser.add_argument("--place", default="main,fork")
+    parser.add_argument("--upkeep", default="inline", choices=("inline", "background", "off"))
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    commits = 10_000 if asked.long else asked.commits
+    if not asked.json:
+        bars = "".join(f"{name + ' x':>8} " for name in BARS)
+        print(f"{'work':10}{'place':6}{'N':>7}{'50, ms':>9}{'N, ms':>9}{bars}", end="")
+        print(f"{'fresh, ms':>10}{'frags':>7}{'manifest':>10}")
+        limits = "".join(f"{'≤ ' + str(bar):>8} " for bar in BARS.values())
+        print(f"{'':41}{limits}")
+    for work in asked.work.split(","):
+        for place in asked.place.split(","):
+            with tempfile.TemporaryDirectory() as name, filled(Path(name), asked.upkeep) as graph:
+                if place != "main":
+                    graph.branches.create(place)
+                figures = measure(graph, place, work, commits)
+            print(json.dumps(figures) if asked.json else shown(figures), flush=True)
 
 
 if __name__ == "__main__":

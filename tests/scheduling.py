@@ -13,6 +13,8 @@ FIRST = (
     "tests/faults/test_crash_matrix.py",
     "tests/faults/test_branch_remade_s3.py",
     "tests/faults/test_branch_remade.py",
+    "tests/faults/fuzz/test_fuzz.py",
+    "tests/faults/kills/test_kills.py",
     "tests/write/test_model.py",
     "tests/faults/test_commit_s3.py",
     "tests/faults/test_queueing_s3.py",

@@ -200,7 +200,7 @@ PUBLIC_OF_A_GRAPH = {
     "actor", "blobs", "branches", "changes", "cleanup", "close", "commits", "diff", "embed", "embedder",
     "ensure_indices", "entity", "explain", "export", "internal_schema_version", "load", "load_edges",
     "load_nodes", "mode", "mutate", "optimize", "profile", "query", "refresh", "repair", "schema", "snapshot", "status",
-    "tags", "uri",
+    "tags", "upkeep", "uri",
 }  # fmt: skip
 
 

@@ -112,12 +112,13 @@ class Status(Reply):
 
 @dataclass(frozen=True)
 class Body(Reply):
-    """Status 200 with these bytes."""
+    """These bytes, by default with status 200."""
 
     body: bytes
+    status: int = 200
 
     def send(self, handler, call):
-        handler.answer(200, self.body)
+        handler.answer(self.status, self.body)
 
 
 class Hang(Reply):

@@ -221,6 +221,9 @@ class TestFinal:
             (Body(b'{"data": [{"embedding": ["a"]}]}'), "not the JSON of vectors"),
             (Body(b'{"data": [{"embedding": [NaN]}]}'), "not the JSON of vectors"),
             (Body(b'{"data": "' + b"x" * (2 << 20) + b'"}'), "more than .* bytes"),
+            (Body(b'{"x": ' + b"[" * 100_000), "not the JSON of vectors"),
+            (Body(b'{"error": {"message": "\xff"}}', 400), r"status 400; "),
+            (Body(b'{"x": ' + b"[" * 100_000, 400), r"status 400; "),
         ],
         ids=lambda value: None if isinstance(value, str) else "",
     )

@@ -18,8 +18,11 @@ from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_branches import delete_branch, list_branches, remove_residue
 
 
-def pin_at(base: TableState, table: Table) -> TableState:
-    """Return the pin of a table after a commit, on the fork that the commit may have created."""
+def pin_at(base: TableState, table: Table, *, maintained: bool = False) -> TableState:
+    """Return the pin of a table after a commit, on the fork that the commit may have created.
+
+    ``maintained``: by a maintenance commit.
+    """
     identifier = base.table_branch_id
     if table.ref.branch not in {None, base.table_branch}:
         # The commit made this fork, so its identifier was not known when the write was prepared.
@@ -32,6 +35,7 @@ def pin_at(base: TableState, table: Table) -> TableState:
         table_branch=table.ref.branch,
         table_branch_id=identifier,
         row_count=table.count_rows(),
+        maintained_at=table.version if maintained else base.maintained_at,
     )
 
 

@@ -32,9 +32,9 @@ from omnigraph.commit.changes import (
     Write,
 )
 from omnigraph.commit.classify import is_by_writer
-from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
+from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
-from omnigraph.commit.heal import heal
+from omnigraph.commit.heal import run_healing
 from omnigraph.commit.observed import has_moved, observe
 from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import (
@@ -52,14 +52,16 @@ from omnigraph.errors import (
     OmniGraphError,
     RecoveryRequired,
 )
+from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.manifest.workspace import Workspace
+from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import create_branch
@@ -95,18 +97,14 @@ class MoreLocks(Exception):
 def commit(workspace: Workspace, write: Write) -> GraphCommit:
     """Carry a write through phases A to D. A failure before Phase A leaves only unreferenced files."""
     staged = stage(workspace, write)
-    # Twice: if a dead writer is still in the way after healing, it needs a rollback.
-    for _ in range(2):
-        try:
-            with workspace.locks.acquire(
-                lock_names(workspace, write), None, lock_purpose(write)
-            ) as held:
-                return commit_under_locks(workspace, write, staged, held)
-        except HealFirst as dead:
-            # A writer died after its last table commit: finish its work, then try once more.
-            first = dead
-            heal(workspace)
-    raise rollback_needed(str(first))
+
+    def run() -> GraphCommit:
+        with workspace.locks.acquire(
+            lock_names(workspace, write), None, lock_purpose(write)
+        ) as held:
+            return commit_under_locks(workspace, write, staged, held)
+
+    return run_healing(workspace, run)
 
 
 def stage(workspace: Workspace, write: Write) -> dict[str, Staged]:
@@ -166,7 +164,7 @@ class _Commit:
         self.staged = staged
         self.held = held
         self.effects = 0  # attempted effects; 0 means that Phase B certainly changed nothing
-        self.changed = False  # whether any table has a new version
+        self.written: list[Written] = []  # the tables that have a new version
 
     def run(self) -> GraphCommit:
         """Run the checks and the phases; return the commit that was published."""
@@ -184,11 +182,12 @@ class _Commit:
             self._hit("before_phase_b")
             pins = self._phase_b()
         except OmniGraphError as error:
-            raise self._after_failure(sidecar, error) from error
+            return self._after_failure(sidecar, error)
         self._hit("after_phase_b_before_phase_c")
         commit = self._phase_c(sidecar, pins)
         self._hit("after_phase_c_before_phase_d")
         self._phase_d(sidecar)
+        self._tell()
         return commit
 
     def _hit(self, moment: str) -> None:
@@ -261,9 +260,11 @@ class _Commit:
             if change.base.location in self.forks:
                 table = self._fork(table)
             after = self._run_steps(change, table)
-            self.changed |= after.version != table.version
-            pins.append(self._pin(change, after))
-        if self.write.only_if_changed and not self.changed:
+            pin = pin_at(change.base, after, maintained=self.write.writer in MAINTENANCE)
+            if after.version != table.version:
+                self.written.append(Written(pin, after))
+            pins.append(pin)
+        if self.write.only_if_changed and not self.written:
             raise NothingToPublish("every step was left out; nothing was published")
         return pins
 
@@ -295,9 +296,6 @@ class _Commit:
                     table = commit_staged(staged)
             self._hit("after_table_commit")
         return table
-
-    def _pin(self, change: TableChange, table: Table) -> TableState:
-        return pin_at(change.base, table)
 
     def _run_inline(self, step: InlineStep, table: Table) -> Table:
         """Run a step that commits by itself; check that only this writer's transactions appeared."""
@@ -349,25 +347,42 @@ class _Commit:
             actual=landed.version,
         )
 
-    def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> OmniGraphError:
-        """Return the error of a failed Phase B.
+    def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> GraphCommit:
+        """Settle a failed Phase B, or a Phase C without locks: return the commit if others made it.
 
         If nothing moved, the sidecar is deleted and the error stays as it is. Otherwise the sidecar
-        stays, and the caller gets ``RecoveryRequired``.
+        stays, and the caller gets ``RecoveryRequired``. If the tables cannot be read, they count as
+        moved.
         """
-        if self.effects == 0 or not self._has_moved(sidecar):
+        made, moved = None, False
+        if self.effects:
             try:
-                delete_sidecar(self.workspace, sidecar)
-            except OmniGraphError as stuck:
-                logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
-            return error
-        return _recovery_required(self._ensure_covered(sidecar), error)
+                state = self.workspace.manifest.state(self.write.branch)
+                made = self._made_by_others(state)
+                moved = made is None and self._has_moved(state, sidecar)
+            except OmniGraphError:
+                moved = True
+        if moved:
+            raise _recovery_required(self._ensure_covered(sidecar), error) from error
+        try:
+            delete_sidecar(self.workspace, sidecar)
+        except OmniGraphError as stuck:
+            logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
+        if made is None:
+            raise error
+        return made
 
-    def _has_moved(self, sidecar: Sidecar) -> bool:
+    def _made_by_others(self, state: BranchState) -> GraphCommit | None:
+        """Return the commit of this operation if a recovery finished it after its locks were lost.
+
+        To run such an operation again would apply it twice.
+        """
+        return self.workspace.manifest.commit(state, self.write.intent.graph_commit_id)
+
+    def _has_moved(self, state: BranchState, sidecar: Sidecar) -> bool:
         """Return whether a transaction of this operation lies ahead of its pin.
 
-        A fork without one does not count: the next write reclaims it. If the tables cannot be read,
-        the answer is True, so that the sidecar stays.
+        A fork without one does not count: the next write reclaims it.
         """
         # Inline steps have no UUID beforehand, so any transaction on these tables may be theirs.
         inline = {
@@ -375,32 +390,35 @@ class _Commit:
             for change in self.write.tables
             if not all(isinstance(step, StagedStep) for step in change.steps)
         }
-        try:
-            tables = self.workspace.manifest.state(self.write.branch).head.tables.values()
-            pins = {table.incarnation: table.table_version for table in tables}
-            for entry in sidecar.tables:
-                pin = pins.get(entry.base.incarnation, entry.base.table_version)
-                seen = observe(self.workspace, entry, pin)
-                if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
-                    return True
-        except OmniGraphError:
-            return True
+        pins = {table.incarnation: table.table_version for table in state.head.tables.values()}
+        for entry in sidecar.tables:
+            pin = pins.get(entry.base.incarnation, entry.base.table_version)
+            seen = observe(self.workspace, entry, pin)
+            if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
+                return True
         return False
 
     def _ensure_covered(self, sidecar: Sidecar) -> Sidecar:
-        """Return the sidecar that covers what moved; write a new one if it is gone.
+        """Return the sidecar that covers what moved; write a new one if the old one does not.
 
         A writer that slept past its lease between two checks may commit after others rolled its
-        operation back. Under its old id the operation counts as settled, so the new sidecar has a
-        new id.
+        operation back, or after they looked at the table and before they delete the sidecar. Under its
+        old id the operation counts as settled, so the new sidecar has a new id.
         """
         try:
-            if not is_pending(self.workspace, sidecar):
+            if self._has_lost_locks() or not is_pending(self.workspace, sidecar):
                 sidecar = replace(sidecar, operation_id=new_ulid())
                 write_sidecar(self.workspace, sidecar)
         except OmniGraphError as stuck:
             logger.warning("the tables of %s may need repair: %s", sidecar.operation_id, stuck)
         return sidecar
+
+    def _has_lost_locks(self) -> bool:
+        try:
+            self.held.check()
+        except LockLost:
+            return True
+        return False
 
     # -- phases C and D
 
@@ -409,6 +427,8 @@ class _Commit:
         try:
             return self._publish(pins)
         except OmniGraphError as error:
+            if self._has_lost_locks():
+                return self._after_failure(sidecar, error)
             raise _recovery_required(sidecar, error) from error
 
     def _publish(self, pins: list[TableState]) -> GraphCommit:
@@ -448,6 +468,13 @@ class _Commit:
                 sidecar.name,
                 error,
             )
+
+    def _tell(self) -> None:
+        """Tell the workspace of a commit that changed rows."""
+        if self.write.writer not in MAINTENANCE:
+            act = self.workspace.after_commit(self.workspace, self.write.branch, self.written)
+            if act is not None:
+                self.held.afterwards(act)
 
 
 def _recovery_required(sidecar: Sidecar, error: OmniGraphError) -> RecoveryRequired:

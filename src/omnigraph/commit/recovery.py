@@ -43,6 +43,7 @@ from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
@@ -256,7 +257,7 @@ class _Work:
         for entry, seen in zip(sidecar.tables, self.seen, strict=True):
             # Pin the version that was classified: a later one was not looked at.
             head = open_table(target_ref(self.workspace, entry, seen.head))
-            pins.append(pin_at(entry.base, head))
+            pins.append(pin_at(entry.base, head, maintained=sidecar.writer in MAINTENANCE))
         registered = set(sidecar.registered)
         changes = Changes(
             tables=(

@@ -81,7 +81,7 @@ class HttpCalls:
         raw = self.post(headers, body, SPARE_BYTES + numbers * NUMBER_BYTES)
         try:
             return msgspec.json.decode(raw, type=form)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:  # DecodeError is the first of them
             self.refuse(
                 f"gave an answer that is not the JSON of vectors ({error}); check "
                 "OMNIGRAPH_EMBED_PROVIDER and OMNIGRAPH_EMBED_BASE_URL"
@@ -211,6 +211,6 @@ def _explanation(body: bytes) -> str:
     """Return what a provider says about an error, in one line."""
     try:
         text = msgspec.json.decode(body, type=_Explanation).error.message
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

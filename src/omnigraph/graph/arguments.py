@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.errors import BadRequest
+from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name
 
@@ -118,3 +119,10 @@ def check_embedder(embedder: object) -> None:
             f"a Python {type(embedder).__name__} is no embedder: it needs an attribute `model` and a "
             "method `embed(texts, dimension, role)`, or without `role`"
         )
+
+
+def check_upkeep(upkeep: object) -> UpkeepMode:
+    """Return who waits for upkeep; anything but the three choices is refused."""
+    if upkeep not in get_args(UpkeepMode):
+        raise BadRequest(f'upkeep is {upkeep!r}; give "inline", "background" or "off"')
+    return cast("UpkeepMode", upkeep)

@@ -24,6 +24,7 @@ from omnigraph.graph.history.changes import Changes
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
+from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.resolve import resolve
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup.report import CleanupReport
     from omnigraph.maintenance.optimize_report import OptimizeReport
     from omnigraph.maintenance.repair_report import RepairReport
+    from omnigraph.maintenance.status import Status
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -65,8 +67,9 @@ class Graph:
         actor: str | None = None,
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
+        upkeep: UpkeepMode = "inline",
     ) -> None:
-        self._state = GraphState(root, mode, actor, embedder, blobs)
+        self._state = GraphState(root, mode, actor, embedder, blobs, upkeep)
         self.blobs = Blobs(self._state)
         self.branches = Branches(self._state)
         self.changes = Changes(self._state)
@@ -95,6 +98,11 @@ class Graph:
         return self._state.embedder
 
     @property
+    def upkeep(self) -> UpkeepMode:
+        """Who waits while tables are put in shape: the writer, a thread, or nobody because it is off."""
+        return self._state.keeper.mode
+
+    @property
     def internal_schema_version(self) -> int:
         """The version of the on-disk format, as stamped on the manifest."""
         self._state.ensure_open()
@@ -116,7 +124,7 @@ class Graph:
         return f"<omnigraph.Graph {self.uri} ({self.mode}{closed})>"
 
     def close(self) -> None:
-        """Drop all caches of the handle; later calls are refused."""
+        """Let upkeep in the background finish, drop all caches; later calls are refused."""
         self._state.close()
 
     def refresh(self) -> None:
@@ -431,12 +439,13 @@ class Graph:
             self._state.ensure_open()
         return repair(self._state.workspace, confirm=confirm, force=force)
 
-    def status(self) -> dict[str, Any]:
-        """Return branches, head, and for each table of `main` its versions, fragments and indexes."""
-        from omnigraph.graph.status import graph_status
+    def status(self) -> Status:
+        """Return how the graph stands: branches, head, the tables of `main`, and what they need."""
+        from omnigraph.maintenance.status import graph_status
 
         self._state.ensure_open()
-        return graph_status(self._state.workspace)
+        schemas = self._state.schemas
+        return graph_status(self._state.workspace, lambda at: schemas.at(at).catalog)
 
 
 def state_of(graph: Graph) -> GraphState:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyInitialised, BadRequest
-from omnigraph.graph.arguments import check_embedder, check_policy
+from omnigraph.graph.arguments import check_embedder, check_policy, check_upkeep
 from omnigraph.graph.checks import check_graph, finish_drops, probe, verify_mirrors
 from omnigraph.graph.graph import Graph, state_of
 from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
+from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
@@ -39,6 +40,7 @@ def init(
     actor: str | None = None,
     policy: object = None,
     embedder: Embedder | None = None,
+    upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
     force: bool = False,
 ) -> Graph:
@@ -53,6 +55,7 @@ def init(
     check_actor(actor)
     check_policy(policy)
     check_embedder(embedder)
+    check_upkeep(upkeep)
     blobs = blob_policy(external_blobs)
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
@@ -68,7 +71,7 @@ def init(
         catalog = catalog_of(ir)
         create_manifest(root, row, first_tables(catalog))
         write_mirrors(store, row)
-    return open(uri, actor=actor, embedder=embedder, external_blobs=blobs.bases)
+    return open(uri, actor=actor, embedder=embedder, external_blobs=blobs.bases, upkeep=upkeep)
 
 
 def _refuse_unusable(root: Root) -> None:
@@ -109,20 +112,24 @@ def open(
     actor: str | None = None,
     policy: object = None,
     embedder: Embedder | None = None,
+    upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
 
     ``actor`` is recorded by the commits of calls that name none. ``embedder`` makes the vectors of
     ``@embed`` properties and of searches by text. ``external_blobs`` are the addresses below which
-    external blobs and files to take in may lie, none by default. Policies are not supported yet: any ``policy`` is
-    refused.
+    external blobs and files to take in may lie, none by default. ``upkeep``: now and then a write puts
+    the tables it wrote in shape, as ``optimize`` does but only what the latest writes left; with
+    ``"background"`` a thread of the handle does so, with ``"off"`` nobody. Policies are not supported
+    yet: any ``policy`` is refused.
     """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
     check_policy(policy)
     check_embedder(embedder)
-    graph = Graph(Root.parse(uri), mode, actor, embedder, blob_policy(external_blobs))
+    blobs = blob_policy(external_blobs)
+    graph = Graph(Root.parse(uri), mode, actor, embedder, blobs, check_upkeep(upkeep))
     state = state_of(graph)
     check_graph(state.workspace, mode)
     if mode == "rw":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ from omnigraph.embeddings.pool import hold_clients
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchemas
 from omnigraph.graph.plan_cache import PlanCache
+from omnigraph.maintenance.upkeep.keeper import Keeper, UpkeepMode
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
@@ -37,9 +39,13 @@ class GraphState:
         actor: str | None = None,
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
+        upkeep: UpkeepMode = "inline",
     ) -> None:
         store = open_store(root)
-        self.workspace = Workspace(root, store, LockManager(root), Manifest(root, store))
+        self.keeper = Keeper(upkeep)
+        self.workspace = Workspace(
+            root, store, LockManager(root), Manifest(root, store), self.keeper.after_commit
+        )
         self.mode = mode
         self.actor = check_actor(actor)
         self.embedder = embedder
@@ -50,6 +56,8 @@ class GraphState:
         self._reader: Reader | None = None
         self._lock = threading.Lock()
         self._release_clients = hold_clients(self)
+        # A handle that is dropped, or still open when the process ends, must not leave a thread at work.
+        self._end_upkeep = weakref.finalize(self, self.keeper.close)
 
     @property
     def reader(self) -> Reader:
@@ -71,6 +79,7 @@ class GraphState:
     def close(self) -> None:
         """Drop all caches; ``ensure_open`` refuses from now on."""
         self.is_closed = True
+        self._end_upkeep()
         self._release_clients()
         self.workspace.manifest.forget()
         self.forget_reads()

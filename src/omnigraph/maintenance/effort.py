@@ -38,15 +38,19 @@ NEWER_SHARE: Final = 10
 MERGED_ROWS: Final = 1_000_000
 """Up to so many rows of a table upkeep extends indexes of the other kinds, which means merging them."""
 
+SIMILAR: Final = 3
+"""A part of a vector index up to so many times as large is merged with what came after it."""
+
 NEW_PART: Final = 0
-"""Make a part of the new rows alone; right for a BTREE only."""
+"""Make a part of the new rows alone; right for BTREEs and vectors only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
     """An index to extend: the new rows are merged with that many of its newest parts.
 
-    ``NEW_PART`` merges none; None leaves it to Lance, which makes a new part of a vector index.
+    ``NEW_PART`` merges none; None leaves it to Lance, which makes a new part of a vector index, or
+    trains it again.
     """
 
     state: IndexState
@@ -74,28 +78,40 @@ def _thorough_fold(state: IndexState) -> Fold | None:
 
 
 def _light_fold(state: IndexState, rows: Mapping[int, int]) -> Fold | None:
-    parts = state.segments
     if not state.tail:
         return None
     if state.kind is IndexKind.BTREE:
-        return Fold(state, parts if _is_worth_merging(state, rows) else NEW_PART)
+        return Fold(state, _btree_parts(state, rows))
     if sum(rows.values()) > MERGED_ROWS:
         return None
-    if state.kind is IndexKind.FTS:
-        return Fold(state, parts)
-    if state.kind is IndexKind.VECTOR and parts >= MOST_VECTOR_PARTS:
-        return Fold(state, parts - 1)  # the oldest is the largest, and stays
-    return Fold(state, None)
+    if state.kind is IndexKind.VECTOR:
+        # To merge the oldest part would be to build it again, which takes minutes.
+        return Fold(state, _similar_parts(state, rows))
+    return Fold(state, state.segments if state.kind is IndexKind.FTS else None)
 
 
-def _is_worth_merging(state: IndexState, rows: Mapping[int, int]) -> bool:
-    """Whether the parts of a BTREE are merged, given that its tail would become one more."""
+def _btree_parts(state: IndexState, rows: Mapping[int, int]) -> int:
+    """Return how many parts of a BTREE are merged, given that its tail would become one more."""
     after = state.segments + 1
-    if after >= MOST_PARTS:
-        return True
     newer = frozenset(state.tail).union(*state.parts[1:])
     held = sum(rows[number] for number in newer)
-    return after > FEW_PARTS and held * NEWER_SHARE >= sum(rows.values())
+    if after > FEW_PARTS and held * NEWER_SHARE >= sum(rows.values()):
+        return state.segments
+    return state.segments - 1 if after >= MOST_PARTS else NEW_PART
+
+
+def _similar_parts(state: IndexState, rows: Mapping[int, int]) -> int:
+    """Return how many of the newest parts are not much larger than all that came after them.
+
+    Merging those, and never the oldest, keeps the parts few and costs about what was written.
+    """
+    held, merged = sum(rows[number] for number in state.tail), 0
+    for part in reversed(state.parts[1:]):
+        size = sum(rows[number] for number in part)
+        if size > SIMILAR * held:
+            break
+        held, merged = held + size, merged + 1
+    return merged
 
 
 def part_of(fragment: int, state: IndexState, fold: Fold | None) -> Hashable:

@@ -58,6 +58,7 @@ class TableState:
 
     A branch name can be deleted and used again, and version numbers then repeat. So
     ``table_branch_id`` holds the Lance identifier of the branch, None on the main lineage.
+    ``maintained_at`` is the version that its last maintenance commit made, None before the first.
     """
 
     table_key: str
@@ -67,6 +68,7 @@ class TableState:
     table_branch: str | None
     row_count: int
     table_branch_id: str | None = None
+    maintained_at: int | None = None
 
     @property
     def identity(self) -> TableIdentity:
@@ -275,7 +277,13 @@ def version_row(state: TableState) -> Row:
         table_version=state.table_version,
         table_branch=state.table_branch,
         row_count=state.row_count,
-        metadata=dump({"incarnation": state.incarnation, "table_branch_id": state.table_branch_id}),
+        metadata=dump(
+            {
+                "incarnation": state.incarnation,
+                "table_branch_id": state.table_branch_id,
+                **({} if state.maintained_at is None else {"maintained_at": state.maintained_at}),
+            }
+        ),
     )
 
 

@@ -40,6 +40,7 @@ def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
         pinned = newest.get(incarnation)
         if pinned is None or _version(pinned) <= hidden.get(incarnation, -1):
             continue
+        document = json.loads(pinned.metadata or "{}")
         states[table_key] = TableState(
             table_key,
             incarnation,
@@ -47,7 +48,8 @@ def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
             _version(pinned),
             pinned.table_branch,
             pinned.row_count or 0,
-            json.loads(pinned.metadata or "{}").get("table_branch_id"),
+            document.get("table_branch_id"),
+            document.get("maintained_at"),
         )
     return dict(sorted(states.items()))
 

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 
+class Written(NamedTuple):
+    """A table that a commit moved: its new pin, and the table opened there."""
+
+    pin: TableState
+    table: Table
+
+
+AfterCommit = Callable[["Workspace", str, Sequence[Written]], Callable[[], object] | None]
+"""Is told the branch and the tables of a commit; returns what to do once its locks are free, if anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The root, control objects, locks and manifest of one graph."""
+    """The root, control objects, locks and manifest of one graph.
+
+    ``after_commit`` is told of every commit that changes rows, after its last phase.
+    """
 
     root: Root
     store: ObjectStore
     locks: LockManager
     manifest: Manifest
+    after_commit: AfterCommit = lambda _workspace, _branch, _written: None
 
     def ref(self, location: str) -> TableRef:
         """Return the address of a table."""

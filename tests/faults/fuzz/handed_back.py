@@ -1,4 +1,4 @@
-"""What callers hand back or name: tokens, resolutions, targets, addresses."""
+"""What callers hand back or name (tokens, resolutions, targets, addresses), and what providers answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from omnigraph.changes.paging import tokens
 from omnigraph.cli import source as cli_source
 from omnigraph.cli.address import _storage_address
 from omnigraph.cli.targets import parse_word
+from omnigraph.embeddings.call_limits import CallLimits
+from omnigraph.embeddings.gemini import GeminiClient
+from omnigraph.embeddings.http_calls import _explanation
+from omnigraph.embeddings.openai import OpenAiClient
 from omnigraph.manifest.branch_names import check_branch_name, check_tag_name
 from omnigraph.manifest.history.records import parse_filter
 from omnigraph.manifest.snapshot import Target
@@ -126,3 +130,28 @@ def _targets(_place: Path) -> Parser:
     seeds = (*WORDS_OF_TARGETS, *TIMES, *ADDRESSES, *FILTERS)
     words = (*ODD_TEXTS, ":", "@", "/", "tag:", "commit:", "s3://", "file://", "T", "Z", "+", "..")
     return Parser(lambda chance: damaged(chance, seeds, words), read, ())
+
+
+ANSWERS = [
+    {"data": [{"embedding": [0.1, 0.2], "index": 1}, {"embedding": [0.3, 0.4], "index": 0}]},
+    {"embeddings": [{"values": [0.1, 0.2]}, {"values": [0.3, 0.4]}]},
+    {"error": {"message": "no such model"}},
+]
+
+
+@parser
+def _provider_answer(_place: Path) -> Parser:
+    limits = CallLimits.current()
+    clients = [one("http://h", "m", "key", limits) for one in (OpenAiClient, GeminiClient)]
+
+    def read(text: str) -> None:
+        raw = text.encode("utf-8", "surrogatepass")
+        assert _explanation(raw).isprintable()
+        for client in clients:
+            client._calls.post = lambda *_: raw  # type: ignore[method-assign]
+            with suppress(errors.ProviderError):
+                vectors = client.embed(["a", "b"], 2, "document")
+                assert len(vectors) == 2
+                assert all(type(one) is float for vector in vectors for one in vector)
+
+    return Parser(lambda chance: damaged_json(chance, ANSWERS), read, ())

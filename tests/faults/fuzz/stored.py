@@ -6,6 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from omnigraph import errors
@@ -22,8 +23,10 @@ from omnigraph.storage.locks.leases import Leases
 from omnigraph.storage.locks.lock_files import LockFiles
 from omnigraph.storage.locks.read_leases import live_leases, remove_dead_leases
 from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables import transactions
 from omnigraph.storage.tables.branch_refs import read_branch
-from tests.faults.fuzz.inputs import ODD_TEXTS, damaged, damaged_json
+from omnigraph.storage.tables.transactions import last_fragment_number, transaction_uuid
+from tests.faults.fuzz.inputs import ODD_BYTES, ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import GRAPH, ULID, Parser, parser
 
 SCHEMA = """
@@ -231,3 +234,47 @@ def _branch_ref(_place: Path) -> Parser:
         assert found.parent is None or isinstance(found.parent, str)
 
     return Parser(lambda chance: damaged_json(chance, [BRANCH_REF]), read, (errors.StorageError,))
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    """One field of a protobuf message."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes([number])
+    return bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+
+
+MANIFESTS = (
+    _field(1, b"schema") + _field(3, 7) + _field(11, 3) + _field(12, b"6-0b9f-7c1e.txn"),
+    _field(12, b"6-0b9f-7c1e.txn") + _field(23, 300) + _field(108, b"x" * 300),
+)
+
+
+@parser
+def _lance_manifest(_place: Path) -> Parser:
+    """The protobuf in which Lance keeps what made a version."""
+
+    def read(data: bytes) -> None:
+        opened = SimpleNamespace(serialized_manifest=lambda: data)
+        table: Any = SimpleNamespace(ref="t", dataset=SimpleNamespace(_ds=opened))
+        assert last_fragment_number(table) >= -1
+        version, uuid = transactions._transaction_file(table)
+        assert version >= 0
+        assert uuid == transaction_uuid(table)
+        assert uuid
+
+    words = (
+        *ODD_BYTES,
+        b"\x80",
+        b"\xff" * 11,
+        b".txn",
+        b"-",
+        _field(12, b"x.txn"),
+        _field(11, 2**64),
+    )
+    return Parser(lambda chance: damaged(chance, MANIFESTS, words), read, (errors.StorageError,))

@@ -268,6 +268,12 @@ def _run_indices(graph: Graph, intent: Intent, _actor: str) -> str | None:
     return None
 
 
+def _run_optimize(graph: Graph, intent: Intent, _actor: str) -> str | None:
+    report = graph.optimize(branch=intent["branch"], engine="local")
+    assert [row.error for row in report if row.error] == []
+    return None
+
+
 def _draw_cleanup(chance: Random, _graph: Graph, _actor: str) -> dict[str, Any]:
     return {"keep": chance.choice([1, 2, 5])}
 
@@ -285,6 +291,7 @@ WORK = {
     "tag": Work(2, _draw_tag, _run_tag, _same),
     "untag": Work(2, _draw_untag, _run_untag, _same),
     "ensure_indices": Work(1, _draw_upkeep, _run_indices, _same),
+    "optimize": Work(2, _draw_upkeep, _run_optimize, _same),
     "cleanup": Work(1, _draw_cleanup, _run_cleanup, _same),
     "branch": Work(3, _draw_branch, _run_branch, _same),
     "delete_branch": Work(2, _draw_delete, _run_delete, _same),

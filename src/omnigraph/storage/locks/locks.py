@@ -16,7 +16,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import ClassVar, Final, Protocol, Self
 from uuid import uuid4
@@ -235,6 +235,7 @@ class HeldLocks:
         self._locks: list[tuple[_Lock, _Turn]] = []
         self._renew_every = renew_every
         self._released = threading.Event()
+        self._afterwards: list[Callable[[], object]] = []
         self._pid = os.getpid()
 
     @property
@@ -249,6 +250,10 @@ class HeldLocks:
         for lock, _ in self._locks:
             lock.check()
 
+    def afterwards(self, act: Callable[[], object]) -> None:
+        """Have ``release`` call this once the locks are free, for work that takes locks of its own."""
+        self._afterwards.append(act)
+
     def release(self) -> None:
         """Release all locks, in reverse order; a second call does nothing."""
         if self._released.is_set() or self._pid != os.getpid():
@@ -259,6 +264,8 @@ class HeldLocks:
             for lock, turn in self._locks:
                 ends.callback(turn.end)
                 ends.callback(lock.release)
+        for act in self._afterwards:
+            act()
 
     def add(self, lock: _Lock, turn: _Turn) -> None:
         """Take charge of one more lock; the first one starts the renewals."""

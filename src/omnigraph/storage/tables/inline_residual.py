@@ -50,8 +50,8 @@ def optimize_indices(
     """Bring indexes up to date with the rows added since they were built, without retraining.
 
     New rows are merged with the newest ``parts`` of each index; Lance chooses how many by default.
-    With 0 they become a part of their own, which only a BTREE allows: other kinds would go on finding
-    rows as they were before an update.
+    With 0 they become a part of their own, which only BTREEs and vector indexes allow: other kinds
+    would go on finding rows as they were before an update.
     """
     chosen: dict[str, Any] = {} if names is None else {"index_names": list(names)}
     if parts == 0:
@@ -65,9 +65,12 @@ def optimize_indices(
     )
 
 
+_IN_PARTS = (IndexKind.BTREE, IndexKind.VECTOR)
+
+
 def _refuse_other_kinds(table: Table, names: Sequence[str] | None) -> None:
     for state in list_indexes(table):
-        if state.kind is not IndexKind.BTREE and (names is None or state.name in names):
+        if state.kind not in _IN_PARTS and (names is None or state.name in names):
             raise ValueError(f"the index {state.name} of {table.ref} is extended by merging only")
 
 

@@ -12,6 +12,7 @@ read, because an operation can hold megabytes of fragments.
 from __future__ import annotations
 
 import enum
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ _MAX_FRAGMENT = 11
 _TRANSACTION_FILE = 12
 _TRANSACTION_SECTION = 23
 _HEAD_BYTES = 1024
+_FILE_NAME = re.compile(rb"([0-9]{1,20})-([\x21-\x7e]+)\.txn")
+_LONGEST_VARINT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +110,13 @@ def last_fragment_number(table: Table) -> int:
 def _transaction_file(table: Table) -> tuple[int, str]:
     """(read version, UUID), from the file name in the manifest."""
     name = _manifest_fields(table).get(_TRANSACTION_FILE)
-    if not isinstance(name, bytes) or not name.endswith(b".txn"):
+    found = _FILE_NAME.fullmatch(name) if isinstance(name, bytes) else None
+    if found is None:
         raise StorageError(
             f"{table.ref} does not name the transaction that made it, so its history cannot be "
             "checked; run omnigraph repair"
         )
-    read_version, _, uuid = name.decode().removesuffix(".txn").partition("-")
-    return int(read_version), uuid
+    return int(found[1]), found[2].decode()
 
 
 def _operation(table: Table) -> Operation:
@@ -173,16 +176,19 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
                 yield tag >> 3, message[at : at + 4]
                 at += 4
             case _:
-                raise StorageError("a Lance manifest or transaction is not readable protobuf")
+                raise _unreadable()
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(message):
-        byte = message[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
+    value = 0
+    for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
-            return value, at
-        shift += 7
-    return value, at
+            return value, at + place + 1
+    if at + _LONGEST_VARINT <= len(message):
+        raise _unreadable()
+    return value, len(message)
+
+
+def _unreadable() -> StorageError:
+    return StorageError("a Lance manifest or transaction is not readable protobuf")

@@ -1,0 +1,69 @@
+"""Put tables of a branch in shape, in one commit.
+
+The locks are taken first, without waiting: under them nothing can be faster, so no work is done in vain.
+What is done to a table is decided by ``table_work``, with little effort.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import Attempt
+from omnigraph.commit.changes import NothingToPublish, TableChange, Write
+from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.errors import Contention, SchemaApplyInProgress
+from omnigraph.maintenance.effort import Effort
+from omnigraph.maintenance.table_work import table_work
+from omnigraph.maintenance.work_steps import Outcome, prepare
+from omnigraph.manifest.actors import MAINTENANCE_ACTOR
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.workspace import Workspace, lance_branch
+from omnigraph.storage.locks.locks import HeldLocks
+from omnigraph.storage.locks.waiting import Patience, Purpose
+from omnigraph.storage.tables.table import open_table
+
+
+class OthersAtWork(Exception):
+    """A lock is taken, or an operation is not settled yet: nothing was done."""
+
+
+def keep_in_shape(
+    workspace: Workspace, branch: str, tables: Sequence[TableState]
+) -> GraphCommit | None:
+    """Do the upkeep of these tables of a branch, as far as they still need it; return its commit."""
+    with _hold(workspace, branch, tables) as held:
+        state = workspace.manifest.state(branch)
+        if list_sidecars(workspace, state.head.graph_id):
+            raise OthersAtWork("an operation is not settled yet")
+        changes = tuple(_changes(workspace, state, {table.incarnation for table in tables}))
+        if not changes:
+            return None
+        intent = Intent(new_ulid(), "optimize", stamp_us(), MAINTENANCE_ACTOR)
+        write = Write("optimize", state.pin, intent, changes, only_if_changed=True)
+        with contextlib.suppress(NothingToPublish):
+            return Attempt(workspace, state, Patience(0), held).commit(write)
+    return None
+
+
+def _hold(workspace: Workspace, branch: str, tables: Sequence[TableState]) -> HeldLocks:
+    names = {workspace.lock_name(table.location, branch) for table in tables}
+    try:
+        return workspace.locks.acquire(names, Patience(0), Purpose("optimize", slow=True))
+    except (Contention, SchemaApplyInProgress) as taken:
+        raise OthersAtWork(str(taken)) from taken
+
+
+def _changes(
+    workspace: Workspace, state: BranchState, incarnations: set[int]
+) -> Iterator[TableChange]:
+    for pin in state.head.tables.values():
+        if pin.incarnation not in incarnations or pin.table_branch != lance_branch(state.name):
+            continue
+        table = open_table(workspace.pinned(pin))
+        work = table_work(table, None, Effort.LIGHT)
+        if work.is_due:
+            yield TableChange(pin, prepare(work, table).steps(Outcome(pin.table_key)))

@@ -1,0 +1,94 @@
+"""When upkeep is due: what a commit left of a table, and how long ago it was last put in shape.
+
+```python
+is_due(Shape(small=65), 120, maintained_at=None, not_before=None, limit=64)   # True
+is_due(Shape(small=65), 120, maintained_at=70, not_before=None, limit=64)     # False: 50 versions ago
+```
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.maintenance.merging import SMALL_ROWS
+from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.table import Table
+
+MOST_OFTEN: Final = 64
+"""At most once per so many versions of a table: fewer than one commit in fifty pays for upkeep."""
+MANY_ROWS: Final = 8 * SMALL_ROWS
+"""So many rows outside an index are slow to search, in however few fragments they are."""
+LARGE_SHARE: Final = 10
+"""One row in so many outside an index is worth upkeep at once: it was a large write."""
+
+
+class Shape(NamedTuple):
+    """What makes a table slow to write and read.
+
+    ``small`` and ``uncovered`` count fragments: those of few rows, and those that one index does not
+    cover, of the index that covers the fewest. ``unindexed`` counts rows that a BTREE does not cover,
+    and ``rows`` all of them.
+    """
+
+    small: int = 0
+    uncovered: int = 0
+    unindexed: int = 0
+    rows: int = 0
+
+
+class Glance(NamedTuple):
+    """What costs next to nothing to know of an open table: its fragments, and those of many rows."""
+
+    fragments: int
+    large: int
+
+
+def glance(table: Table) -> Glance:
+    """Look at a table; nothing is read from the store."""
+    stats = table.dataset.stats.dataset_stats(max_rows_per_group=SMALL_ROWS)
+    return Glance(stats["num_fragments"], stats["num_fragments"] - stats["num_small_files"])
+
+
+def shape_of(table: Table) -> Shape:
+    """Return the shape of a table; on a branch only its own fragments count."""
+    own = {
+        fragment.id: fragment.num_rows
+        for fragment in table.fragments()
+        if all(file.base_id is None for file in fragment.files)
+    }
+    indexes = list_indexes(table)
+    tails = [[own[number] for number in state.tail if number in own] for state in indexes]
+    btrees = (
+        sum(tail)
+        for state, tail in zip(indexes, tails, strict=True)
+        if state.kind is IndexKind.BTREE
+    )
+    return Shape(
+        sum(rows < SMALL_ROWS for rows in own.values()),
+        max(map(len, tails), default=0),
+        max(btrees, default=0),
+        sum(own.values()),
+    )
+
+
+def versions_between(limit: int) -> int:
+    """Return how many versions lie at least between two upkeeps of a table."""
+    return min(limit, MOST_OFTEN)
+
+
+def is_due(
+    shape: Shape, version: int, maintained_at: int | None, not_before: int | None, limit: int
+) -> bool:
+    """Return whether a table of that shape gets upkeep at a version.
+
+    ``maintained_at`` is the version of its last maintenance commit, whoever made it. A handle that
+    tried by itself waits until the version ``not_before``.
+    """
+    if not_before is not None and version < not_before:
+        return False
+    if shape.unindexed >= MANY_ROWS and shape.unindexed * LARGE_SHARE >= shape.rows:
+        return True
+    if maintained_at is not None and version < maintained_at + versions_between(limit):
+        return False
+    return max(shape.small, shape.uncovered) > limit or shape.unindexed >= MANY_ROWS
