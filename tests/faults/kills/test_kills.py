@@ -64,7 +64,10 @@ class Tally:
         ways = ", ".join(f"{n} {kind}" for kind, n in sorted(self.recovered.items()))
         why = ", ".join(f"{n} {code}" for code, n in self.refusals.most_common())
         total = self.kills.total()
-        return f"{total} kills (seed {seed()}; {at}); operations: {told} ({why}); recovered: {ways}"
+        return (
+            f"{total} kills (seed {seed()}; {at}); operations: {told} ({why}); "
+            f"{self.maintained} commits of maintenance; recovered: {ways}"
+        )
 
 
 class Worker:
