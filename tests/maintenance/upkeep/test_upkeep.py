@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import failpoints
@@ -14,7 +15,9 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.maintenance.upkeep.upkeep import OthersAtWork, keep_in_shape
+from omnigraph.maintenance.upkeep.when import MANY_ROWS
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
+from omnigraph.storage.tables.indexes import list_indexes
 from tests.maintenance.upkeep.keeping import (
     LIMIT,
     MEMBER_OF,
@@ -120,6 +123,19 @@ class TestWhen:
             assert graph.upkeep == ("off" if off == "handle" else "inline")
             insert(graph, "new")
             assert upkeeps(graph) == []
+
+    def test_a_large_write_beside_an_index_is_indexed_at_once(self, tmp_path, monkeypatch):
+        """Few fragments, many rows: the first load makes the indexes, and the second is outside them."""
+        monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", "64")
+        people = pa.array([f"p{n:06}" for n in range(2 * MANY_ROWS)])
+        with init(tmp_path / "graph", SCHEMA) as graph:
+            for start in (0, MANY_ROWS):
+                graph.load_nodes("Person", pa.table({"name": people.slice(start, MANY_ROWS)}))
+            assert len(upkeeps(graph)) == 1
+            assert [state.tail for state in list_indexes(table_of(graph))] == [()]
+            insert(graph, "one more")
+            assert len(upkeeps(graph)) == 1
+            check_settled(graph)
 
     def test_only_three_ways_are_known(self, grown):
         with pytest.raises(BadRequest, match='give "inline", "background" or "off"'):
