@@ -43,7 +43,6 @@ LONG = (
     "tests/read/test_text_match.py",
     "tests/read/test_whole_sums.py",
     "tests/storage/test_tables.py",
-    "tests/write/test_crashes.py",
     "tests/write/test_model.py",
     "tests/write/test_races.py",
     "tests/write/test_remade_model.py",
