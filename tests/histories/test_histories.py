@@ -28,8 +28,9 @@ LONG = settings(
 )
 
 
-def test_the_graph_does_what_the_plain_model_does(record_property):
+def test_the_graph_does_what_the_plain_model_does(record_property, monkeypatch):
     """At least so many steps, and every rule often enough; more with `./dev faults --steps N`."""
+    monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", "3")  # so that upkeep is part of every history
     RAN.clear()
     first = int(sampling.seed())
     for number in range(first, first + MAX_ROUNDS):
