@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.advice import Advice as Advice
     from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
     from omnigraph.maintenance.optimize_report import OptimizeReport as OptimizeReport
     from omnigraph.maintenance.optimize_report import OptimizeRow as OptimizeRow
     from omnigraph.maintenance.repair_report import RepairReport as RepairReport
     from omnigraph.maintenance.repair_report import RepairRow as RepairRow
+    from omnigraph.maintenance.status import Status as Status
+    from omnigraph.maintenance.status import TableStatus as TableStatus
     from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from omnigraph.write.schema_apply import SchemaPlan as SchemaPlan
 
 __all__ = [
+    "Advice",
     "BaselineResult",
     "BlobStat",
     "BlobWritten",
@@ -109,7 +113,9 @@ __all__ = [
     "SchemaPlan",
     "SchemaStep",
     "Snapshot",
+    "Status",
     "TableState",
+    "TableStatus",
     "Tag",
     "Target",
     "__version__",
@@ -122,6 +128,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Advice": "omnigraph.maintenance.advice",
     "BaselineResult": "omnigraph.changes.feed.baseline",
     "BlobStat": "omnigraph.graph.blobs",
     "BlobWritten": "omnigraph.write.blobs",
@@ -163,7 +170,9 @@ _HOMES = {
     "SchemaPlan": "omnigraph.write.schema_apply",
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Snapshot": "omnigraph.manifest.snapshot",
+    "Status": "omnigraph.maintenance.status",
     "TableState": "omnigraph.manifest.rows",
+    "TableStatus": "omnigraph.maintenance.status",
     "Tag": "omnigraph.manifest.history.tags",
     "Target": "omnigraph.manifest.snapshot",
     "at": "omnigraph.graph",

@@ -47,7 +47,6 @@ PLANNED_OPTIONS = _words("""
 #: What single cases need besides.
 NOT_BUILT = {
     "operation-id-replays": "a write with an operation id that is known already is not replayed yet",
-    "status-carries-advice": "`status` gives no advice yet",
     "query-long-name-of-inline-source": "the document of `query` has no types of its columns yet",
 }
 CASE_KEYS = [

@@ -203,7 +203,7 @@ def test_status_names_what_there_is(tmp_path):
     assert tables[PERSON]["head_version"] == 1
     assert tables[PERSON]["fragments"] == 0
     assert tables[PERSON]["indexes"] == []
-    json.dumps(status)
+    json.dumps(status.to_json())
 
 
 # ------------------------------------------------------------------ permissions

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+import uuid
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +25,8 @@ from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.write.purges import purges_owed
-from tests.commit.synthetic import Died, foreign_append
+from omnigraph.write.schema_apply import BEFORE_PURGE
+from tests.commit.synthetic import Died, dying_at, foreign_append
 from tests.maintenance.cleaning import (
     PEOPLE,
     PERSON,
@@ -457,3 +461,65 @@ class TestFaults:
         check_report(graph, report)
         assert len(reasons(report, layout.RECOVERY_AUDIT)) == 1
         assert len(read_audit(workspace_of(graph))) == 2
+
+
+class TestWhatFailedWritesLeft:
+    def test_old_files_that_no_version_uses_go_and_young_ones_stay(self, graph):
+        """Also where no version goes, and on a branch; what the graph reads stays."""
+        graph.branches.create("side")
+        age(graph, 2, "side")
+        before, there = all_content(graph), files_of(graph)
+        places = [location(graph), f"{location(graph)}/tree/side", layout.MANIFEST]
+        week_ago = time.time() - 8 * 86_400
+        left = {}
+        for place in places:
+            for name in ("data/" + "a" * 32 + ".lance", "data/" + "b" * 32 + "/1.blob",
+                         "_deletions/3-9-12.arrow", "_transactions/1-" + str(uuid.UUID(int=1)) + ".txn",
+                         "_indices/" + str(uuid.UUID(int=2)) + "/page_data.lance",
+                         "data/" + "c" * 32 + ".lance"):  # fmt: skip
+                path = Path(graph.uri, place, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"x" * 100)
+                if "ccc" not in name:
+                    os.utime(path, (week_ago, week_ago))
+                left[f"{place}/{name}"] = 100
+        young = {name: size for name, size in left.items() if "ccc" in name}
+        dry = graph.cleanup(keep_versions=9, dry_run=True)
+        assert files_of(graph) == {**there, **left}
+        report = graph.cleanup(keep_versions=9)
+        check_report(graph, report)
+        assert report.tables == dry.tables
+        assert {row.bytes_removed for row in report} == {0, 500}
+        assert (report.bytes_removed, report.old_versions_removed) == (1_500, 0)
+        assert files_of(graph) == {**there, **young}
+        assert all_content(graph) == before
+
+    def test_a_dry_run_tells_what_a_run_then_does(self, graph):
+        """With branches, leftovers of branches, tags, a dropped type and data that a drop still owes."""
+        graph.branches.create("side")
+        for n in (2, 3, 4):
+            age(graph, n, "side", "bob")
+        graph.branches.delete("side")
+        pin = graph.snapshot().tables[PERSON]
+        create_branch(open_table(workspace_of(graph).pinned(pin)), "orphan")
+        for n in range(5, 9):
+            age(graph, n)
+        with dying_at(BEFORE_PURGE):
+            graph.schema.apply(
+                "node Person { name: String @key }\nnode Team { code: String @key }",
+                allow_data_loss=True,
+            )
+        assert graph.status().purges_owed
+        graph.tags.create("v1")
+        there = files_of(graph)
+        dry = graph.cleanup(keep_versions=2, dry_run=True)
+        assert files_of(graph) == there
+        report = graph.cleanup(keep_versions=2)
+        check_report(graph, report)
+        assert report.tables[:-1] == dry.tables[:-1]
+        # That the purge is done is recorded in one more version of the manifest.
+        (done, told) = report[-1], dry[-1]
+        assert (done.table_key, done.old_versions_removed, done.bytes_removed) == (
+            (told.table_key, told.old_versions_removed, told.bytes_removed)
+        )
+        assert list(done.why_kept) == [*told.why_kept, max(told.why_kept) + 1]

@@ -1,17 +1,12 @@
-"""A small graph and random commits on its branches, and commits that change no row."""
+"""A small graph and random commits on its branches."""
 
 from __future__ import annotations
 
 import random
 
-from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.changes import InlineStep, TableChange, Write
-from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
-from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
-from tests.read.texts import compact
 from tests.read.view_helpers import city, edge, person
 from tests.write.writing import run
 
@@ -98,16 +93,3 @@ class Writer:
     def drop(self, branch: str) -> None:
         if branch != "main" and branch == self.branches[-1]:
             self.graph.branches.delete(self.branches.pop())
-
-
-def maintain_all(graph: Graph, branch: str = "main") -> None:
-    """Compact every table that has rows, as a commit."""
-    pins = graph.snapshot(branch=branch).tables.values()
-    changes = tuple(
-        TableChange(pin, (InlineStep("maintain", compact),)) for pin in pins if pin.row_count
-    )
-    intent = Intent(new_ulid(), "load", stamp_us())
-    commit(
-        workspace_of(graph),
-        Write("optimize", workspace_of(graph).manifest.state(branch).pin, intent, changes),
-    )

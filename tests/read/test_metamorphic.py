@@ -10,15 +10,19 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.changes import InlineStep, TableChange, Write
+from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
+from omnigraph.manifest.publisher import Intent
 from omnigraph.read.thresholds import DEFAULTS, MatchThresholds, SearchThresholds, Thresholds
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 from tests.read.judging_helpers import answer_of, check, check_any_index, compiled, queries
-from tests.read.random_commits import maintain_all
 from tests.read.search_queries import CATALOG, SCHEMA, some_text
 from tests.read.search_queries import plain_graph as random_graph
+from tests.storage.table_places import compact
 from tests.stored import fill, read_back
 
 QUERIES = 25
@@ -53,6 +57,19 @@ def parts_of(plain: PlainGraph, count: int) -> list[PlainGraph]:
         )
         for at in range(count)
     ]
+
+
+def maintain_all(graph: Graph, branch: str = "main") -> None:
+    """Compact every table that has rows, as a commit."""
+    pins = graph.snapshot(branch=branch).tables.values()
+    changes = tuple(
+        TableChange(pin, (InlineStep("maintain", compact),)) for pin in pins if pin.row_count
+    )
+    intent = Intent(new_ulid(), "load", stamp_us())
+    commit(
+        workspace_of(graph),
+        Write("optimize", workspace_of(graph).manifest.state(branch).pin, intent, changes),
+    )
 
 
 # -- ways to the same rows; each says on which branch they are then

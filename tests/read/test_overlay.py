@@ -19,7 +19,7 @@ from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import Delta, Table
 from tests.opened import workspace_of
 from tests.read.judging_helpers import NOW, check
-from tests.read.random_commits import PEOPLE, Writer, fill, maintain_all
+from tests.read.random_commits import PEOPLE, Writer, fill
 from tests.read.view_helpers import (
     SCHEMA,
     check_same,
@@ -107,7 +107,7 @@ def test_random_commits(graph, plans, seed):
         writer.step()
         branch = writer.random.choice(writer.branches)
         if number % 5 == 3:
-            maintain_all(graph)
+            graph.optimize(branch=branch)
         if number % 5 == 4:
             graph.ensure_indices(branch=branch)
         view, plain = view_of(graph, reader, branch), read_back(graph, branch)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup.report import CleanupReport
     from omnigraph.maintenance.optimize_report import OptimizeReport
     from omnigraph.maintenance.repair_report import RepairReport
+    from omnigraph.maintenance.status import Status
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
@@ -438,12 +439,13 @@ class Graph:
             self._state.ensure_open()
         return repair(self._state.workspace, confirm=confirm, force=force)
 
-    def status(self) -> dict[str, Any]:
-        """Return branches, head, and for each table of `main` its versions, fragments and indexes."""
-        from omnigraph.graph.status import graph_status
+    def status(self) -> Status:
+        """Return how the graph stands: branches, head, the tables of `main`, and what they need."""
+        from omnigraph.maintenance.status import graph_status
 
         self._state.ensure_open()
-        return graph_status(self._state.workspace)
+        schemas = self._state.schemas
+        return graph_status(self._state.workspace, lambda at: schemas.at(at).catalog)
 
 
 def state_of(graph: Graph) -> GraphState:

@@ -18,12 +18,12 @@ from typing import Any
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.drift import covers, rollback_needed
 from omnigraph.commit.forks import pin_at
-from omnigraph.commit.heal import heal, refuse_dead_writers
+from omnigraph.commit.heal import dead_writers, heal
 from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.commit.staging import needs_fork
 from omnigraph.commit.whole_branch import WholeBranch, hold_as_it_is
-from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError
+from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError, RecoveryRequired
 from omnigraph.maintenance.repair_report import (
     RepairReport,
     RepairRow,
@@ -95,7 +95,7 @@ class _Judged:
 
 
 def _preview(workspace: Workspace) -> Iterator[RepairRow]:
-    refuse_dead_writers(workspace)
+    _refuse_dead_writers(workspace)
     for branch in _branches(workspace):
         try:
             state = workspace.manifest.state(branch)
@@ -106,6 +106,15 @@ def _preview(workspace: Workspace) -> Iterator[RepairRow]:
             continue  # deleted meanwhile
         for one in judged:
             yield replace(one.row, action=choose_action(one.row, confirm=False, force=False))
+
+
+def _refuse_dead_writers(workspace: Workspace) -> None:
+    for sidecar in dead_writers(workspace):
+        raise RecoveryRequired(
+            f"operation {sidecar.operation_id} stopped half way: reopen the graph read-write, "
+            "which finishes or undoes it",
+            operation_id=sidecar.operation_id,
+        )
 
 
 def _judge_branch(workspace: Workspace, state: BranchState) -> list[_Judged]:
@@ -191,10 +200,10 @@ def _without_live_writes(
     workspace: Workspace, before: BranchState, judged: Sequence[_Judged]
 ) -> list[_Judged]:
     """Take a table for undrifted if a writer is at it, or got through: writers refuse drifted tables."""
-    sidecars = refuse_dead_writers(workspace)
-    now = {
-        pin.incarnation: pin for pin in workspace.manifest.state(before.name).head.tables.values()
-    }
+    _refuse_dead_writers(workspace)
+    sidecars = list_sidecars(workspace, before.head.graph_id)
+    tables = workspace.manifest.state(before.name).head.tables.values()
+    now = {pin.incarnation: pin for pin in tables}
 
     def is_live(one: _Judged) -> bool:
         return now.get(one.pin.incarnation) != one.pin or _is_covered(

@@ -35,6 +35,8 @@ from omnigraph.storage.uris import Root
 
 PROBE_AHEAD = 16
 """How many newer versions are probed one by one before the directory is listed instead."""
+FEW_ROWS = 256
+"""A fragment of the manifest of up to this number of rows is read whole."""
 REMADE_ATTEMPTS = 3
 """How many times a branch may be deleted and made again under a read before the read fails."""
 
@@ -379,13 +381,23 @@ def read_head_row(table: Table) -> Head:
     """Return the head row. Every publish rewrites it, so the newest fragment is read first."""
     if not {"object_id", "metadata"} <= set(table.schema.names):
         raise _no_manifest(table)
-    fragments = table.fragments()
-    places: Iterator[list[int] | None] = iter([[fragments[-1].id], None] if fragments else [None])
-    for fragment_ids in places:
-        found = _metadata(table, "object_id", rows.HEAD_ID, fragment_ids)
+    for fragment in table.fragments()[-1:]:
+        found = _head_in(table, fragment)
         if found:
             return rows.read_head(found[0])
-    raise _no_manifest(table)
+    found = _metadata(table, "object_id", rows.HEAD_ID)
+    if not found:
+        raise _no_manifest(table)
+    return rows.read_head(found[0])
+
+
+def _head_in(table: Table, fragment: Any) -> list[Any]:
+    """Return the metadata of the head row if it is in this fragment."""
+    if fragment.physical_rows > FEW_ROWS:
+        return _metadata(table, "object_id", rows.HEAD_ID, [fragment.id])
+    # Planning a filter takes longer than reading what one publish wrote.
+    read = table.read(["object_id", "metadata"], None, fragment_ids=[fragment.id]).to_pylist()
+    return [row["metadata"] for row in read if row["object_id"] == rows.HEAD_ID]
 
 
 def _no_manifest(table: Table) -> StorageError:

@@ -64,8 +64,9 @@ class MatchThresholds:
     """Seconds to carry one node over from an older state."""
     derived_edge_seconds: float = 0.015e-6
     """Seconds to carry one edge over from an older state."""
-    overlaid_seconds: float = 0.1e-3
-    """Seconds that a look-up in an older state and its changes takes more than one in numbered tables."""
+    overlaid_seconds: float = 0.03e-3
+    """What a look-up in an older state and its changes adds to the worth of numbering: seconds, and a
+    fraction of the time it loses, since the next commit may come at any time."""
     small_seconds: float = 0.005
     """Tables that take up to this number of seconds are numbered at once: look-ups cost as much."""
     few_rows: int = 1024

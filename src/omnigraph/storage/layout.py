@@ -19,7 +19,8 @@ SCHEMA_IR: Final = "_schema.ir.json"
 SCHEMA_STATE: Final = "__schema_state.json"
 SCHEMA_MIRRORS: Final = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
-_TABLE_DIRS: Final[dict[TableKind, str]] = {"node": "nodes", "edge": "edges"}
+_DIR_OF: Final[dict[TableKind, str]] = {"node": "nodes", "edge": "edges"}
+TABLE_DIRS: Final = tuple(_DIR_OF.values())
 
 _ULID_JSON: Final = r"[0-7][0-9A-HJKMNP-TV-Z]{25}\.json"
 _SIDECAR: Final = re.compile(f"{RECOVERY_DIR}/{_ULID_JSON}")
@@ -47,7 +48,7 @@ def table_location(
     was dropped and added again, or renamed) the incarnation id keeps the two apart. Readers
     follow the manifest's ``location`` and never compute this again.
     """
-    base = f"{_TABLE_DIRS[kind]}/{fnv1a64(type_name.encode()):016x}"
+    base = f"{_DIR_OF[kind]}/{fnv1a64(type_name.encode()):016x}"
     return f"{base}-{incarnation_id}" if used_before else base
 
 

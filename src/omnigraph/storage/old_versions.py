@@ -4,16 +4,19 @@ Lance says which files those are, and keeps what its own branches and tags need.
 here, in an order that Lance's own cleanup does not keep to: first the versions, the oldest first, and
 then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and
 whoever looks for the version after the one he knows never finds a gap above it. Files that are left
-behind by a crash are found by Lance once they are a week old.
+behind by a crash, or by a write that failed, are found by Lance once they are a week old.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 
 from omnigraph import failpoints
+from omnigraph.errors import StorageError
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import is_not_found, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
@@ -23,6 +26,9 @@ BEFORE_FILES = failpoints.declare("cleanup.before_files")
 
 _ALL_FILES = 2**31 - 1
 _THREADS = 8
+_NO_VERSION = timedelta(days=36_500)
+"""No version is older than this."""
+_LANCE_FILE = re.compile(r".*/((?:_versions|_transactions|_deletions|_indices|data)/.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +70,36 @@ def plan_removal(table: Table, versions: Sequence[int]) -> Removal:
     """What removing these versions of the table's branch would take away. No effect.
 
     The newest version cannot be removed, nor one that a Lance branch or a Lance tag needs. Files that
-    no version uses and that are a week old (left behind by failed writes) go with them.
+    no version uses and that are a week old (left behind by failed writes) go with them, also if there
+    is no version to remove.
     """
-    if not versions:
-        return Removal(0, (), ())
+    which = {"versions": sorted(versions)} if versions else {"older_than": _NO_VERSION}
     with lance_errors(f"looking for what old versions of {table.ref} use"):
         explained = open_table(table.ref.at(None)).dataset.explain_cleanup_old_versions(
-            versions=sorted(versions),
+            **which,
             error_if_tagged_old_versions=False,
             include_files=True,
             max_files=_ALL_FILES,
         )
         found = {one.path: one.size_bytes for one in explained.candidate_files}
-    # Lance names files from the root of the store. All are below the directory of the versions.
-    top = next((path[: path.rindex("_versions/")] for path in found if "_versions/" in path), None)
-    if top is None:
-        return Removal(0, (), ())
-    names = {path.removeprefix(top): size for path, size in found.items()}
+    # Lance names files from the root of the store.
+    names = {_below_table(path): size for path, size in found.items()}
     manifests = (manifest_path(version) for version in sorted(versions))
     return Removal(
         sum(names.values()),
         tuple(name for name in manifests if name in names),
         tuple(name for name in names if not name.startswith("_versions/")),
     )
+
+
+def _below_table(path: str) -> str:
+    """The path of a file of a table below the table's directory, or that of its branch."""
+    found = _LANCE_FILE.fullmatch(path)
+    if found is None:
+        raise StorageError(
+            f"Lance would remove {path}, which is no file of a table; report this as a bug"
+        )
+    return found[1]
 
 
 def remove_versions(

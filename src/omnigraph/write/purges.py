@@ -7,6 +7,7 @@ apply itself, cleanup, or the next read-write open. What a running export reads 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from omnigraph import failpoints
 from omnigraph.clock import now_us
@@ -17,7 +18,7 @@ from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.locks.read_leases import LeasedTable, live_leases
+from omnigraph.storage.locks.read_leases import LeasedTable, ReadLease, live_leases
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import delete_branch, list_branches
@@ -76,7 +77,7 @@ def purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
 def _purge(workspace: Workspace, purge: Purge) -> None:
     """Remove a table, or its old versions; raise if some of them are still there."""
     for lease in live_leases(workspace.store, now_us()):
-        if any(_reads(table, purge) for table in lease.tables):
+        if is_leased(purge, [lease]):
             raise Contention(f"a running {lease.operation} reads it", attempts=1)
     ref = workspace.ref(purge.location)
     if purge.below is None:
@@ -87,6 +88,11 @@ def _purge(workspace: Workspace, purge: Purge) -> None:
     left = [version for version in open_table(ref).versions() if version < purge.below]
     if left:
         raise StorageError(f"something still needs its versions {left}, such as a Lance tag")
+
+
+def is_leased(purge: Purge, leases: Iterable[ReadLease]) -> bool:
+    """Return whether a purge has to wait for somebody who reads what it would remove."""
+    return any(_reads(table, purge) for lease in leases for table in lease.tables)
 
 
 def _reads(table: LeasedTable, purge: Purge) -> bool:

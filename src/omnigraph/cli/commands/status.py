@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,7 +12,8 @@ from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import moment, put_facts, put_table
 
-TABLE_FIELDS = ("table_key", "row_count", "table_version", "head_version", "versions", "fragments")
+if TYPE_CHECKING:
+    from omnigraph.maintenance.status import Status
 
 
 def register(app: typer.Typer) -> None:
@@ -21,31 +22,43 @@ def register(app: typer.Typer) -> None:
 
 
 def status(call: Call, uri: UriArgument = None) -> None:
-    """Sum up a graph: branches, head, and the tables of main."""
+    """Sum up a graph: branches, head, the tables of main, and what they need."""
     with call.open(call.address(uri)) as graph:
-        document = graph.status()
-    call.answer(document, lambda: _put(document))
+        found = graph.status()
+    call.answer(found.to_json(), lambda: _put(found))
 
 
-def _put(document: dict[str, Any]) -> None:
-    head = document["head"]
+def _put(found: Status) -> None:
+    optimized = "never" if found.last_optimize is None else moment(found.last_optimize)
     put_facts(
         [
-            ("graph", document["uri"]),
-            ("id", document["graph_id"]),
-            ("internal schema", document["internal_schema_version"]),
-            ("branches", ", ".join(document["branches"])),
-            ("head of main", f"{head['graph_commit_id']}, {moment(head['created_at'])}"),
-            ("pending recoveries", document["pending_recoveries"]),
+            ("graph", found.uri),
+            ("id", found.graph_id),
+            ("internal schema", found.internal_schema_version),
+            ("branches", ", ".join(found.branches)),
+            ("head of main", f"{found.head.graph_commit_id}, {moment(found.head.created_us)}"),
+            ("last optimize", optimized),
+            ("pending recoveries", found.pending_recoveries),
         ]
     )
-    for purge in document["purges_owed"]:
-        note(
-            f"dropped data of {purge['table_key']} is still on disk; the next command that writes removes it"
-        )
-    for name in document["stray_files"]:
+    for name in found.stray_files:
         note(f"{name} is not a file of the graph and is ignored; move it away")
     put_table(
-        ("table", "rows", "version", "newest", "versions", "fragments"),
-        [[table[name] for name in TABLE_FIELDS] for table in document["tables"]],
+        ("table", "rows", "version", "newest", "versions", "fragments", "manifest bytes"),
+        [
+            (
+                table.table_key,
+                table.pin.row_count,
+                table.pin.table_version,
+                table.head_version,
+                table.versions,
+                table.fragments,
+                table.manifest_bytes,
+            )
+            for table in found.tables
+        ],
     )
+    put_table(("branch", "bytes"), list(found.bytes_by_branch.items()))
+    if found.all_advice:
+        rows = [(one.code, one.message, one.command) for one in found.all_advice]
+        put_table(("advice", "why", "command"), rows)

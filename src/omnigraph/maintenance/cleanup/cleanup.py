@@ -21,6 +21,7 @@ from omnigraph.clock import now_us
 from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
 from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.maintenance.cleanup.foreseen import foresee
 from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons, keep_set
 from omnigraph.maintenance.cleanup.lineages import (
     AFTER_TABLE,
@@ -37,7 +38,6 @@ from omnigraph.maintenance.cleanup.survey import (
     facts_of,
     registered_tables,
     survey,
-    without_orphans,
 )
 from omnigraph.maintenance.cleanup.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
@@ -126,7 +126,7 @@ def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> Cleanu
         warnings += _prepare(workspace, held)
     found = survey(workspace, policy)
     if held is None:
-        found = without_orphans(found)
+        found = foresee(found)
     lately = set()
     if policy.older_than is not None and any(one.table.is_dropped for one in found.tables):
         lately = dropped_since(workspace, found.now - policy.older_than)

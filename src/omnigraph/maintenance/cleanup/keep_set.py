@@ -155,16 +155,15 @@ class _Kept:
 
     def __init__(self, present: Mapping[Lineage, Sequence[int]]) -> None:
         self._present = {lineage: frozenset(versions) for lineage, versions in present.items()}
-        self._reasons: dict[Lineage, dict[int, list[str]]] = {
-            lineage: defaultdict(list) for lineage in present
+        # The reasons of a version are the keys of a dict: with many branches there are thousands.
+        self._reasons: dict[Lineage, dict[int, dict[str, None]]] = {
+            lineage: defaultdict(dict) for lineage in present
         }
 
     def add(self, lineage: Lineage, version: int, reason: str) -> None:
         """Give a reason for a version. One that is not there needs none."""
         if version in self._present.get(lineage, ()):
-            reasons = self._reasons[lineage][version]
-            if reason not in reasons:
-                reasons.append(reason)
+            self._reasons[lineage][version][reason] = None
 
     def pins(self, kind: str, named: Mapping[str, Iterable[TableState]]) -> None:
         """Give every pin the reason `<kind>:<name>`."""
@@ -180,5 +179,6 @@ class _Kept:
     def sorted(self) -> dict[Lineage, Reasons]:
         """Return all reasons, versions ascending."""
         return {
-            lineage: dict(sorted(reasons.items())) for lineage, reasons in self._reasons.items()
+            lineage: {version: list(why) for version, why in sorted(reasons.items())}
+            for lineage, reasons in self._reasons.items()
         }

@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise, takewhile
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 
 from omnigraph.clock import now_us
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
-from omnigraph.errors import HistoryReclaimed, OmniGraphError
+from omnigraph.errors import OmniGraphError
 from omnigraph.maintenance.cleanup.keep_set import Claim, Facts, Fork, Lineage, Policy, Published
+from omnigraph.maintenance.cleanup.pair_bases import pair_bases
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
-from omnigraph.manifest.history.equal_content import readable_snapshot
 from omnigraph.manifest.history.records import BranchRecords, first_parents
 from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.manifest import BranchState
@@ -114,7 +113,7 @@ def survey(workspace: Workspace, policy: Policy) -> Survey:
         sidecars,
         leases,
         tuple(list_tags(manifest)),
-        dict(_merge_bases(workspace, states)),
+        dict(pair_bases(workspace, states)),
         now / 1_000_000,
     )
 
@@ -144,56 +143,6 @@ def _look_at(
     else:
         found.opened, found.versions = opened, versions
     return found
-
-
-def _merge_bases(
-    workspace: Workspace, states: Mapping[str, BranchState]
-) -> Iterator[tuple[str, tuple[Snapshot, ...]]]:
-    """Yield for every pair of branches the states that merging one into the other would read."""
-    graph = CommitGraph(workspace.manifest, states.values())
-    for first, second in combinations(states.values(), 2):
-        heads = first.head.commit, second.head.commit
-        found = []
-        for base in merge_bases(graph, *heads):
-            try:
-                found.append(readable_snapshot(workspace, graph, base, heads))
-            except HistoryReclaimed as error:
-                logger.warning(
-                    "%s and %s have lost a merge base: %s", first.name, second.name, error
-                )
-        yield f"{first.name}..{second.name}", tuple(found)
-
-
-def without_orphans(found: Survey) -> Survey:
-    """Return what a cleanup finds after it has removed table branches that no branch needs."""
-    pins = {
-        (name, pin.incarnation, pin.table_branch_id)
-        for name, state in found.states.items()
-        for pin in state.head.tables.values()
-    }
-    claimed = {
-        (entry.base.incarnation, entry.table_branch)
-        for sidecar in found.sidecars
-        for entry in sidecar.tables
-    }
-
-    def is_needed(table: TableFound, name: str) -> bool:
-        number = table.table.incarnation
-        pin = name, number, table.forks[name].identifier
-        return pin in pins or (name in found.states and (number, name) in claimed)
-
-    tables = []
-    for table in found.tables:
-        orphans = {name for name in table.forks if not is_needed(table, name)}
-        tables.append(
-            replace(
-                table,
-                forks={name: fork for name, fork in table.forks.items() if name not in orphans},
-                versions={n: there for n, there in table.versions.items() if n not in orphans},
-                tags=[tag for tag in table.tags if tag.branch not in orphans],
-            )
-        )
-    return replace(found, tables=tuple(tables))
 
 
 # ------------------------------------------------------------------ as facts

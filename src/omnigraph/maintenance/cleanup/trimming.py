@@ -64,13 +64,11 @@ def trim_manifest(
 
 def _needed(workspace: Workspace, found: Survey) -> Needed:
     """Return what must stay whatever became of the tables."""
-    needed: dict[str, dict[int, list[str]]] = {name: {} for name in found.states}
+    needed: dict[str, dict[int, dict[str, None]]] = {name: {} for name in found.states}
 
     def need(branch: str | None, version: int, reason: str) -> None:
         of_branch = needed.get(branch or MAIN, {})
-        reasons = of_branch.setdefault(version, [])
-        if reason not in reasons:
-            reasons.append(reason)
+        of_branch.setdefault(version, {})[reason] = None
 
     for name, state in found.states.items():
         need(name, state.table.version, f"head:{name}")
@@ -87,7 +85,10 @@ def _needed(workspace: Workspace, found: Survey) -> Needed:
         need(tag.branch, tag.manifest_version, f"tag:{tag.name}")
     for lance_tag in lance_tags(workspace.manifest.ref):
         need(lance_tag.branch, lance_tag.version, f"lance_tag:{lance_tag.name}")
-    return needed
+    return {
+        name: {version: list(reasons) for version, reasons in versions.items()}
+        for name, versions in needed.items()
+    }
 
 
 def _cut(

@@ -85,6 +85,32 @@ def equal_parent(commit: GraphCommit) -> str | None:
     return None
 
 
+class CommitReader:
+    """Reads the snapshots of commits and finds out whether they are still there, once for each."""
+
+    def __init__(self, workspace: Workspace, graph: CommitGraph) -> None:
+        self._workspace = workspace
+        # What a live head pins is there: no need to open it.
+        self._pinned = frozenset(
+            table.identity for state in graph.states for table in state.head.tables.values()
+        )
+        self._known: dict[str, Snapshot | HistoryReclaimed] = {}
+
+    def read(self, commit: GraphCommit) -> Snapshot:
+        """Return the snapshot of a commit; raise ``HistoryReclaimed`` if it cannot be read."""
+        name = commit.graph_commit_id
+        found = self._known.get(name)
+        if found is None:
+            try:
+                found = read_commit(self._workspace, commit, self._pinned)
+            except HistoryReclaimed as refusal:
+                found = refusal
+            self._known[name] = found
+        if isinstance(found, HistoryReclaimed):
+            raise found
+        return found
+
+
 def readable_snapshot(
     workspace: Workspace,
     graph: CommitGraph,
@@ -92,13 +118,15 @@ def readable_snapshot(
     heads: Sequence[GraphCommit] = (),
     *,
     without: str | None = None,
+    reader: CommitReader | None = None,
 ) -> Snapshot:
     """Return the snapshot of a commit, or of one with the same content if it cannot be read.
 
     Of several that can be read it is the newest common ancestor of ``heads``, so that versions both
     sides share are recognised; failing that the newest one. ``HistoryReclaimed`` if there is none.
-    ``without`` names a branch whose commits do not count.
+    ``without`` names a branch whose commits do not count. ``reader`` remembers what earlier calls read.
     """
+    reader = CommitReader(workspace, graph) if reader is None else reader
     commit = graph.record(commit.graph_commit_id)
     least = origin_of(graph, commit).depth
     lines = [
@@ -107,8 +135,6 @@ def readable_snapshot(
     ]
     shared = set.intersection(*map(set, lines)) if lines else set()
     walked = [one for line in lines for one in line.values()]
-    # What a live head pins is there: no need to open it.
-    pinned = {table.identity for state in graph.states for table in state.head.tables.values()}
     refusals: dict[str, HistoryReclaimed] = {}
     for group in (walked, _live_records(graph, least)):
         equal = _equal_commits(graph, commit, group)
@@ -120,7 +146,7 @@ def readable_snapshot(
                 refusals[one.graph_commit_id] = gone_with_branch(one)
                 continue
             try:
-                return read_commit(workspace, one, pinned)
+                return reader.read(one)
             except HistoryReclaimed as refusal:
                 refusals[one.graph_commit_id] = refusal
     raise refusals[commit.graph_commit_id]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.errors import StorageError
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable
-from omnigraph.read.view.same_rows import OF_COLUMNS, same_columns
+from omnigraph.read.view.same_rows import OF_COLUMNS, OF_FILES, same_columns
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, transactions_after
@@ -32,6 +32,10 @@ _TRACKED: Final = frozenset(
         Operation.UPDATE_CONFIG,
     }
 )
+
+
+# These leave every row that was there as it was.
+_ONLY_INSERTS: Final = OF_FILES | {Operation.APPEND}
 
 
 class RowChanges(NamedTuple):
@@ -105,16 +109,22 @@ def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> Ro
     with lance_errors(f"comparing {table.ref} with version {since}"):
         of_columns = any(transaction.operation in OF_COLUMNS for transaction in made_by)
         columns_too = of_columns and not same_columns(open_table(table.ref.at(since)), table)
-        return _read_delta(table.delta(since), columns, limit, columns_too=columns_too)
+        only_new = {one.operation for one in made_by} <= _ONLY_INSERTS
+        delta = table.delta(since)
+        return _read_delta(delta, columns, limit, only_new=only_new, columns_too=columns_too)
 
 
 def _read_delta(
-    delta: Delta, columns: Sequence[str], limit: int, *, columns_too: bool
+    delta: Delta, columns: Sequence[str], limit: int, *, only_new: bool, columns_too: bool
 ) -> RowChanges | None:
     inserted = _rows(delta.inserted(), [*columns, "_rowid"], limit)
+    if inserted is None:
+        return None
+    if only_new:
+        return RowChanges(inserted, inserted[:0], np.empty(0, np.uint64), columns_too)
     updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
     gone = _rows(delta.deleted_row_ids(), ["_rowid"], limit)
-    if inserted is None or updated is None or gone is None:
+    if updated is None or gone is None:
         return None
     return RowChanges(inserted, updated, gone.column("_rowid").to_numpy(), columns_too)
 

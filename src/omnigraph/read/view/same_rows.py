@@ -24,7 +24,8 @@ from omnigraph.storage.tables.transactions import Operation, transaction_at
 # These change which columns there are, and no row.
 OF_COLUMNS: Final = frozenset({Operation.MERGE, Operation.PROJECT})
 
-_OF_FILES: Final = frozenset(
+# These change which files and indexes there are, and no row.
+OF_FILES: Final = frozenset(
     {
         Operation.CREATE_INDEX,
         Operation.REWRITE,
@@ -81,7 +82,7 @@ def _same_rows(table: Table, version: int) -> bool | None:
         # The newest first: mostly it is that one which wrote rows.
         for number in range(table.version, version, -1):
             operation = transaction_at(table, number).operation
-            if operation not in OF_COLUMNS | _OF_FILES:
+            if operation not in OF_COLUMNS | OF_FILES:
                 return False
             of_columns = of_columns or operation in OF_COLUMNS
         return not of_columns or same_columns(open_table(table.ref.at(version)), table)

@@ -116,12 +116,12 @@ class LocalObjectStore(ObjectStore):
         found = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - a Path takes longer than the call
         return f"{found.st_dev} {found.st_ino} {found.st_mtime_ns} {found.st_size}"
 
-    def _names(self, prefix: str) -> Iterator[str]:
+    def _sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
         if not self._root.is_dir():
             return
-        for name in super()._names(prefix):
+        for name, size in super()._sizes(prefix):
             if not any(segment.startswith(RESERVED) for segment in name.split("/")):
-                yield name
+                yield name, size
 
     def _rename(self, source: str, target: str) -> None:
         self._head(source)

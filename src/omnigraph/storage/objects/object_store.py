@@ -121,11 +121,15 @@ class ObjectStore:
             return sorted(self._names(prefix))
         return []
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The bytes of every object below a prefix (whole segments), by its name."""
+        with contextlib.suppress(NotFound), self._translated("measure", check_prefix(prefix)):
+            return dict(self._sizes(prefix))
+        return {}
+
     def total_size(self, prefix: str) -> int:
         """How many bytes all objects below a prefix (whole segments) have."""
-        with contextlib.suppress(NotFound), self._translated("measure", check_prefix(prefix)):
-            return self._size(prefix)
-        return 0
+        return sum(self.sizes(prefix).values())
 
     def rename(self, source: str, target: str) -> None:
         """Move an object, replacing the target if there is one: one step on a disk, two in S3."""
@@ -258,13 +262,12 @@ class ObjectStore:
         return f"{meta['e_tag']} {meta['last_modified'].isoformat()}"
 
     def _names(self, prefix: str) -> Iterator[str]:
+        return (name for name, _ in self._sizes(prefix))
+
+    def _sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
         for batch in obstore.list(self._backend, prefix.removesuffix("/") or None):
             for meta in batch:
-                yield meta["path"]
-
-    def _size(self, prefix: str) -> int:
-        listed = obstore.list(self._backend, prefix.removesuffix("/") or None)
-        return sum(meta["size"] for batch in listed for meta in batch)
+                yield meta["path"], meta["size"]
 
     def _rename(self, source: str, target: str) -> None:
         obstore.rename(self._backend, source, target, overwrite=True)

@@ -7,6 +7,7 @@ that address: one step, where ``checkout_version((branch, n))`` would first open
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ DATA_STORAGE_VERSION = "2.2"
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 
 _MAX_VERSION = 2**64 - 1
+_MANIFEST = re.compile(r"_versions/([0-9]{20})\.manifest")
 
 
 class Table:
@@ -237,6 +239,12 @@ def _translated(reader: pa.RecordBatchReader, doing: str) -> Iterator[pa.RecordB
 def manifest_path(version: int) -> str:
     """The manifest of a version, below the dataset: numbered downwards, so the newest lists first."""
     return f"_versions/{_MAX_VERSION - version}.manifest"
+
+
+def version_at(path: str) -> int | None:
+    """The version whose manifest a path below the dataset is; None if it is another file."""
+    found = _MANIFEST.fullmatch(path)
+    return None if found is None else _MAX_VERSION - int(found[1])
 
 
 def file_session(ref: TableRef) -> Any:
