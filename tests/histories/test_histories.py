@@ -28,9 +28,8 @@ LONG = settings(
 )
 
 
-def test_the_graph_does_what_the_plain_model_does(record_property, monkeypatch):
+def test_the_graph_does_what_the_plain_model_does(record_property):
     """At least so many steps, and every rule often enough; more with `./dev faults --steps N`."""
-    monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", "3")  # so that upkeep is part of every history
     RAN.clear()
     first = int(sampling.seed())
     for number in range(first, first + MAX_ROUNDS):
