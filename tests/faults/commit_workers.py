@@ -128,3 +128,10 @@ def watch(pipe: Connection, uri: str, keys: list[str]) -> None:
                 return
             looks += 1
     pipe.send(("whole", looks))
+
+
+def open_paused(pipe: Connection, uri: str, point: str, pause: str) -> None:
+    """Open read-write, stopping once at the point; say when the graph is open."""
+    failpoints.arm(point, failpoints.FilePause(Path(pause)), times=1)
+    with open_graph(uri):
+        pipe.send("open")

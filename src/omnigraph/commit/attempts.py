@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from omnigraph import failpoints
 from omnigraph.commit.changes import Write
-from omnigraph.commit.drift import HealFirst, rollback_needed
+from omnigraph.commit.drift import HealFirst, being_recovered
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import MoreLocks, commit_under_locks, lock_names, lock_purpose, stage
 from omnigraph.commit.staging import stage_early
@@ -43,7 +43,6 @@ from omnigraph.manifest.schema_row import ContractBroken
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
-from omnigraph.storage.objects.store_errors import LockLost
 
 PINNED = failpoints.declare("attempt.pinned")
 
@@ -127,7 +126,6 @@ class Attempts:
         """
         patience = Patience()
         left = self.retries
-        deferred: str | None = None
         held: HeldLocks | None = None
         while True:
             attempt = self._begin(patience, held)
@@ -136,18 +134,14 @@ class Attempts:
             except MoreLocks:
                 held = self._heal_and_relock(attempt)
             except HealFirst as first:
-                # Healing did not help against the same operation: it needs a rollback, which only a
-                # read-write open may do.
-                if deferred == str(first):
-                    raise rollback_needed(deferred) from None
-                deferred = str(first)
-                held = self._heal_and_relock(attempt)
+                held = self._heal_and_relock(attempt, str(first))
             except ContractBroken:
                 raise
             except LOST as lost:
                 left = self._attempts_left(attempt, lost, left)
-                if isinstance(lost, LockLost):
-                    # An expired lease protects nothing any more: the next attempt takes new locks.
+                if isinstance(lost, (Contention, SchemaApplyInProgress)):
+                    # The locks were lost, or another writer is in the middle of something that may
+                    # need them: two writers that kept theirs could wait for each other.
                     attempt.end()
                 took_locks = attempt.held not in {None, held}
                 if not took_locks:
@@ -159,14 +153,21 @@ class Attempts:
             finally:
                 attempt.end()
 
-    def _heal_and_relock(self, attempt: Attempt) -> HeldLocks | None:
+    def _heal_and_relock(self, attempt: Attempt, blocked_by: str | None = None) -> HeldLocks | None:
         """Release the locks, finish what dead writers left, and take every lock the operation needs.
 
         Recovery takes the dead writer's locks, so it cannot run while this attempt holds them.
+        ``blocked_by`` is the operation in the way, if there is one. If it must be rolled back, which
+        only a read-write open may do, this operation is refused.
         """
         before = set() if attempt.held is None else set(attempt.held.names)
         attempt.end()
-        heal(self.workspace)
+        report = heal(self.workspace)
+        report.refuse_deferred(blocked_by)
+        if any(one.operation_id == blocked_by for one in report.in_flight):
+            if attempt.patience.left() <= 0:
+                raise being_recovered(str(blocked_by))
+            _pause(attempt.patience)
         if attempt.lock_request is None:
             return None
         names = attempt.lock_request.names | before

@@ -5,8 +5,8 @@ If the table is ahead of its pin, a pending sidecar may explain it:
 1. No sidecar covers the table: ``Drift``, which a person has to look at.
 2. The writer of the sidecar is alive: ``Contention``, try again later (``SchemaApplyInProgress``
    if it is a schema apply).
-3. The writer is dead: ``HealFirst``. The caller heals and tries again; if the same operation is
-   still in the way, it needs a rollback and the caller gets ``RecoveryRequired``.
+3. The writer is dead: ``HealFirst``. The caller heals and tries again; if the heal finds that the
+   operation needs a rollback, the caller gets ``RecoveryRequired``.
 
 For example, pin 4 and HEAD 5 with a sidecar of a writer that died after its table commit raises
 ``HealFirst``; after healing the pin is 5 and the write goes on.
@@ -88,6 +88,15 @@ def rollback_needed(operation_id: str) -> RecoveryRequired:
     return RecoveryRequired(
         f"operation {operation_id} stopped half way and must be rolled back: reopen the graph "
         "read-write",
+        operation_id=operation_id,
+    )
+
+
+def being_recovered(operation_id: str) -> Contention:
+    """Return the error for a write that is blocked by an operation which another process settles."""
+    return Contention(
+        f"another process is settling operation {operation_id}, which is in the way; try again",
+        attempts=1,
         operation_id=operation_id,
     )
 

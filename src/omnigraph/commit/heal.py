@@ -12,17 +12,20 @@ the next read-write open, because a restore beside running writers can lose an a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from omnigraph.commit.audit import Recovery
-from omnigraph.commit.drift import rollback_needed
+from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -33,6 +36,11 @@ class HealReport:
     deferred: list[Sidecar] = field(default_factory=list)
     in_flight: list[Sidecar] = field(default_factory=list)
 
+    def refuse_deferred(self, operation_id: str | None) -> None:
+        """Raise if this operation was looked at under its locks and must be rolled back."""
+        if any(one.operation_id == operation_id for one in self.deferred):
+            raise rollback_needed(str(operation_id))
+
 
 def heal(workspace: Workspace) -> HealReport:
     """Roll forward what dead writers completed; what needs a rollback is left for an open."""
@@ -42,6 +50,17 @@ def heal(workspace: Workspace) -> HealReport:
 def sweep(workspace: Workspace) -> HealReport:
     """Recover the operation of every dead writer, forward or back."""
     return _recover_pending(workspace, may_roll_back=True)
+
+
+def run_healing(workspace: Workspace, work: Callable[[], Result]) -> Result:
+    """Run the work; if a dead writer is in its way, finish that one's work and run it once more."""
+    for _ in range(2):
+        try:
+            return work()
+        except HealFirst as first:
+            blocked_by = str(first)
+            heal(workspace).refuse_deferred(blocked_by)
+    raise being_recovered(blocked_by)
 
 
 def refuse_rollbacks(

@@ -32,9 +32,9 @@ from omnigraph.commit.changes import (
     Write,
 )
 from omnigraph.commit.classify import is_by_writer
-from omnigraph.commit.drift import HealFirst, open_undrifted, rollback_needed
+from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
-from omnigraph.commit.heal import heal
+from omnigraph.commit.heal import run_healing
 from omnigraph.commit.observed import has_moved, observe
 from omnigraph.commit.publishing import publish_under_locks
 from omnigraph.commit.sidecar import (
@@ -61,6 +61,7 @@ from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import create_branch
@@ -96,18 +97,14 @@ class MoreLocks(Exception):
 def commit(workspace: Workspace, write: Write) -> GraphCommit:
     """Carry a write through phases A to D. A failure before Phase A leaves only unreferenced files."""
     staged = stage(workspace, write)
-    # Twice: if a dead writer is still in the way after healing, it needs a rollback.
-    for _ in range(2):
-        try:
-            with workspace.locks.acquire(
-                lock_names(workspace, write), None, lock_purpose(write)
-            ) as held:
-                return commit_under_locks(workspace, write, staged, held)
-        except HealFirst as dead:
-            # A writer died after its last table commit: finish its work, then try once more.
-            first = dead
-            heal(workspace)
-    raise rollback_needed(str(first))
+
+    def run() -> GraphCommit:
+        with workspace.locks.acquire(
+            lock_names(workspace, write), None, lock_purpose(write)
+        ) as held:
+            return commit_under_locks(workspace, write, staged, held)
+
+    return run_healing(workspace, run)
 
 
 def stage(workspace: Workspace, write: Write) -> dict[str, Staged]:
@@ -185,7 +182,7 @@ class _Commit:
             self._hit("before_phase_b")
             pins = self._phase_b()
         except OmniGraphError as error:
-            raise self._after_failure(sidecar, error) from error
+            return self._after_failure(sidecar, error)
         self._hit("after_phase_b_before_phase_c")
         commit = self._phase_c(sidecar, pins)
         self._hit("after_phase_c_before_phase_d")
@@ -350,25 +347,42 @@ class _Commit:
             actual=landed.version,
         )
 
-    def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> OmniGraphError:
-        """Return the error of a failed Phase B.
+    def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> GraphCommit:
+        """Settle a failed Phase B, or a Phase C without locks: return the commit if others made it.
 
         If nothing moved, the sidecar is deleted and the error stays as it is. Otherwise the sidecar
-        stays, and the caller gets ``RecoveryRequired``.
+        stays, and the caller gets ``RecoveryRequired``. If the tables cannot be read, they count as
+        moved.
         """
-        if self.effects == 0 or not self._has_moved(sidecar):
+        made, moved = None, False
+        if self.effects:
             try:
-                delete_sidecar(self.workspace, sidecar)
-            except OmniGraphError as stuck:
-                logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
-            return error
-        return _recovery_required(self._ensure_covered(sidecar), error)
+                state = self.workspace.manifest.state(self.write.branch)
+                made = self._made_by_others(state)
+                moved = made is None and self._has_moved(state, sidecar)
+            except OmniGraphError:
+                moved = True
+        if moved:
+            raise _recovery_required(self._ensure_covered(sidecar), error) from error
+        try:
+            delete_sidecar(self.workspace, sidecar)
+        except OmniGraphError as stuck:
+            logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
+        if made is None:
+            raise error
+        return made
 
-    def _has_moved(self, sidecar: Sidecar) -> bool:
+    def _made_by_others(self, state: BranchState) -> GraphCommit | None:
+        """Return the commit of this operation if a recovery finished it after its locks were lost.
+
+        To run such an operation again would apply it twice.
+        """
+        return self.workspace.manifest.commit(state, self.write.intent.graph_commit_id)
+
+    def _has_moved(self, state: BranchState, sidecar: Sidecar) -> bool:
         """Return whether a transaction of this operation lies ahead of its pin.
 
-        A fork without one does not count: the next write reclaims it. If the tables cannot be read,
-        the answer is True, so that the sidecar stays.
+        A fork without one does not count: the next write reclaims it.
         """
         # Inline steps have no UUID beforehand, so any transaction on these tables may be theirs.
         inline = {
@@ -376,32 +390,35 @@ class _Commit:
             for change in self.write.tables
             if not all(isinstance(step, StagedStep) for step in change.steps)
         }
-        try:
-            tables = self.workspace.manifest.state(self.write.branch).head.tables.values()
-            pins = {table.incarnation: table.table_version for table in tables}
-            for entry in sidecar.tables:
-                pin = pins.get(entry.base.incarnation, entry.base.table_version)
-                seen = observe(self.workspace, entry, pin)
-                if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
-                    return True
-        except OmniGraphError:
-            return True
+        pins = {table.incarnation: table.table_version for table in state.head.tables.values()}
+        for entry in sidecar.tables:
+            pin = pins.get(entry.base.incarnation, entry.base.table_version)
+            seen = observe(self.workspace, entry, pin)
+            if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
+                return True
         return False
 
     def _ensure_covered(self, sidecar: Sidecar) -> Sidecar:
-        """Return the sidecar that covers what moved; write a new one if it is gone.
+        """Return the sidecar that covers what moved; write a new one if the old one does not.
 
         A writer that slept past its lease between two checks may commit after others rolled its
-        operation back. Under its old id the operation counts as settled, so the new sidecar has a
-        new id.
+        operation back, or after they looked at the table and before they delete the sidecar. Under its
+        old id the operation counts as settled, so the new sidecar has a new id.
         """
         try:
-            if not is_pending(self.workspace, sidecar):
+            if self._has_lost_locks() or not is_pending(self.workspace, sidecar):
                 sidecar = replace(sidecar, operation_id=new_ulid())
                 write_sidecar(self.workspace, sidecar)
         except OmniGraphError as stuck:
             logger.warning("the tables of %s may need repair: %s", sidecar.operation_id, stuck)
         return sidecar
+
+    def _has_lost_locks(self) -> bool:
+        try:
+            self.held.check()
+        except LockLost:
+            return True
+        return False
 
     # -- phases C and D
 
@@ -410,6 +427,8 @@ class _Commit:
         try:
             return self._publish(pins)
         except OmniGraphError as error:
+            if self._has_lost_locks():
+                return self._after_failure(sidecar, error)
             raise _recovery_required(sidecar, error) from error
 
     def _publish(self, pins: list[TableState]) -> GraphCommit:

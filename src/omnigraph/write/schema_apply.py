@@ -20,8 +20,7 @@ from typing import Any
 from omnigraph import failpoints
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
-from omnigraph.commit.drift import HealFirst, rollback_needed
-from omnigraph.commit.heal import heal
+from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
 from omnigraph.errors import OmniGraphError, SchemaConflict
@@ -122,14 +121,7 @@ def apply_schema(workspace: Workspace, request: SchemaRequest) -> SchemaApplied:
     An unsupported plan is refused with its first reason; a plan without steps does nothing.
     """
     heal(workspace)
-    # Twice: if a dead writer is still in the way after healing, it needs a rollback.
-    for _ in range(2):
-        try:
-            return _Apply(workspace, request).run()
-        except HealFirst as dead:
-            first = dead
-            heal(workspace)
-    raise rollback_needed(str(first))
+    return run_healing(workspace, lambda: _Apply(workspace, request).run())
 
 
 @dataclass(frozen=True, slots=True)

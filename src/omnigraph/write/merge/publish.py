@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from omnigraph.commit.changes import TableChange, Write, Writer
-from omnigraph.commit.drift import HealFirst, rollback_needed
-from omnigraph.commit.heal import heal
+from omnigraph.commit.heal import run_healing
 from omnigraph.commit.protocol import commit_under_locks, lock_purpose, stage
 from omnigraph.commit.staging import needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
@@ -45,14 +44,7 @@ class Publication:
 
 def publish_merge(workspace: Workspace, merge: Publication) -> GraphCommit:
     """Commit the merge, after finishing what dead writers left on its way."""
-    # Twice: if a dead writer is still in the way after healing, it needs a rollback.
-    for _ in range(2):
-        try:
-            return _publish(workspace, merge)
-        except HealFirst as dead:
-            first = dead
-            heal(workspace)
-    raise rollback_needed(str(first))
+    return run_healing(workspace, lambda: _publish(workspace, merge))
 
 
 def _publish(workspace: Workspace, merge: Publication) -> GraphCommit:
