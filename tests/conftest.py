@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,6 +33,16 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_report_header() -> str:
     """Say which cases of wide tests run."""
     return header()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out long tests where only quick ones are asked for (`./dev test --quick`)."""
+    if not os.environ.get("TESTS_QUICK"):
+        return None
+    from tests.scheduling import is_long
+
+    # None: others may have reasons to leave it out.
+    return is_long(collection_path.relative_to(config.rootpath).as_posix()) or None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,6 +23,32 @@ FIRST = (
     "tests/cli/test_manual.py",
 )
 
+# What `./dev test --quick` leaves out.
+LONG = (
+    "tests/cli",
+    "tests/faults",
+    "tests/histories",
+    "tests/s3",
+    "tests/spark",
+    "tests/changes/test_histories.py",
+    "tests/merge/test_merge_model.py",
+    "tests/pipeline/test_datasource_merge.py",
+    "tests/pipeline/test_load_modes.py",
+    "tests/read/test_against_kuzu.py",
+    "tests/read/test_concurrent.py",
+    "tests/read/test_engine.py",
+    "tests/read/test_frontier.py",
+    "tests/read/test_metamorphic.py",
+    "tests/read/test_ranking.py",
+    "tests/read/test_text_match.py",
+    "tests/read/test_whole_sums.py",
+    "tests/storage/test_tables.py",
+    "tests/write/test_crashes.py",
+    "tests/write/test_model.py",
+    "tests/write/test_races.py",
+    "tests/write/test_remade_model.py",
+)
+
 
 class Schedule(LoadScopeScheduling):
     """Whole files go to the workers, and `tests/spark` as if it were one file.
@@ -41,6 +67,11 @@ class Schedule(LoadScopeScheduling):
 def unit(nodeid: str) -> str:
     """What the worker that runs this test runs all of."""
     return next((long for long in FIRST if nodeid.startswith(long)), nodeid.partition("::")[0])
+
+
+def is_long(path: str) -> bool:
+    """Whether a file or directory takes long as a whole."""
+    return path in LONG
 
 
 def rank(nodeid: str) -> int:

@@ -2,13 +2,19 @@
 
 from pathlib import Path
 
-from tests.scheduling import FIRST, rank, unit
+from tests.scheduling import FIRST, LONG, is_long, rank, unit
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_what_goes_first_exists():
-    assert [name for name in FIRST if not (ROOT / name).exists()] == []
+def test_what_is_named_exists():
+    assert [name for name in (*FIRST, *LONG) if not (ROOT / name).exists()] == []
+
+
+def test_quick_runs_leave_out_whole_files_and_directories():
+    assert is_long("tests/spark")
+    assert is_long("tests/write/test_model.py")
+    assert not is_long("tests/conformance")
 
 
 def test_a_file_is_one_unit_and_so_is_everything_on_spark():

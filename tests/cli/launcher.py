@@ -21,10 +21,8 @@ CRASHED = 70
 
 def serve() -> None:
     from omnigraph.cli import main
-    from omnigraph.storage.tables.lance_import import lance
 
-    importlib.import_module("omnigraph.graph")
-    lance()
+    importlib.import_module("tests.storage.preloaded")
     with contextlib.redirect_stdout(io.StringIO()):
         main(["version", "--json"])  # loads the argument parser and what that loads on first use
     for line in sys.stdin:

@@ -48,7 +48,8 @@ class Launcher:
         self._log = scratch / "log"
         with self._log.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(Path(__file__).parent / "launcher.py")],
+                [sys.executable, "-W", "ignore", "-m", "tests.cli.launcher"],
+                cwd=SRC.parent,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -44,7 +44,7 @@ class Running:
     def go_on(self) -> Any:
         """Let it finish; what it returned, or the code of its error."""
         self._pause.resume()
-        self._thread.join(60)
+        self._thread.join(600)
         self._armed.disarm()
         assert not self._thread.is_alive()
         return self._outcome

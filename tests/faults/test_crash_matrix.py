@@ -200,7 +200,7 @@ def heal_and_commit(workspace: Workspace, wanted: Write) -> None:
 def die_in_child(worker, *arguments) -> None:
     process = context.Process(target=worker, args=arguments)
     process.start()
-    process.join(60)
+    process.join(600)
     assert process.exitcode == 0
 
 

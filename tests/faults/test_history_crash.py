@@ -57,6 +57,6 @@ def test_an_operation_that_dies_has_happened_or_has_not(prepared, name, point, h
     uri = prepared.restored()
     process = context.Process(target=run_and_die, args=(uri, name, point, 0))
     process.start()
-    process.join(60)
+    process.join(600)
     assert process.exitcode == 0
     run_processes(judge, [(uri, name, happened, prepared.states[name])])

@@ -81,7 +81,7 @@ def test_a_schema_apply_that_dies_has_happened_or_has_not(
     uri = str(shutil.copytree(prepared[name], tmp_path / "graph"))
     process = context.Process(target=apply_and_die, args=(uri, name, point, skip))
     process.start()
-    process.join(60)
+    process.join(600)
     assert process.exitcode == 0
     with open_graph(uri) as graph:
         check_whole(graph, change, is_new=stands)

@@ -423,7 +423,7 @@ def test_mirrors_are_left_to_whoever_holds_the_graph_lock(tmp_path):
     path.write_text("node Later { x: I32 }", "utf-8")
     locks = LockManager(Root.parse(tmp_path / "graph"))
     with locks.acquire(locks.graph_lock()), ThreadPoolExecutor(1) as pool:
-        pool.submit(lambda: og.open(tmp_path / "graph").close()).result(timeout=20)
+        pool.submit(lambda: og.open(tmp_path / "graph").close()).result(timeout=600)
     assert path.read_text("utf-8") == "node Later { x: I32 }"
     with pytest.raises(SchemaConflict):
         og.open(tmp_path / "graph")

@@ -9,12 +9,19 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.commit.changes import StagedStep
 from omnigraph.commit.protocol import POINTS
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.optimize import optimize
+from omnigraph.maintenance.table_work import table_work
+from omnigraph.maintenance.work_steps import Outcome, prepare
 from omnigraph.maintenance.workers import Workers
 from omnigraph.storage.tables.indexes import index_name, list_indexes
+from omnigraph.storage.tables.staging import stage_append
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 from tests.commit.synthetic import Died, drifted
 from tests.maintenance.compacting import (
@@ -267,3 +274,138 @@ def test_a_branch_that_goes_while_its_fragments_are_written(small, made_again):
         with pytest.raises(og.errors.BranchNotFound):
             run()
     assert len(calls) == 1
+
+
+# ------------------------------------------------------------------ what else is due, and what is refused
+
+
+NOTES = """
+node Note { ref: String @key  text: String? @index  at: Vector(2)? @index }
+node Pen { ref: String @key }
+"""
+
+
+@pytest.fixture
+def notes(tmp_path):
+    with og.init(tmp_path / "notes", NOTES) as graph:
+        for number in range(3):
+            graph.load([{"type": "Note", "data": {"ref": f"n{number}", "text": "solar wind"}}])
+        yield graph
+
+
+def pinned(graph, key="node:Note"):
+    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
+
+
+def columns(graph):
+    return {state.column: state.segments for state in list_indexes(pinned(graph))}
+
+
+def row_of(report, key="node:Note"):
+    return next(row for row in report if row.table_key == key)
+
+
+def test_declared_indexes_come_and_go_and_the_row_says_what_is_pending(notes):
+    told = []
+    report = notes.optimize(progress=lambda done, total: told.append((done, total)))
+    row = row_of(report)
+    assert merged(report) == {"node:Note": (3, 1), "node:Pen": (0, 0)}
+    assert (row.committed, row.pending_indexes, row.skipped) == (True, ("at",), None)
+    assert row.manifest_version == row.lance_head_version == pinned(notes).version
+    assert columns(notes) == {"id": 1, "text": 1}
+    assert told == [(0, 2), (1, 2), (1, 2)]
+    notes.load([{"type": "Note", "data": {"ref": "n9", "at": [1, 2]}}])
+    assert row_of(notes.optimize()).pending_indexes == ()
+    assert columns(notes) == {"id": 1, "text": 1, "at": 1}
+    notes.schema.apply(NOTES.replace("text: String? @index", "text: String?"))
+    assert columns(notes) == {"id": 1, "text": 1, "at": 1}
+    assert notes.optimize().failed == ()
+    assert columns(notes) == {"id": 1, "at": 1}
+    found = notes.query(
+        'query q() { match { $n: Note  search($n.text, "winds") } return { $n.ref } }'
+    )
+    assert len(found.rows) == 3
+    assert notes.optimize().commit is None
+
+
+def test_every_few_runs_the_parts_of_a_vector_index_become_one(notes):
+    parts = []
+    for number in range(6):
+        notes.load([{"type": "Note", "data": {"ref": f"v{number}", "at": [number, 1]}}])
+        assert notes.optimize().failed == ()
+        parts.append(columns(notes)["at"])
+        assert notes.optimize().commit is None
+    assert parts == [1, 2, 3, 4, 1, 2]
+    near = "query q() { match { $n: Note } return { $n.ref } order { nearest($n.at, [4, 1]) } limit 1 }"
+    assert notes.query(near).rows == [{"n.ref": "v4"}]
+
+
+def test_a_table_that_another_program_wrote_to_is_left_alone(notes):
+    notes.load([{"type": "Pen", "data": {"ref": f"p{n}"}} for n in range(2)])
+    stolen = open_table(workspace_of(notes).pinned(notes.snapshot().tables["node:Note"]).at(None))
+    ahead = commit_staged(stage_append(stolen, stolen.read().slice(0, 0)))
+    report = notes.optimize()
+    row = row_of(report)
+    assert (row.skipped, row.committed, row.error) == ("drift_needs_repair", False, None)
+    assert (row.manifest_version, row.lance_head_version) == (stolen.version, ahead.version)
+    assert row_of(report, "node:Pen").committed
+    assert open_table(stolen.ref.at(None)).version == ahead.version
+
+
+def test_nothing_is_begun_while_a_dead_writer_must_be_rolled_back(notes):
+    with (
+        failpoints.arm(POINTS["mutation", "after_table_commit"], Died("between"), skip=0),
+        pytest.raises(Died),
+    ):
+        notes.mutate('query q() { insert Note { ref: "x" } insert Pen { ref: "x" } }')
+    before = {key: pin.table_version for key, pin in notes.snapshot().tables.items()}
+    with pytest.raises(og.errors.RecoveryRequired, match="reopen"):
+        notes.optimize()
+    with og.open(notes.uri) as again:
+        assert merged(again.optimize())["node:Note"] == (3, 1)
+        assert again.snapshot().tables["node:Note"].table_version > before["node:Note"]
+
+
+def test_cleanup_by_lance_itself_is_switched_off(notes):
+    table = pinned(notes)
+    table.dataset.update_config({"lance.auto_cleanup.interval": "1", "other": "stays"})
+    assert notes.repair(confirm=True, force=True).refused == ()
+    report = notes.optimize()
+    assert [text for text in report.warnings if "lance.auto_cleanup.interval" in text]
+    assert pinned(notes).dataset.config() == {"other": "stays"}
+    assert notes.optimize().warnings == ()
+
+
+def test_a_table_whose_files_cannot_be_read_does_not_stop_the_others(notes):
+    for number in range(2):
+        notes.load([{"type": "Pen", "data": {"ref": f"p{number}"}}])
+    table = pinned(notes)
+    (file,) = table.fragments()[0].files
+    Path(table.ref.uri, "data", file.path).rename(Path(table.ref.uri, "data", "hidden"))
+    ((note, pen),) = run_processes(rows_elsewhere, [(notes.uri,)])
+    assert (note["committed"], note["error"] is None) == (False, False)
+    assert (pen["committed"], pen["fragments_removed"], pen["error"]) == (True, 2, None)
+    assert workspace_of(notes).store.list("__recovery") == []
+    assert drifted(notes) == []
+
+
+def rows_elsewhere(uri):
+    with og.open(uri) as graph:
+        return [row.to_json() for row in graph.optimize()]
+
+
+def test_a_light_run_extends_by_parts_merges_and_builds_nothing(notes):
+    notes.ensure_indices()
+    for number in range(3):
+        notes.load([{"type": "Note", "data": {"ref": f"m{number}", "text": "wind"}}])
+    table = pinned(notes)
+    work = table_work(table, None, Effort.LIGHT)
+    outcome = Outcome("node:Note")
+    for step in prepare(work, table).steps(outcome):
+        table = (
+            commit_staged(step.stage(table)) if isinstance(step, StagedStep) else step.run(table)
+        )
+    assert (outcome.error, len(table.fragments())) == (None, 1)
+    states = {state.column: (state.segments, state.tail) for state in list_indexes(table)}
+    assert states == {"id": (2, ()), "text": (1, ())}
+    assert not table_work(table, None, Effort.LIGHT).is_due

@@ -20,7 +20,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-START_SECONDS = 180
+START_SECONDS = 600
 DRIVER_SECONDS = 600
 # Compiling less is faster where every job is small.
 QUICK = {
@@ -31,9 +31,10 @@ QUICK = {
 # Starting Spark and its executors takes longer than most jobs, so a driver runs many programs.
 DRIVER = """
 import contextlib, io, json, sys, traceback
-from omnigraph.runner.session import spark_session
+from omnigraph.runner import session
 
-spark_session(None, json.loads(sys.argv[1]))
+session.EXECUTOR_SECONDS = 600.0  # executors start slowly on a busy machine
+session.spark_session(None, json.loads(sys.argv[1]))
 for line in sys.stdin:
     program, sys.argv[1:] = json.loads(line)
     printed, failure = io.StringIO(), None
@@ -278,7 +279,7 @@ def _stop(cluster):
                     os.kill(pid, signal.SIGKILL)
 
 
-def leftovers(directory, seconds=10):
+def leftovers(directory, seconds=300):
     """Processes that still run from or for this directory, after some time to end."""
     deadline = time.monotonic() + seconds
     while True:

@@ -99,6 +99,7 @@ def test_a_session_from_its_start_to_the_end_of_its_process(tmp_path):
             **os.environ,
             "OMNIGRAPH_SPARK_MASTER": "local[1]",
             "OMNIGRAPH_SPARK_ARCHIVE": "0",
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": "/no/such/python",
         },
         capture_output=True,

@@ -31,9 +31,9 @@ def litter(pipe: Connection, directories: list[str]) -> None:
 def littering(*directories: Path) -> Iterator[None]:
     """Files come into these directories while the block runs."""
     with talk_to(litter, ([str(directory) for directory in directories],)) as (_, pipe):
-        assert pipe.poll(60)
+        assert pipe.poll(600)
         assert pipe.recv() == "begun"
         yield
         pipe.send("stop")
-        assert pipe.poll(60)
+        assert pipe.poll(600)
         assert pipe.recv() == "stopped"

@@ -37,7 +37,7 @@ class LocksContract:
             def start(names):
                 arguments = (place, environment, lease_period, names)
                 process, pipe = stack.enter_context(talk_to(lock_workers.hold, arguments))
-                assert pipe.poll(60)
+                assert pipe.poll(600)
                 state, owner = pipe.recv()
                 assert state == "held"
                 return process, pipe, owner

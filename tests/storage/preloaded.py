@@ -5,6 +5,7 @@ Nothing here calls Lance, whose threads would not survive a fork.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 import warnings
@@ -14,8 +15,8 @@ from omnigraph.lang.query.syntax.parser import parse as parse_query
 from omnigraph.lang.schema.syntax.parser import parse as parse_schema
 from omnigraph.storage.tables.lance_import import lance
 
-# They load Spark or the command line on import.
-LEFT_OUT = ("omnigraph.spark", "omnigraph.cli")
+# They load Spark, the command line or a compiler on import.
+LEFT_OUT = ("omnigraph.spark", "omnigraph.cli", "omnigraph.read.kernels.numba_threads")
 
 for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
     if not module.name.startswith(LEFT_OUT) and not module.name.endswith("__main__"):
@@ -27,3 +28,6 @@ for name in ("duckdb", "lance.fragment", "pyarrow.compute", "pytest", "typer"):
 parse_schema("node N { k: String @key }")
 parse_query("query q() { match { $n: N } return { $n.k } }")
 warnings.filterwarnings("ignore", "lance is not fork-safe")
+# A child whose collector looks at all of this would copy it.
+gc.collect()
+gc.freeze()

@@ -13,7 +13,7 @@ from typing import Any
 
 from omnigraph.failpoints import FilePause
 
-_LIMIT = 60.0
+_LIMIT = 600.0
 
 context = multiprocessing.get_context("forkserver")
 # The project's root is on the path of the fork server: it is started in the current directory.

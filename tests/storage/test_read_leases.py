@@ -75,12 +75,12 @@ def test_a_lease_is_renewed_also_after_a_renewal_failed_and_never_after_its_end(
     watched.down = True
     held = put_lease(watched, "graph", "export", TABLES, renew_seconds=0.001)
     for _ in range(3):
-        assert watched.tries.acquire(timeout=30)
+        assert watched.tries.acquire(timeout=600)
     assert live_leases(store, now_us()) == [held.lease]
     watched.down = False
     # The try after the next one began when the next one had been written.
     for _ in range(3):
-        assert watched.tries.acquire(timeout=30)
+        assert watched.tries.acquire(timeout=600)
     (renewed,) = live_leases(store, now_us())
     assert renewed.renewed_at > held.lease.renewed_at
     assert (renewed.created_at, renewed.tables) == (held.lease.created_at, TABLES)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.maintenance.work_steps import Rewrite, rewrite_here
 from omnigraph.manifest.rows import TableState
 from omnigraph.pipeline.load_options import EngineName
 from omnigraph.pipeline.spark.executors import Executors
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark, rewrite_on_spark
-from omnigraph.write.index_builds import Builds, build_here
+from omnigraph.storage.tables.table import Table
+from omnigraph.write.index_builds import Build, Builds, WantedIndex, build_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Workers:
@@ -26,22 +32,26 @@ class Workers:
     def rewrite(self, pin: TableState) -> Rewrite:
         """Return what merges fragments of a table."""
         session = self._executors.for_table(pin)
-        if session is None:
-            return rewrite_here
-        self._used = True
-        return partial(rewrite_on_spark, session)
+        return rewrite_here if session is None else partial(self._rewrite_there, session)
 
     def builds(self, pin: TableState) -> Builds:
         """Return what builds indexes of a table."""
         session = self._executors.for_table(pin)
-        if session is None:
-            return build_here
+        return build_here if session is None else partial(self._build_there, session)
+
+    def _rewrite_there(
+        self, session: SparkSession, table: Table, tasks: Sequence[Any]
+    ) -> Sequence[Any]:
         self._used = True
-        return partial(build_on_spark, session)
+        return rewrite_on_spark(session, table, tasks)
+
+    def _build_there(self, session: SparkSession, wanted: Sequence[WantedIndex]) -> Build:
+        self._used |= bool(wanted)
+        return build_on_spark(session, wanted)
 
     @property
     def engine(self) -> str:
-        """`spark` if executors were asked for anything."""
+        """`spark` if executors were given anything to do."""
         return "spark" if self._used else "local"
 
     @property

@@ -40,6 +40,8 @@ class Ledger:
         self.heads: dict[str, str] = {}
         self.tags: dict[str, str] = {}
         self.round: list[Entry] = []
+        self.maintained = 0
+        """Commits of maintenance, by a call or by upkeep."""
         genesis = graph.commits.list()[-1]
         self.known[genesis.graph_commit_id] = State(_plain(genesis, (), {}), ())
         self.judge_state(graph)
@@ -150,6 +152,7 @@ class Ledger:
             return None
         actor = record.actor_id if recovery is None else recovery["recovery_for_actor"]
         if actor in PRODUCT or record.operation in {"optimize", "ensure_indices"}:
+            self.maintained += 1
             return None
         entry = self.entries.get(actor)
         assert entry is not None, f"nobody began {record}"

@@ -51,6 +51,7 @@ class Tally:
     seconds: dict[str, float] = field(default_factory=dict)
     """How long an operation of a kind takes, roughly; a kill is aimed by it."""
 
+    maintained: int = 0
     spark: int = 0
     """How many kills hit a worker that loads on Spark."""
 
@@ -63,7 +64,10 @@ class Tally:
         ways = ", ".join(f"{n} {kind}" for kind, n in sorted(self.recovered.items()))
         why = ", ".join(f"{n} {code}" for code, n in self.refusals.most_common())
         total = self.kills.total()
-        return f"{total} kills (seed {seed()}; {at}); operations: {told} ({why}); recovered: {ways}"
+        return (
+            f"{total} kills (seed {seed()}; {at}); operations: {told} ({why}); "
+            f"{self.maintained} commits of maintenance; recovered: {ways}"
+        )
 
 
 class Worker:
@@ -192,6 +196,7 @@ class Life:
                 assert graph.entity("node", "Person", "last", branch=branch) is not None
             for audit in read_audit(workspace_of(graph)):
                 self.tally.recovered[audit.recovery_kind] += 1
+        self.tally.maintained += self.ledger.maintained
         for entry in self.ledger.entries.values():
             self.tally.operations[entry.outcome] += 1
             if entry.outcome == "refused":

@@ -53,18 +53,20 @@ def work_until_killed(
 ) -> None:
     """Do one thing after the other. The pipe gets the kind of each that begins, and when."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["OMNIGRAPH_UPKEEP_FRAGMENTS"] = "2"  # so that every few commits bring upkeep
+    upkeep = Random(f"{seed} {name}").choice(["inline", "background"])
     with Journal(Path(journals), name) as journal:
         number = 0
         graph = None
         try:
             if season == "spark":
                 pipe.send(("java", start_spark(), time.monotonic()))
-            graph = open_graph(uri)
+            graph = open_graph(uri, upkeep=upkeep)
             while True:
                 number += 1
                 if not work_once(pipe, graph, journal, name, number, season, seed):
                     graph.close()
-                    graph = open_graph(uri)
+                    graph = open_graph(uri, upkeep=upkeep)
         except BaseException:
             journal.begin(number + 1, {"kind": "end"})
             journal.end(number + 1, "broken", error=traceback.format_exc())
