@@ -68,7 +68,7 @@ class TestAdvice:
     )
     def test_of_a_table(self, figures, expected):
         found = TableFigures(**{"table_key": "node:T", "rows": MANY, **figures})
-        assert [one.code for one in advise_table("g", found, 10_000)] == expected
+        assert [one.code for one in advise_table("g", found, 10_000, 64)] == expected
 
     @pytest.mark.parametrize(
         ("figures", "expected"),
@@ -90,7 +90,7 @@ class TestAdvice:
             "node:T", MANY, 99, 0, [IndexFigures("id", "btree", "degraded", 99, 99)], ["a"], "odd"
         )
         all_of_it = [
-            *advise_table("g", worst, 1),
+            *advise_table("g", worst, 1, 64),
             *advise_graph("g", GraphFigures(9_999, "stuck", owed=["node:T"], orphans=["x"])),
         ]
         assert {one.code for one in all_of_it} == {

@@ -32,6 +32,12 @@ def test_old_versions_go_and_branches_stay(s3_root):
         removed = sum(row.bytes_removed for row in report if row.table_key.startswith("node:"))
         assert before - store.total_size("nodes") == removed > 0
         assert set(reasons(report)) == {2, 5}
+        status = reader.status()
+        held = sum(store.total_size(place) for place in ("nodes", "edges", layout.MANIFEST))
+        assert list(status.bytes_by_branch) == ["main", "side"]
+        assert sum(status.bytes_by_branch.values()) == held
+        assert {one.table_key: one.versions for one in status.tables}[PERSON] == 2
+        assert reader.repair().drifted == ()
         assert set(reasons(report, PERSON, "side")) == {2, 4}
         assert open_table(workspace_of(graph).manifest.ref).versions() == sorted(
             reasons(report, layout.MANIFEST)

@@ -15,7 +15,6 @@ AdviceCode = Literal[
     "compact", "index_missing", "index_degraded", "drift", "recovery_pending", "cleanup"
 ]
 
-MANY_SMALL_FRAGMENTS: Final = 64
 LARGE_MANIFEST_BYTES: Final = 4 << 20
 """Every commit to a table writes its manifest again."""
 MANY_VERSIONS: Final = 1_000
@@ -81,13 +80,19 @@ class GraphFigures:
     """Branches that are gone and still have files."""
 
 
-def advise_table(uri: str, table: TableFigures, index_min_rows: int) -> Iterator[Advice]:
-    """Yield what one table needs. Below ``index_min_rows`` rows it can do without indexes."""
+def advise_table(
+    uri: str, table: TableFigures, index_min_rows: int, fragments: int
+) -> Iterator[Advice]:
+    """Yield what one table needs.
+
+    Below ``index_min_rows`` rows it can do without indexes; up to so many small or uncovered
+    ``fragments`` are left to upkeep.
+    """
     key = table.table_key
     optimize = command("optimize", uri)
     if table.drift is not None:
         yield Advice("drift", f"{key} {table.drift}, so it takes no writes", command("repair", uri))
-    if table.small_fragments > MANY_SMALL_FRAGMENTS:
+    if table.small_fragments > fragments:
         text = f"{key} is stored in {table.small_fragments} small fragments, which slow reads down"
         yield Advice("compact", text, optimize)
     elif table.manifest_bytes > LARGE_MANIFEST_BYTES:
@@ -98,9 +103,7 @@ def advise_table(uri: str, table: TableFigures, index_min_rows: int) -> Iterator
         text = f"{key} has no index on {names} yet, so look-ups there read the whole table"
         yield Advice("index_missing", text, command("ensure-indices", uri))
     for index in table.indexes:
-        if index.uncovered_fragments > MANY_SMALL_FRAGMENTS or (
-            index.uncovered_rows >= index_min_rows
-        ):
+        if index.uncovered_fragments > fragments or index.uncovered_rows >= index_min_rows:
             text = (
                 f"the {index.kind or 'foreign'} index of {key} on {index.column} does not cover "
                 f"{index.uncovered_rows} rows in {index.uncovered_fragments} fragments"

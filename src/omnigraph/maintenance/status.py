@@ -264,8 +264,8 @@ def _missing(table: Table, entity: Entity, pin: TableState) -> list[str]:
 
 
 def _advise(workspace: Workspace, figures: TableFigures) -> tuple[Advice, ...]:
-    at_least = settings.INDEX_MIN_ROWS.get()
-    return tuple(advise_table(workspace.root.canonical, figures, at_least))
+    at_least, fragments = settings.INDEX_MIN_ROWS.get(), settings.UPKEEP_FRAGMENTS.get()
+    return tuple(advise_table(workspace.root.canonical, figures, at_least, fragments))
 
 
 def _indexes(table: Table) -> Iterator[IndexFigures]:
