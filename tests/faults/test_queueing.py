@@ -41,7 +41,8 @@ def graph(tmp_path):
         yield graph
 
 
-def test_eight_processes_write_single_rows_to_one_table(graph, record_property):
+def test_eight_processes_write_single_rows_to_one_table(graph, record_property, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "60000")  # a busy machine takes seconds for a turn
     turns = TIMES // 5
     put_tokens(graph, turns)
     names = [f"p{at}" for at in range(PROCESSES)]
@@ -49,7 +50,8 @@ def test_eight_processes_write_single_rows_to_one_table(graph, record_property):
     told = dict(zip(names, run_processes(write_in_turn, calls, LIMIT), strict=True))
     check(graph, told, turns, {})
     # Four of five steps commit, and of each round of claims one; init and the tokens are two more.
-    assert len(graph.commits.list()) == 2 + PROCESSES * turns * 4 + turns
+    made = [one for one in graph.commits.list() if one.operation != "optimize"]
+    assert len(made) == 2 + PROCESSES * turns * 4 + turns
     longest = max(one.longest for one in told.values())
     record_property(MEASURED, f"longest of {PROCESSES * TIMES} mutations {longest:.2f} s")
 

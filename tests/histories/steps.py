@@ -237,8 +237,8 @@ class Steps:
             assert (stats.inserts, stats.updates, stats.deletes) == counts
         assert merged.stats.resolved == expected.resolved
         self.advance(into, expected.content)
-        assert into.head.parents[1] is source.head
-        self.check_changes(into.head)
+        assert into.head.effective.parents[1] is source.head
+        self.check_changes(into.head.effective)
 
     def resolution(
         self,

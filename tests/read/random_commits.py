@@ -29,6 +29,7 @@ class Writer:
         self.random = random.Random(seed)
         self.branches = ["main"]
         self.made = 0
+        self.deleted = PEOPLE[0]
 
     def step(self) -> None:
         acts = [self.insert, self.upsert, self.update, self.delete_node, self.connect]
@@ -64,7 +65,7 @@ class Writer:
         run(self.graph, f"update Person set {{ age: {self.made} }} {where}", branch=branch)
 
     def delete_node(self, branch: str) -> None:
-        name = self.anyone(branch)
+        self.deleted = name = self.anyone(branch)
         run(self.graph, f'delete Person where name = "{name}"', branch=branch)
         if self.random.random() < 0.3:
             self.graph.load([person(name), edge("Knows", name, name)], branch=branch)

@@ -112,7 +112,7 @@ def test_random_commits(graph, plans, seed):
             graph.ensure_indices(branch=branch)
         view, plain = view_of(graph, reader, branch), read_back(graph, branch)
         before = view.spent
-        for key in {writer.anyone(branch), writer.anyone(branch), f"z{writer.made}", "p07"}:
+        for key in {writer.anyone(branch), writer.deleted, f"z{writer.made}", "p07"}:
             for name, plan in plans.items():
                 check(view, plain, plan, {"k": key, NOW_PARAM: NOW}, name)
         in_memory += view.spent == before

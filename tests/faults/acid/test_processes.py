@@ -43,7 +43,8 @@ def test_bank_transfers_lose_and_make_no_money(graph, record_property):
         assert watcher.poll(LIMIT)
         sums, looks = watcher.recv()
     assert sums == {400}
-    assert len(graph.commits.list()) == 2 + sum(made)
+    commits = [one for one in graph.commits.list() if one.operation != "optimize"]
+    assert len(commits) == 2 + sum(made)
     balances = dict.fromkeys("abcd", 100)
     with open_graph(graph.uri, mode="r") as fresh:
         for _, giver, taker, row in read_back(fresh).edges["Paid"]:

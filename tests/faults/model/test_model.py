@@ -42,13 +42,10 @@ SCENARIOS = {
 }
 LONG = {
     "one writer of both and one of each, two crashes": Config((BOTH, FIRST, SECOND), crashes=2),
-    "each of two relies on what the other writes": Config(
-        (FIRST_BY_SECOND, SECOND_BY_FIRST, BOTH), crashes=2
-    ),
+    "each of two relies on what the other writes": Config((FIRST_BY_SECOND, SECOND_BY_FIRST, BOTH)),
     "three writers, a crash and a failing store": Config((BOTH,) * 3, faults=1),
     "three first writers on a branch, two crashes": Config((BOTH,) * 3, crashes=2, unforked=(1,)),
     "a lease that ends, and a crash": Config((BOTH,) * 2, expiries=1),
-    "three writers, and a lease that ends": Config((BOTH,) * 3, crashes=0, expiries=1),
     "three writers, the manifest is compacted": Config((FIRST, SECOND, BOTH), compacts=True),
 }
 

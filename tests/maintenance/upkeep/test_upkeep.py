@@ -18,6 +18,7 @@ from omnigraph.maintenance.upkeep.upkeep import OthersAtWork, keep_in_shape
 from omnigraph.maintenance.upkeep.when import MANY_ROWS
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.storage.tables.indexes import list_indexes
+from tests.commit.synthetic import Died
 from tests.maintenance.upkeep.keeping import (
     LIMIT,
     MEMBER_OF,
@@ -215,14 +216,16 @@ class TestBestEffort:
             assert len(upkeeps(graph)) == 1
             check_settled(graph)
 
+    @pytest.mark.parametrize("how", ["fails", "dies"])
     @pytest.mark.parametrize(
         # Upkeep has its locks before it stages, and forks nothing.
         "moment",
         [one for one in MOMENTS if one not in {"before_locks", "before_fork", "after_fork"}],
     )
-    def test_a_failure_is_not_one_of_the_write(self, grown, moment, caplog):
+    def test_what_stops_upkeep_does_not_stop_the_write(self, grown, moment, how, caplog):
+        action = "raise" if how == "fails" else Died(moment)
         with open_graph(grown) as graph:
-            with failpoints.arm(f"optimize.{moment}", times=1) as armed:
+            with failpoints.arm(f"optimize.{moment}", action, times=1) as armed:
                 mine = insert(graph, "first")
             assert armed.fired == 1
             assert mine.operation == "mutation"
