@@ -153,7 +153,13 @@ OPERATIONS = {
         BranchExists,
     ),
     "create tag": Operation(
-        create_tag, {"tag.before_publish": False, "tag.after_publish": True}, TagExists
+        create_tag,
+        {
+            "recovery.sidecar_list": False,
+            "tag.before_publish": False,
+            "tag.after_publish": True,
+        },
+        TagExists,
     ),
     "delete tag": Operation(
         delete_tag, {"tag.before_publish": False, "tag.after_publish": True}, TagNotFound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,6 +14,7 @@ from omnigraph.errors import (
     BranchInUse,
     HistoryReclaimed,
     OmniGraphError,
+    RecoveryRequired,
     SchemaConflict,
     StorageError,
     TagExists,
@@ -21,6 +23,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.storage.tables.table import open_table
 from omnigraph.write import purges
+from tests.commit.synthetic import dying_at
 from tests.merge.harbors import SCHEMA, new_harbor, put, ship
 from tests.opened import workspace_of
 
@@ -265,3 +268,20 @@ def test_cleanup_keeps_what_a_tag_names(graph):
     assert (s1(graph, tag="v1"), s1(graph)) == (1, 60)
     with pytest.raises(HistoryReclaimed):
         s1(graph, at=untagged)
+
+
+@pytest.mark.parametrize("moment", ["after_phase_b_before_phase_c", "before_table_commit"])
+def test_a_tag_beside_a_hard_drop_whose_process_died(tmp_path, moment):
+    """The tag must not name what the drop removes as soon as it is rolled forward."""
+    kept = "node P { k: String @key  a: I32? }"
+    with og.init(tmp_path / "hard", f"{kept[:-1]} b: I32? }}") as graph:
+        graph.load([{"type": "P", "data": {"k": "x", "a": 1, "b": 2}}])
+        with dying_at(f"schema_apply.{moment}"):
+            graph.schema.apply(kept, allow_data_loss=True)
+        with contextlib.suppress(RecoveryRequired):
+            graph.tags.create("t")
+    with og.open(tmp_path / "hard") as graph:
+        if moment == "before_table_commit":
+            assert graph.tags.list() == []
+            graph.tags.create("t")
+        assert graph.entity("node", "P", "x", tag="t") is not None

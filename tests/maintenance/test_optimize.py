@@ -379,12 +379,13 @@ def test_cleanup_by_lance_itself_is_switched_off(notes):
 def test_a_table_whose_files_cannot_be_read_does_not_stop_the_others(notes):
     for number in range(2):
         notes.load([{"type": "Pen", "data": {"ref": f"p{number}"}}])
-    table = pinned(notes)
+    before, table = notes.snapshot().tables["node:Note"], pinned(notes)
     (file,) = table.fragments()[0].files
     Path(table.ref.uri, "data", file.path).rename(Path(table.ref.uri, "data", "hidden"))
     ((note, pen),) = run_processes(rows_elsewhere, [(notes.uri,)])
     assert (note["committed"], note["error"] is None) == (False, False)
     assert (pen["committed"], pen["fragments_removed"], pen["error"]) == (True, 2, None)
+    assert notes.snapshot().tables["node:Note"] == before
     assert workspace_of(notes).store.list("__recovery") == []
     assert drifted(notes) == []
 

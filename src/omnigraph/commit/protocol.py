@@ -260,8 +260,10 @@ class _Commit:
             if change.base.location in self.forks:
                 table = self._fork(table)
             after = self._run_steps(change, table)
-            pin = pin_at(change.base, after, maintained=self.write.writer in MAINTENANCE)
-            if after.version != table.version:
+            is_new = after.version != table.version
+            maintained = is_new and self.write.writer in MAINTENANCE
+            pin = pin_at(change.base, after, maintained=maintained)
+            if is_new:
                 self.written.append(Written(pin, after))
             pins.append(pin)
         if self.write.only_if_changed and not self.written:

@@ -9,6 +9,9 @@ from typing import TypeVar
 
 from omnigraph import settings
 from omnigraph.clock import stamp_us
+from omnigraph.commit.drift import HealFirst
+from omnigraph.commit.heal import run_healing
+from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import Contention, HistoryReclaimed
 from omnigraph.manifest.branch_names import MAIN, check_tag_name
 from omnigraph.manifest.history.equal_content import read_commit
@@ -26,6 +29,10 @@ Done = TypeVar("Done")
 
 def create_tag(workspace: Workspace, name: str, target: Target, actor_id: str | None) -> Tag:
     """Name the commit of a target, whose tables must all be readable; no commit is made."""
+    return run_healing(workspace, lambda: _create(workspace, name, target, actor_id))
+
+
+def _create(workspace: Workspace, name: str, target: Target, actor_id: str | None) -> Tag:
     wanted, manifest = check_tag_name(name), workspace.manifest
     with _locked(workspace, "tag_create") as held:
         refuse_taken(manifest, wanted)
@@ -61,7 +68,13 @@ def _readable(workspace: Workspace, target: Target) -> Snapshot:
     # What a head pins is there: no need to open it.
     pinned = {table.identity for table in state.head.tables.values()}
     read_commit(workspace, snapshot.commit, pinned)
-    _refuse_purged(snapshot, workspace.manifest.state(MAIN).head.purges)
+    head = workspace.manifest.state(MAIN).head
+    _refuse_purged(snapshot, head.purges)
+    incarnations = {table.incarnation for table in snapshot.tables.values()}
+    for sidecar in list_sidecars(workspace, head.graph_id):
+        # A hard drop whose process died; once it is rolled forward it owes a purge.
+        if not incarnations.isdisjoint(sidecar.purged):
+            raise HealFirst(sidecar.operation_id)
     return snapshot
 
 
