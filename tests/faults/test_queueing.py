@@ -29,6 +29,8 @@ from tests.sampling import runs_all
 from tests.storage.processes import run_processes, stopped_at, talk_to
 from tests.write.writing import ends, nodes, run, state
 
+# A busy machine takes seconds for a turn, and there are eight before it.
+PATIENT = {"OMNIGRAPH_LOCK_WAIT_MS": "600000"}
 # A tenth of what `./dev faults --all` does: 1,600 mutations take minutes on a busy machine.
 PROCESSES, TIMES = 8, 200 if runs_all() else 20
 # A load that is large beside single rows; 1,000,000 shows the same and takes minutes.
@@ -42,7 +44,8 @@ def graph(tmp_path):
 
 
 def test_eight_processes_write_single_rows_to_one_table(graph, record_property, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "60000")  # a busy machine takes seconds for a turn
+    for name, value in PATIENT.items():
+        monkeypatch.setenv(name, value)
     turns = TIMES // 5
     put_tokens(graph, turns)
     names = [f"p{at}" for at in range(PROCESSES)]
@@ -63,10 +66,10 @@ def test_small_writers_beside_a_large_load(graph, record_property):
     graph.load([{"type": "Item", "data": {"name": f"row-{at}", "n": -1}} for at in range(100)])
     names = [f"p{at}" for at in range(PROCESSES)]
     with ExitStack() as stack:
-        _, load = stack.enter_context(talk_to(load_beside, ({}, graph.uri, LOAD_ROWS)))
+        _, load = stack.enter_context(talk_to(load_beside, (PATIENT, graph.uri, LOAD_ROWS)))
         assert heard(load) == "pinned"
         writers = [
-            stack.enter_context(talk_to(write_beside, ({}, graph.uri, name, times)))[1]
+            stack.enter_context(talk_to(write_beside, (PATIENT, graph.uri, name, times)))[1]
             for name in names
         ]
         assert [heard(pipe) for pipe in writers] == ["begun"] * PROCESSES

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance import merging
-from omnigraph.maintenance.effort import NEW_PART, Effort, due_folds, part_of
+from omnigraph.maintenance.effort import Effort, due_folds, part_of
 from omnigraph.maintenance.merging import Fragment, light_groups, thorough_groups
 from omnigraph.storage.tables.indexes import IndexState
 
@@ -17,10 +17,10 @@ def index(kind, *parts, tail=()):
     return IndexState("i", "c", kind, tuple(tail), 0, tuple(map(frozenset, parts)), 1)
 
 
-def folded(state, effort, rows=None):
+def folded(state, effort):
     """How many parts are merged with the new rows; `no` if nothing is done."""
     numbers = set().union(*state.parts, state.tail)
-    found = due_folds([state], rows or dict.fromkeys(numbers, 10), effort)
+    found = due_folds([state], dict.fromkeys(numbers, 10), effort)
     return found[0].merged if found else "no"
 
 
@@ -44,28 +44,6 @@ BTREE, FTS, VECTOR = IndexKind.BTREE, IndexKind.FTS, IndexKind.VECTOR
 def test_folds_leave_one_part_of_an_index_and_a_few_of_a_vector_index(state, thorough, indexes):
     assert folded(state, Effort.THOROUGH) == thorough
     assert folded(state, Effort.INDEXES) == indexes
-
-
-def test_light_folds_cost_what_was_written():
-    many = [{n} for n in range(31)]
-    assert folded(index(BTREE, {0}), Effort.LIGHT) == "no"
-    assert folded(index(BTREE, {0}, {1}), Effort.LIGHT) == "no", "nothing is uncovered"
-    assert folded(index(BTREE, {0}, tail={1}), Effort.LIGHT) == NEW_PART
-    # More than eight parts, and the newer ones hold a tenth of the rows, or nearly.
-    nine = index(BTREE, *many[:8], tail={8})
-    rows = {0: 900, **dict.fromkeys(range(1, 8), 12), 8: 16}
-    assert folded(nine, Effort.LIGHT, rows) == 8
-    assert folded(nine, Effort.LIGHT, {**rows, 0: 901}) == NEW_PART
-    assert folded(index(BTREE, *many[:7], tail={8}), Effort.LIGHT) == NEW_PART, "eight parts"
-    huge = {0: 10**6, **dict.fromkeys(range(1, 32), 1)}
-    assert folded(index(BTREE, *many[:30], tail={31}), Effort.LIGHT, huge) == NEW_PART
-    assert folded(index(BTREE, *many, tail={31}), Effort.LIGHT, huge) == 31
-    # Other kinds are extended by merging, up to a million rows.
-    for kind, merged in ((FTS, 1), (VECTOR, None)):
-        state = index(kind, {0}, tail={1})
-        assert folded(state, Effort.LIGHT, {0: 999_999, 1: 1}) == merged
-        assert folded(state, Effort.LIGHT, {0: 10**6, 1: 1}) == "no"
-    assert folded(index(VECTOR, {0}, {1}, {2}, {3}, tail={4}), Effort.LIGHT) == 3
 
 
 def test_a_fold_says_which_part_will_cover_a_fragment():
