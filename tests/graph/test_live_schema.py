@@ -198,3 +198,21 @@ def test_a_blob_that_is_open_while_its_version_is_removed_is_reclaimed(tmp_path)
         graph.schema.apply(kept.replace("}", "  back: Blob? }"))
         with pytest.raises(EntityNotFound, match="back of node Plate 'a' is null"):
             graph.blobs.stat("node", "Plate", "a", "back", snapshot=past)
+
+
+def test_a_branch_made_just_after_a_schema_apply_died_has_its_schema(tmp_path, monkeypatch):
+    """All branches share one schema, so the apply is finished first, even if it died this moment."""
+    with og.init(tmp_path / "g", "node P { k: String @key }") as graph:
+        put_one = 'query q() { insert P { k: "x" } }'
+        graph.mutate(put_one)
+        with dying_at("schema_apply.after_phase_b_before_phase_c"):
+            graph.schema.apply("node P { k: String @key  n: I32? }")
+        # The branch is created by somebody who looked for dead writers just before that.
+        monkeypatch.setattr("omnigraph.write.branches.heal", lambda _workspace: None)
+        graph.branches.create("side")
+        heads = {graph.snapshot(branch=name).ir_hash for name in ("main", "side")}
+        assert len(heads) == 1
+        assert graph.commits.list()[0].operation == "schema_apply"
+        assert graph.query("query q() { match { $p: P } return { $p.n } }", branch="side").rows == [
+            {"p.n": None}
+        ]

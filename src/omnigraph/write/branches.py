@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.commit.heal import heal
+from omnigraph.commit.drift import HealFirst
+from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import BranchInUse, Contention, SchemaConflict
 from omnigraph.manifest import refs
@@ -27,6 +28,10 @@ def create_branch(workspace: Workspace, name: str, source: Target) -> refs.Branc
     """
     # A dead writer may have left an operation on an earlier branch of that name; recovery discards it.
     heal(workspace)
+    return run_healing(workspace, lambda: _create(workspace, name, source))
+
+
+def _create(workspace: Workspace, name: str, source: Target) -> refs.BranchCreated:
     with _take_graph_lock(workspace, name, "branch_create", Patience()):
         _refuse_unsettled(workspace, check_branch_name(name))
         if source.names_a_head:
@@ -121,11 +126,14 @@ def _lock_out_writers(workspace: Workspace, name: str, patience: Patience) -> He
 def _refuse_unsettled(workspace: Workspace, name: str) -> None:
     """Refuse a name for which an operation is still pending on an earlier branch.
 
-    Otherwise that operation could be published to the new branch.
+    Otherwise that operation could be published to the new branch. A schema apply whose process died
+    comes first: a branch made now would keep the schema before it.
     """
     if workspace.manifest.branch(name) is not None:
         return
     for sidecar in list_sidecars(workspace, workspace.manifest.state(MAIN).head.graph_id):
+        if sidecar.writer == "schema_apply":
+            raise HealFirst(sidecar.operation_id)
         if sidecar.branch == name:
             raise Contention(
                 f"an operation on the earlier branch `{name}` is not settled yet; try again, or "
