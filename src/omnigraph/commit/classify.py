@@ -8,6 +8,8 @@ transaction ``a`` on Person and ``b`` on Knows, both pinned at version 4:
   Person 4..5 [a]   Knows 4          Knows is NO_MOVEMENT               -> ROLL_BACK
   Person 4..5 [x]   Knows 4          x is foreign: UNEXPECTED_AT_P1     -> ROLL_BACK (Person stays)
   Person 3          ...              HEAD below pin: INVARIANT_VIOLATION -> REFUSE
+
+Of ``optimize`` and ``ensure_indices`` the second one is rolled forward too: they change no content.
 """
 
 from __future__ import annotations
@@ -111,17 +113,23 @@ def _has_all_required(entry: TableEntry, transactions: Iterable[TransactionFacts
     return set(entry.transaction_uuids) <= {transaction.uuid for transaction in transactions}
 
 
-def decide(classes: Iterable[TableClass], *, expectations_hold: bool = True) -> Decision:
+def decide(
+    writer: Writer, classes: Iterable[TableClass], *, expectations_hold: bool = True
+) -> Decision:
     """Return what to do with the whole operation, given the classes of its tables.
 
     A complete operation is rolled back all the same if its expectations no longer hold, for example
     because a table that its validation relied on has moved. Its own writer would not have published
-    it either.
+    it either. Of maintenance whatever was done is kept, because no content changes: undoing it would
+    have to wait for the next open, and block writers until then.
     """
-    found = list(classes)
+    found = set(classes)
     if TableClass.INVARIANT_VIOLATION in found:
         return Decision.REFUSE
-    if expectations_hold and all(one is TableClass.ROLLED_PAST_EXPECTED for one in found):
+    complete = {TableClass.ROLLED_PAST_EXPECTED}
+    if writer in MAINTENANCE and found != {TableClass.NO_MOVEMENT}:
+        complete |= {TableClass.INCOMPLETE, TableClass.NO_MOVEMENT}
+    if expectations_hold and found <= complete:
         return Decision.ROLL_FORWARD
     return Decision.ROLL_BACK
 

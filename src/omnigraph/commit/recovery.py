@@ -118,7 +118,8 @@ def _recover(
     work = _Work(workspace, sidecar, held, state)
     if work.moved_by(theirs):
         raise OthersFirst
-    decision = decide(work.classes, expectations_hold=_expectations_hold(state, sidecar))
+    holds = _expectations_hold(state, sidecar)
+    decision = decide(sidecar.writer, work.classes, expectations_hold=holds)
     if decision is Decision.REFUSE:
         raise StorageError(
             f"a table of operation {sidecar.operation_id} is behind its pin, which nothing this "
@@ -139,9 +140,8 @@ def needs_rollback(workspace: Workspace, sidecar: Sidecar) -> bool:
     if state is None or _already_published(workspace, state, sidecar) is not None:
         return False
     classes = _observe_all(workspace, sidecar, state).classes
-    return decide(classes, expectations_hold=_expectations_hold(state, sidecar)) is not (
-        Decision.ROLL_FORWARD
-    )
+    holds = _expectations_hold(state, sidecar)
+    return decide(sidecar.writer, classes, expectations_hold=holds) is not Decision.ROLL_FORWARD
 
 
 def _expectations_hold(state: BranchState, sidecar: Sidecar) -> bool:
@@ -253,8 +253,11 @@ class _Work:
     def roll_forward(self) -> Recovery:
         """Publish the tables as they are, under the writer's own commit id."""
         sidecar = self.sidecar
-        pins = []
-        for entry, seen in zip(sidecar.tables, self.seen, strict=True):
+        pins, versions = [], []
+        for entry, seen, one in zip(sidecar.tables, self.seen, self.classes, strict=True):
+            versions.append(seen.head)
+            if one is TableClass.NO_MOVEMENT:
+                continue  # a table that maintenance did not come to
             # Pin the version that was classified: a later one was not looked at.
             head = open_table(target_ref(self.workspace, entry, seen.head))
             pins.append(pin_at(entry.base, head, maintained=sidecar.writer in MAINTENANCE))
@@ -271,7 +274,7 @@ class _Work:
             schema=sidecar.schema,
             adopted=sidecar.adopted,
         )
-        recovery = self._recovery("RolledForward", [pin.table_version for pin in pins])
+        recovery = self._recovery("RolledForward", versions)
         intent = replace(
             sidecar.intent,
             actor_id=RECOVERY_ACTOR,

@@ -238,6 +238,28 @@ class TestBestEffort:
                 assert {"first", "second", "third"} <= names(other)
                 check_settled(other)
 
+    @pytest.mark.parametrize("how", ["fails", "dies"])
+    @pytest.mark.parametrize("steps", [1, 2, 3, 4])
+    def test_upkeep_that_stops_between_tables_blocks_nobody(self, grown, steps, how):
+        """What it did is kept: no content changed, so there is nothing to undo."""
+        action = "raise" if how == "fails" else Died("between tables")
+        everything = [
+            {"type": "Person", "data": {"name": "first", "age": 1}},
+            {"type": "Team", "data": {"code": "first"}},
+            {"edge": "MemberOf", "from": "first", "to": "first", "data": {"id": "first"}},
+        ]
+        with open_graph(grown) as graph:
+            point = "optimize.after_table_commit"
+            with failpoints.arm(point, action, times=1, skip=steps - 1) as armed:
+                graph.load(everything, mode="append")
+            assert armed.fired == 1
+            assert upkeeps(graph) == []
+            insert(graph, "second")
+            insert(graph, "third")
+            assert len(upkeeps(graph)) == 1
+            assert {"first", "second", "third"} <= names(graph)
+            check_settled(graph)
+
 
 def grow(uri: str, who: str, count: int) -> int:
     """Insert as another process; how many upkeeps there are then."""
