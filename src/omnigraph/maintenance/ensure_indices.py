@@ -6,21 +6,19 @@ tables too, which forks them; to extend an index is the parent's business as lon
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
-from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
-from omnigraph.commit.changes import NothingToPublish, TableChange, Write
+from omnigraph.commit.changes import TableChange
 from omnigraph.commit.heal import heal
 from omnigraph.commit.staging import needs_fork
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.maintenance.committing import commit_changed
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.maintenance.work_steps import Outcome, PreparedWork
 from omnigraph.maintenance.workers import Workers
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.table import open_table
 from omnigraph.write.index_builds import IndexReport
@@ -56,17 +54,7 @@ def ensure_indices(
             outcome = Outcome(pin.table_key, indexes=report)
             steps = PreparedWork(due).steps(outcome, chosen.builds(pin))
             changes.append(TableChange(pin, steps))
-        if changes:
-            write = Write(
-                "ensure_indices",
-                attempt.state.pin,
-                Intent(new_ulid(), "ensure_indices", stamp_us(), actor_id),
-                tuple(changes),
-                ir_hash=attempt.state.head.ir_hash,
-                only_if_changed=True,
-            )
-            with contextlib.suppress(NothingToPublish):
-                report.commit = attempt.commit(write)
+        report.commit = commit_changed(attempt, "ensure_indices", changes, actor_id)
         report.engine, report.note = chosen.engine, chosen.note
         return report
 

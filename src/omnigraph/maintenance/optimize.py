@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from omnigraph import settings
-from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
-from omnigraph.commit.changes import InlineStep, NothingToPublish, Step, TableChange, Write
+from omnigraph.commit.changes import InlineStep, Step, TableChange
 from omnigraph.commit.drift import open_undrifted, rollback_needed
 from omnigraph.commit.heal import heal
 from omnigraph.errors import Drift, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.maintenance.committing import commit_changed
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.optimize_report import OptimizeReport, OptimizeRow
 from omnigraph.maintenance.table_work import TableWork, table_work
@@ -34,7 +34,6 @@ from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.lost_races import branch_remade, check_expected
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace, lance_branch
@@ -174,19 +173,7 @@ class _Optimizer:
             if steps:
                 told = partial(self.tell, len(due) + len(changes), 2 * len(due))
                 changes.append(TableChange(item.pin, (_telling(steps[0], told), *steps[1:])))
-        if not changes:
-            return None
-        write = Write(
-            "optimize",
-            attempt.state.pin,
-            Intent(new_ulid(), "optimize", stamp_us(), MAINTENANCE_ACTOR),
-            tuple(changes),
-            ir_hash=attempt.state.head.ir_hash,
-            only_if_changed=True,
-        )
-        with contextlib.suppress(NothingToPublish):
-            return attempt.commit(write)
-        return None
+        return commit_changed(attempt, "optimize", changes, MAINTENANCE_ACTOR)
 
     def _rows(self, items: Sequence[_Item], commit: GraphCommit | None) -> Iterable[OptimizeRow]:
         after: Mapping[str, TableState] = {}

@@ -6,20 +6,18 @@ What is done to a table is decided by ``table_work``, with little effort.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 
-from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt
-from omnigraph.commit.changes import NothingToPublish, TableChange, Write
+from omnigraph.commit.changes import TableChange
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
+from omnigraph.maintenance.committing import commit_changed
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.maintenance.work_steps import Outcome, prepare
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.locks.locks import HeldLocks
@@ -40,13 +38,8 @@ def keep_in_shape(
         if list_sidecars(workspace, state.head.graph_id):
             raise OthersAtWork("an operation is not settled yet")
         changes = tuple(_changes(workspace, state, {table.incarnation for table in tables}))
-        if not changes:
-            return None
-        intent = Intent(new_ulid(), "optimize", stamp_us(), MAINTENANCE_ACTOR)
-        write = Write("optimize", state.pin, intent, changes, only_if_changed=True)
-        with contextlib.suppress(NothingToPublish):
-            return Attempt(workspace, state, Patience(0), held).commit(write)
-    return None
+        attempt = Attempt(workspace, state, Patience(0), held)
+        return commit_changed(attempt, "optimize", changes, MAINTENANCE_ACTOR)
 
 
 def _hold(workspace: Workspace, branch: str, tables: Sequence[TableState]) -> HeldLocks:
