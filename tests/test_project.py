@@ -63,7 +63,7 @@ def locked():
 
 def test_every_dependency_is_locked(pyproject, locked):
     wanted = pyproject["project"]["dependencies"] + pyproject["dependency-groups"]["dev"]
-    names = {re.split(r"[\[<>=~! ]", text)[0].lower() for text in wanted}
+    names = {re.split(r"[\[<>=~! ]", text)[0].lower().replace(".", "-") for text in wanted}
     assert names - locked.keys() == set()
 
 
