@@ -9,9 +9,10 @@ import csv
 import enum
 import io
 import json
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from omnigraph.display.text import SEPARATOR, cell_text, fitted, padded, printable, width_of
 
 if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Target
@@ -27,15 +28,9 @@ class Format(enum.StrEnum):
     KV = "kv"
 
 
-MAX_COLUMN_WIDTH = 80
-MIN_COLUMN_WIDTH = 8
-SEPARATOR = " | "
 NO_ROWS = "(no rows)"
-CUT = "…"
 
 _ROWS_A_PIECE = 8_192
-# Parts of one visible character: emoji and several scripts are spelled with them.
-_JOINERS = "\u200c\u200d"
 
 
 class Answer(Protocol):
@@ -120,7 +115,7 @@ def _jsonl(answer: Answer, ascii_only: bool) -> Iterator[str]:
 def _csv(answer: Answer) -> Iterator[str]:
     yield _csv_text([answer.columns])
     for rows in _pieces(answer):
-        yield _csv_text([[_cell(value) for value in row] for row in rows])
+        yield _csv_text([[cell_text(value) for value in row] for row in rows])
 
 
 def _csv_text(rows: Sequence[Sequence[str]]) -> str:
@@ -147,68 +142,19 @@ def _kv(answer: Answer) -> Iterator[str]:
 def table_text(answer: Answer, *, limit: int | None = None, width: int | None = None) -> str:
     """The rows, or the first of them, below each other, in columns that fit ``width`` if possible."""
     lines = [[printable(name) for name in answer.columns], *cells(answer, 0, limit)]
-    natural = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
     widths = fitted(natural, width)
-    head, *body = (SEPARATOR.join(map(_padded, line, widths)).rstrip() for line in lines)
+    head, *body = (SEPARATOR.join(map(padded, line, widths)).rstrip() for line in lines)
     rule = "-+-".join("-" * size for size in widths)
     return "\n".join([summary(answer), head, rule, *body])
-
-
-def _width(text: str) -> int:
-    """How many cells of a screen the text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _padded(text: str, width: int) -> str:
-    size = _width(text)
-    if size > width:
-        from rich.cells import set_cell_size
-
-        text = set_cell_size(text, width - 1).rstrip() + CUT
-        size = _width(text)
-    return text + " " * (width - size)
-
-
-def fitted(natural: Sequence[int], width: int | None) -> list[int]:
-    """The widths of the columns: the widest give way until the screen holds them all."""
-    widths = [min(size, MAX_COLUMN_WIDTH) for size in natural]
-    if width is None:
-        return widths
-    room = width - len(SEPARATOR) * (len(widths) - 1)
-    for cap in range(max(widths), MIN_COLUMN_WIDTH - 1, -1):
-        if sum(min(size, cap) for size in widths) <= room:
-            return [min(size, cap) for size in widths]
-    return [min(size, MIN_COLUMN_WIDTH) for size in widths]
 
 
 def cells(answer: Answer, start: int, length: int | None) -> Iterator[Sequence[str]]:
     """The texts of some rows, safe to show on a screen."""
     for row in zip(*answer.values(start, length), strict=True):
-        yield [printable(_cell(value)) for value in row]
+        yield [printable(cell_text(value)) for value in row]
 
 
 def _pieces(answer: Answer, *, js_safe: bool = False) -> Iterator[Iterator[Sequence[Any]]]:
     for start in range(0, answer.row_count, _ROWS_A_PIECE):
         yield zip(*answer.values(start, _ROWS_A_PIECE, js_safe=js_safe), strict=True)
-
-
-def _cell(value: Any) -> str:
-    """Text as it is, everything else as compact JSON."""
-    if isinstance(value, str):
-        return value
-    return str(value) if type(value) is int else _dumped(value, ascii_only=False)
-
-
-def printable(text: str) -> str:
-    """The text on one line, without anything that could steer a terminal."""
-    return text if text.isprintable() else "".join(map(_spelled, text))
-
-
-def _spelled(char: str) -> str:
-    if char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs":
-        return char
-    return char.encode("unicode_escape").decode("ascii")
