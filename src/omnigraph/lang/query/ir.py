@@ -268,6 +268,13 @@ class ReadPlan:
         """True when the output is grouped."""
         return any(isinstance(column.expr, Aggregate) for column in self.columns)
 
+    @property
+    def entities(self) -> dict[str, str]:
+        """The columns that hold ids of nodes, each with the type of those nodes."""
+        types = {variable.name: variable.type_name for variable in self.variables}
+        nodes = ((column.name, column.expr) for column in self.columns)
+        return {name: types[expr.var] for name, expr in nodes if isinstance(expr, NodeId)}
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

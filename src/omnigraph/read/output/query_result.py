@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class QueryResult:
     query_name: str
     target: Target
     graph_commit_id: str
+    entities: Mapping[str, str] = field(default_factory=dict)
+    """The columns that hold ids of nodes, each with the type of those nodes."""
 
     @property
     def columns(self) -> list[str]:

@@ -1,13 +1,7 @@
-"""An answer as text: JSON, JSON lines, CSV, a table, or a list of names and values.
-
-Each rendering comes in pieces that end in a newline, so that a large answer is never one text.
-"""
+"""An answer as text for people: its rows in columns that fit a screen."""
 
 from __future__ import annotations
 
-import csv
-import enum
-import io
 import json
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -17,23 +11,11 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Target
 
 
-class Format(enum.StrEnum):
-    """How a result is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    JSONL = "jsonl"
-    CSV = "csv"
-    KV = "kv"
-
-
 MAX_COLUMN_WIDTH = 80
 MIN_COLUMN_WIDTH = 8
 SEPARATOR = " | "
-NO_ROWS = "(no rows)"
 CUT = "…"
 
-_ROWS_A_PIECE = 8_192
 # Parts of one visible character: emoji and several scripts are spelled with them.
 _JOINERS = "\u200c\u200d"
 
@@ -61,97 +43,35 @@ class Answer(Protocol):
         """How many rows there are."""
         ...
 
-    def values(
-        self, start: int = 0, length: int | None = None, *, js_safe: bool = False
-    ) -> list[Sequence[Any]]:
+    def values(self, start: int = 0, length: int | None = None) -> list[Sequence[Any]]:
         """JSON values by column, of all rows or of some of them."""
         ...
-
-    def to_json(self, js_safe: bool = False) -> dict[str, Any]:
-        """The whole answer as plain data."""
-        ...
-
-
-def render(
-    answer: Answer, format: Format, *, ascii_only: bool = False, width: int | None = None
-) -> Iterator[str]:
-    """The result in a format.
-
-    ``ascii_only`` escapes other characters in JSON; ``width`` is that of the screen a table must fit.
-    """
-    match format:
-        case Format.JSON:
-            yield _dumped(answer.to_json(js_safe=True), ascii_only, indent=2) + "\n"
-        case Format.JSONL:
-            yield from _jsonl(answer, ascii_only)
-        case Format.CSV:
-            yield from _csv(answer)
-        case Format.KV:
-            yield from _kv(answer)
-        case Format.TABLE:
-            yield table_text(answer, width=width) + "\n"
 
 
 def summary(answer: Answer) -> str:
     """How many rows came from where."""
-    return printable(f"{answer.row_count} rows from {answer.target} via {answer.query_name}")
+    return summary_text(answer.row_count, answer.target, answer.query_name)
 
 
-def _dumped(value: Any, ascii_only: bool, indent: int | None = None) -> str:
-    separators = (",", ":") if indent is None else None
-    return json.dumps(value, ensure_ascii=ascii_only, indent=indent, separators=separators)
-
-
-def _jsonl(answer: Answer, ascii_only: bool) -> Iterator[str]:
-    metadata = {
-        "kind": "metadata",
-        "query_name": answer.query_name,
-        "target": answer.target.to_json(),
-        "row_count": answer.row_count,
-    }
-    yield _dumped(metadata, ascii_only) + "\n"
-    names = answer.columns
-    for rows in _pieces(answer, js_safe=True):
-        yield "".join(
-            _dumped(dict(zip(names, row, strict=True)), ascii_only) + "\n" for row in rows
-        )
-
-
-def _csv(answer: Answer) -> Iterator[str]:
-    yield _csv_text([answer.columns])
-    for rows in _pieces(answer):
-        yield _csv_text([[_cell(value) for value in row] for row in rows])
-
-
-def _csv_text(rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
-
-
-def _kv(answer: Answer) -> Iterator[str]:
-    yield summary(answer) + "\n"
-    if not answer.row_count:
-        yield NO_ROWS + "\n"
-    names = [printable(name) for name in answer.columns]
-    number = 0
-    for start in range(0, answer.row_count, _ROWS_A_PIECE):
-        lines = []
-        for row in cells(answer, start, _ROWS_A_PIECE):
-            number += 1
-            lines.append(f"row {number}")
-            lines += [f"{name}: {text}" for name, text in zip(names, row, strict=True)]
-        yield "\n".join(lines) + "\n"
+def summary_text(row_count: int, target: Target, query_name: str) -> str:
+    """The line above the rows."""
+    return printable(f"{row_count} rows from {target} via {query_name}")
 
 
 def table_text(answer: Answer, *, limit: int | None = None, width: int | None = None) -> str:
     """The rows, or the first of them, below each other, in columns that fit ``width`` if possible."""
-    lines = [[printable(name) for name in answer.columns], *cells(answer, 0, limit)]
+    names = [printable(name) for name in answer.columns]
+    return f"{summary(answer)}\n{draw_table(names, list(cells(answer, 0, limit)), width)}"
+
+
+def draw_table(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """The texts in columns under their names; the widest are cut until ``width`` holds them all."""
+    lines = [names, *rows]
     natural = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     widths = fitted(natural, width)
     head, *body = (SEPARATOR.join(map(_padded, line, widths)).rstrip() for line in lines)
     rule = "-+-".join("-" * size for size in widths)
-    return "\n".join([summary(answer), head, rule, *body])
+    return "\n".join([head, rule, *body])
 
 
 def _width(text: str) -> int:
@@ -191,16 +111,11 @@ def cells(answer: Answer, start: int, length: int | None) -> Iterator[Sequence[s
         yield [printable(_cell(value)) for value in row]
 
 
-def _pieces(answer: Answer, *, js_safe: bool = False) -> Iterator[Iterator[Sequence[Any]]]:
-    for start in range(0, answer.row_count, _ROWS_A_PIECE):
-        yield zip(*answer.values(start, _ROWS_A_PIECE, js_safe=js_safe), strict=True)
-
-
 def _cell(value: Any) -> str:
     """Text as it is, everything else as compact JSON."""
     if isinstance(value, str):
         return value
-    return str(value) if type(value) is int else _dumped(value, ascii_only=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def printable(text: str) -> str:
