@@ -13,6 +13,10 @@ def text_of(answer, format, **options):
     return "".join(render(read_output(answer), format, **options))
 
 
+def table_of(answer):
+    return text_of(answer, Format.TABLE)
+
+
 def test_json_is_the_document():
     text = text_of(one(Scalar.U64, 2**60), Format.JSON)
     assert json.loads(text) == read_output(one(Scalar.U64, 2**60)).collected()
@@ -95,3 +99,19 @@ def test_cells_stay_on_one_line_and_cannot_steer_a_terminal():
     line = text_of(answer, Format.TABLE).splitlines()[3]
     assert line == r"a\nb\t\x1b[31m\x9b\u202ered"
     assert line in text_of(answer, Format.KV)
+
+
+def test_wide_characters_keep_the_columns_straight():
+    answer = result([("n", *typed(Scalar.STRING, "日本", "abc")), ("m", *typed(Scalar.I32, 1, 2))])
+    assert table_of(answer).splitlines()[3:] == ["日本 | 1", "abc  | 2"]
+
+
+def test_joined_characters_and_spaces_are_left_alone():
+    text = "👩\u200d🔬 a\u00a0b"
+    assert text in table_of(one(Scalar.STRING, text))
+
+
+def test_long_cells_are_cut():
+    line = table_of(one(Scalar.STRING, "x" * 81)).splitlines()[3]
+    assert line == "x" * 79 + "…"
+    assert table_of(one(Scalar.STRING, "x" * 80)).splitlines()[3] == "x" * 80

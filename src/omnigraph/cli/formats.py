@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from omnigraph.display.text import SEPARATOR, cell_text, fitted, padded, printable, width_of
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.output.render import draw_table, printable, summary_text
 from omnigraph.service.documents import Document, Streamed, ascii_json
 
 NO_ROWS = "(no rows)"
@@ -46,9 +46,7 @@ def render(
         case Format.KV:
             yield from _kv(answer)
         case Format.TABLE:
-            yield _summary(answer.head) + "\n"
-            names = list(map(printable, answer.head["columns"]))
-            yield draw_table(names, [row for rows in _cells(answer) for row in rows], width) + "\n"
+            yield _table(answer, width)
 
 
 def _json(answer: Streamed) -> Iterator[str]:
@@ -66,7 +64,7 @@ def _jsonl(answer: Streamed) -> Iterator[str]:
 def _csv(answer: Streamed) -> Iterator[str]:
     yield _csv_text([answer.head["columns"]])
     for rows in answer.values():
-        yield _csv_text([[_cell(value) for value in row.values()] for row in rows])
+        yield _csv_text([[cell_text(value) for value in row.values()] for row in rows])
 
 
 def _csv_text(rows: Sequence[Sequence[str]]) -> str:
@@ -90,19 +88,25 @@ def _kv(answer: Streamed) -> Iterator[str]:
         yield "\n".join(lines) + "\n"
 
 
+def _table(answer: Streamed, width: int | None) -> str:
+    """Return the rows below each other; the widest columns are cut until the screen holds them all."""
+    names = list(map(printable, answer.head["columns"]))
+    lines = [names, *(row for rows in _cells(answer) for row in rows)]
+    widths = fitted([max(map(width_of, column)) for column in zip(*lines, strict=True)], width)
+    head, *body = (SEPARATOR.join(map(padded, line, widths)).rstrip() for line in lines)
+    rule = "-+-".join("-" * size for size in widths)
+    return "\n".join([_summary(answer.head), head, rule, *body]) + "\n"
+
+
 def _summary(head: Document) -> str:
-    return summary_text(head["row_count"], Target(**head["target"]), head["query_name"])
+    target = Target(**head["target"])
+    return printable(f"{head['row_count']} rows from {target} via {head['query_name']}")
 
 
 def _cells(answer: Streamed) -> Iterator[list[list[str]]]:
     """Return the texts of the rows, safe to show on a screen, a piece at a time."""
     for rows in answer.values():
-        yield [[printable(_cell(value)) for value in row.values()] for row in rows]
-
-
-def _cell(value: Any) -> str:
-    """Return text as it is, everything else as compact JSON."""
-    return value if isinstance(value, str) else _compact(value)
+        yield [[printable(cell_text(value)) for value in row.values()] for row in rows]
 
 
 def _compact(value: Any) -> str:

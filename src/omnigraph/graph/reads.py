@@ -74,7 +74,7 @@ def _query(
         table = run_read(view, plan, values, embedder=state.embedder, profile=profile)
         phase.rows = table.num_rows
     return QueryResult(
-        table, plan.columns, plan.name, target, snapshot.graph_commit_id, plan.entities
+        table, plan.columns, plan.name, target, snapshot.graph_commit_id, plan.node_types
     )
 
 

@@ -62,8 +62,8 @@ def _schema(result: QueryResult) -> list[Document]:
     for column in result.schema:
         value = describe_value(column.name, column.type)
         one = {"name": column.name, "type": value["kind"], "nullable": value["nullable"]}
-        if column.name in result.entities:
-            one["entity"] = {"kind": "node", "type": result.entities[column.name]}
+        if column.name in result.node_types:
+            one["entity"] = {"kind": "node", "type": result.node_types[column.name]}
         described.append(one)
     return described
 

@@ -269,11 +269,14 @@ class ReadPlan:
         return any(isinstance(column.expr, Aggregate) for column in self.columns)
 
     @property
-    def entities(self) -> dict[str, str]:
-        """The columns that hold ids of nodes, each with the type of those nodes."""
+    def node_types(self) -> dict[str, str]:
+        """The type of each column that is a node, by the name of the column."""
         types = {variable.name: variable.type_name for variable in self.variables}
-        nodes = ((column.name, column.expr) for column in self.columns)
-        return {name: types[expr.var] for name, expr in nodes if isinstance(expr, NodeId)}
+        return {
+            column.name: types[column.expr.var]
+            for column in self.columns
+            if isinstance(column.expr, NodeId)
+        }
 
 
 @dataclass(frozen=True, slots=True)
