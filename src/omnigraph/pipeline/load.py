@@ -38,7 +38,7 @@ from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.engine import Engine, Incoming
 from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
-from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
+from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import prepare_rejects
@@ -111,7 +111,7 @@ def _load_under(
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
         heal(workspace)
-        with _target(workspace, options) as created:
+        with _target(workspace, request) as created:
             attempts = Attempts(
                 workspace,
                 options.branch,
@@ -157,10 +157,12 @@ def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
 
 
 @contextmanager
-def _target(workspace: Workspace, options: LoadOptions) -> Iterator[bool]:
+def _target(workspace: Workspace, request: LoadRequest) -> Iterator[bool]:
     """Make a missing branch, and say whether that was done; take it back if the load fails."""
-    made = None
+    options, made = request.options, None
     if options.from_branch is not None and options.branch not in refs.list_refs(workspace.manifest):
+        if request.before_fork is not None:
+            request.before_fork()
         # Another load may make it first, and then it is there.
         with contextlib.suppress(BranchExists):
             made = create_branch(workspace, options.branch, Target.of(options.from_branch))
