@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
-from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import (
     BadRequest,
     BranchExists,
@@ -68,7 +70,8 @@ def load(
     work is finished, which may change the schema. Records are read once, and rows that were written as
     files stay as they are: only what depends on the head of the branch is done again. Only under
     another schema they mean something else, so they are read again if they can be. ``engine`` is
-    given for records that were read elsewhere; otherwise the request decides.
+    given for records that were read elsewhere; otherwise the request decides. A load of a known
+    operation id is only answered.
     """
     options = request.options
     if options.mode not in MODES:
@@ -76,6 +79,21 @@ def load(
     if options.on_bad not in ON_BAD:
         raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
     heal(workspace)
+    targets = [options.branch] + ([] if options.from_branch is None else [options.from_branch])
+
+    def run() -> LoadResult:
+        return _load(workspace, pin_schema, request, engine)
+
+    return run_once(workspace, targets, request.asked, run, LoadResult.replay)
+
+
+def _load(
+    workspace: Workspace,
+    pin_schema: Callable[[], tuple[str, Catalog]],
+    request: LoadRequest,
+    engine: Engine | None,
+) -> LoadResult:
+    options = request.options
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
     with (
         scratch() as spooled,
@@ -106,12 +124,12 @@ def _load_under(
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
+        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors, note)
         work.read()
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
         heal(workspace)
-        with _target(workspace, options) as created:
+        with _target(workspace, options) as work.branch_created:
             attempts = Attempts(
                 workspace,
                 options.branch,
@@ -120,9 +138,7 @@ def _load_under(
                 request.branch_id,
                 one_schema=True,
             )
-            result = attempts.run(work.write)
-    note = _and_note(note, vectors.failure) if result.embeddings_pending else note
-    return replace(result, base_branch=options.from_branch, branch_created=created, note=note)
+            return attempts.run(work.write)
 
 
 def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
@@ -185,6 +201,7 @@ class _Load:
         engine: Engine,
         directory: Path,
         vectors: VectorSpool,
+        note: str | None,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
@@ -196,6 +213,8 @@ class _Load:
         self.started = stamp_us()
         self.search: FindFinalRows
         self.vectors = vectors
+        self.note = note
+        self.branch_created = False
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -225,7 +244,25 @@ class _Load:
 
     def write(self, attempt: Attempt) -> LoadResult:
         """Run stages 3 to 5 on the newest snapshot of the branch."""
-        state = attempt.state
+        final, pending = self._validate(attempt.state)
+        report = IndexReport()
+        self.report.tell("writing")
+        began = time.perf_counter()
+        told = self._result(final, pending)
+
+        def complete(_pins: Sequence[TableState] = ()) -> dict[str, Any]:
+            # What is known once the tables are written, so that a repetition is told the same.
+            told.indexes_built = list(report.built)
+            told.timings["write"] = round(time.perf_counter() - began, 4)
+            return self.request.asked.facts(told.answer())
+
+        told.commit = self._commit(attempt, final, report, told.answer(), complete)
+        if "write" not in told.timings:
+            complete()  # others have published it
+        return told
+
+    def _validate(self, state: BranchState) -> tuple[FinalRows, int]:
+        """Run stage 3: the rows that are to be written, and how many of their vectors stay null."""
         if state.head.ir_hash != self.ir_hash:
             raise SchemaConflict("the schema changed while the records were read; load them again")
         self.report.tell("validating")
@@ -233,13 +270,11 @@ class _Load:
         try:
             with self._timed("validate"):
                 final = self.search.find(runner, state)
-            pending = self._fill_vectors(runner, state, final)
+            return final, self._fill_vectors(runner, state, final)
         finally:
             runner.close()
-        report = IndexReport()
-        self.report.tell("writing")
-        with self._timed("write"):
-            made = self._commit(attempt, final, report)
+
+    def _result(self, final: FinalRows, pending: int) -> LoadResult:
         return LoadResult(
             branch=self.options.branch,
             mode=self.options.mode,
@@ -249,11 +284,13 @@ class _Load:
                 for key, count in sorted(final.counts.items())
             ],
             actor_id=self.options.actor,
-            commit=made,
-            indexes_built=report.built,
+            commit=None,
+            base_branch=self.options.from_branch,
+            branch_created=self.branch_created,
             embeddings_pending=pending,
             bad_records=self.search.bad.report(self.request.inputs.sources),
             timings=dict(self.timings),
+            note=_and_note(self.note, self.vectors.failure) if pending else self.note,
         )
 
     def _fill_vectors(self, runner: Runner, state: BranchState, final: FinalRows) -> int:
@@ -270,7 +307,14 @@ class _Load:
         with self._timed("embed"):
             return fill_vectors(final.incoming.values(), runner, stored, self.vectors)
 
-    def _commit(self, attempt: Attempt, final: FinalRows, report: IndexReport) -> GraphCommit:
+    def _commit(
+        self,
+        attempt: Attempt,
+        final: FinalRows,
+        report: IndexReport,
+        answer: dict[str, Any],
+        complete: LateFacts,
+    ) -> GraphCommit:
         state = attempt.state
         pins = state.head.tables
         changes = [
@@ -286,8 +330,10 @@ class _Load:
                 "load",
                 self.started,
                 self.options.actor,
+                facts=self.request.asked.facts(answer),
                 operation_id=self.options.operation_id,
             ),
+            late_facts=complete,
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(final.relied_on - set(final.incoming))),
             is_large=sum(incoming.rows for incoming in final.incoming.values()) > LARGE_ROWS,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
@@ -27,6 +28,11 @@ class LoadRequest:
     embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
+
+    @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this load is recognised by."""
+        return WriteRequest("load", self.options.operation_id)
 
     @property
     def skips(self) -> bool:
@@ -55,7 +61,8 @@ class LoadResult:
     engine: str
     tables: list[dict[str, Any]]
     actor_id: str | None
-    commit: GraphCommit
+    commit: GraphCommit | None
+    """The commit; None of a load that only checked its records."""
     base_branch: str | None = None
     branch_created: bool = False
     indexes_built: list[tuple[str, str]] = field(default_factory=list)
@@ -65,6 +72,17 @@ class LoadResult:
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
     """Why that engine ran, where the caller did not choose it."""
+    replayed: bool = False
+    """Whether it was made before, under the same operation id, and had no effect this time."""
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> LoadResult:
+        """The answer that a commit keeps."""
+        kept = dict(kept_answer(commit))
+        for name in ("operation", "operation_id", "total_rows", "skipped"):
+            kept.pop(name, None)
+        kept["indexes_built"] = [(table_key, name) for table_key, name in kept["indexes_built"]]
+        return cls(**kept, commit=commit, replayed=True)
 
     @property
     def total_rows(self) -> int:
@@ -77,7 +95,15 @@ class LoadResult:
         return int(self.bad_records["total"])
 
     def to_json(self) -> dict[str, Any]:
-        """The public form."""
+        """The public form; ``replayed`` appears only if it is true."""
+        return {
+            **self.answer(),
+            "commit": None if self.commit is None else self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
+        }
+
+    def answer(self) -> dict[str, Any]:
+        """The public form without the commit."""
         return {
             "branch": self.branch,
             "base_branch": self.base_branch,
@@ -86,12 +112,11 @@ class LoadResult:
             "engine": self.engine,
             "tables": self.tables,
             "total_rows": self.total_rows,
-            "actor_id": self.actor_id,
             "bad_records": self.bad_records,
             "skipped": self.skipped,
+            "note": self.note,
+            "timings": dict(self.timings),
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
-            "timings": self.timings,
-            "commit": self.commit.to_json(),
-            "note": self.note,
+            "actor_id": self.actor_id,
         }

@@ -130,7 +130,9 @@ def load(
         )
     if result.note is not None:
         note(result.note)
-    made = f"commit {result.commit.graph_commit_id} is made on branch {result.branch}"
+    made = None
+    if result.commit is not None:
+        made = f"commit {result.commit.graph_commit_id} is made on branch {result.branch}"
     call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result), made)
 
 
@@ -220,5 +222,6 @@ def _put(result: LoadResult) -> None:
         lines.append(f"  indexes built: {len(result.indexes_built)}")
     if result.embeddings_pending:
         lines.append(f"  vectors still to be filled: {result.embeddings_pending}")
-    lines.append(f"  commit {result.commit.graph_commit_id}")
+    if result.commit is not None:
+        lines.append(f"  commit {result.commit.graph_commit_id}")
     put("\n".join(lines))
