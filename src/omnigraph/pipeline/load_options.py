@@ -32,7 +32,8 @@ class LoadOptions:
     does: fail (the default), nothing is loaded; skip, it is left out. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
-    ``operation_id`` is a ULID of the caller's choice by which its commit can be found.
+    ``operation_id`` is a ULID of the caller's choice by which its commit can be found; sent again under
+    the same id, the load has no effect, and the answer is the first one, ``replayed``.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a
     ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
     ``spark_master`` and ``spark_conf`` say how to make one.
