@@ -87,7 +87,6 @@ class _Drawing:
         """Return the drawing with colours, in lines that fit the screen."""
         from rich.cells import cell_len
         from rich.console import Console
-        from rich.text import Text
 
         facts = {name: _facts(commit) for name, commit in self.commits.items()}
         widths = [max(map(cell_len, column)) for column in zip(*facts.values(), strict=True)]
