@@ -1,6 +1,6 @@
 """Files that people write: what is read, and that everything else is refused by name and line."""
 
-import datetime
+import datetime as dt
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_it_is_yaml_1_2(read):
         "b": "on",
         "c": "12:30",
         "d": 15,
-        "e": datetime.date(2026, 1, 1),
+        "e": dt.date(2026, 1, 1),
         "f": None,
         "g": ["yes"],
     }
