@@ -146,11 +146,9 @@ class QueryResult(Shown):
         return counted(self.row_count, "row") if self.row_count else "no rows"
 
     def _panel(self) -> Panel:
-        from omnigraph.read.output.render import summary
-
         shown = zip(*self.values(0, SHOWN_ROWS), strict=True)
         return Panel(
-            summary(self),
+            f"{self.row_count} rows from {self.target} via {self.query_name}",
             columns=self.columns,
             rows=[[shortened(cell_text(value), CELL_CHARACTERS) for value in row] for row in shown],
             hidden=max(self.row_count - SHOWN_ROWS, 0),
