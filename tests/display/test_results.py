@@ -46,7 +46,10 @@ def shown(tmp_path_factory):
         start = found[0].commit.parent_commit_id
         found += [graph.diff(og.at(snapshot=start), "main"), graph.commits.history()]
         found += [graph.commits.changes(found[0].commit.graph_commit_id)]
-        found += [graph.changes.poll(start="beginning"), graph.changes.baseline(place / "base.jsonl")]
+        found += [
+            graph.changes.poll(start="beginning"),
+            graph.changes.baseline(place / "base.jsonl"),
+        ]
         found += [graph.ensure_indices(), graph.optimize(), graph.repair()]
         found += [graph.cleanup(keep_versions=1, dry_run=True), graph.export(place / "out.jsonl")]
         found += [graph.embed(), graph.blobs.write("node", "Person", "p02", "photo", iter([b"x"]))]

@@ -19,7 +19,6 @@ from typing import Any
 
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.read.output.query_result import QueryResult
-from omnigraph.read.output.render import summary
 
 
 @dataclass(slots=True)
@@ -103,7 +102,7 @@ class Profiled(Shown):
 
     def _panel(self) -> Panel:
         columns = ("phase", "rows", "ms")
-        return Panel.of_rows(summary(self.result), columns, _lines(self.steps, ""))
+        return Panel.of_rows(self.result.summary, columns, _lines(self.steps, ""))
 
 
 def _lines(
