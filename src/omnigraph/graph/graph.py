@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.maintenance.status import Status
     from omnigraph.manifest.manifest import BranchState
+    from omnigraph.pipeline.frame_options import FrameKeywords
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
@@ -238,11 +239,15 @@ class Graph:
         with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
             return loads.run_load(self._state, inputs.json(source), asked)
 
-    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
-        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
-        asked = loads.load_options(self._state, options)
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[FrameKeywords]) -> LoadResult:
+        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files.
+
+        The options are those of ``load``, and those of ``FrameOptions``: ``columns`` to rename columns,
+        ``ignore_extra``, and for CSV files ``delimiter``, ``header``, ``names``, ``null``, ``encoding``.
+        """
+        asked, shape = loads.frame_options(self._state, options)
         with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
-            return loads.run_load(self._state, inputs.nodes(type, frame), asked)
+            return loads.run_load(self._state, inputs.nodes(type, frame, shape), asked)
 
     def load_edges(
         self,
@@ -250,12 +255,16 @@ class Graph:
         frame: Any,
         from_col: str = "from",
         to_col: str = "to",
-        **options: Unpack[LoadKeywords],
+        **options: Unpack[FrameKeywords],
     ) -> LoadResult:
-        """Load a frame of one edge type; the two columns hold the ids of its ends."""
-        asked = loads.load_options(self._state, options)
+        """Load a frame of one edge type; the two columns hold the ids of its ends.
+
+        The options are those of ``load_nodes``.
+        """
+        asked, shape = loads.frame_options(self._state, options)
         with loads.load_input(self._state, asked.branch, asked.from_branch) as inputs:
-            return loads.run_load(self._state, inputs.edges(type, frame, from_col, to_col), asked)
+            inputs.edges(type, frame, from_col, to_col, shape)
+            return loads.run_load(self._state, inputs, asked)
 
     def mutate(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.accepted_schema import AcceptedSchema
@@ -14,21 +14,34 @@ from omnigraph.manifest.branch_names import MAIN
 
 # Loads import what they need inside their functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.pipeline.frame_options import FrameKeywords, FrameOptions
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
     from omnigraph.pipeline.request import LoadResult
 
 
 def load_options(state: GraphState, options: LoadKeywords) -> LoadOptions:
-    """Return the checked options of a load; refuse a handle that may not write."""
-    state.ensure_writable()
-    return check_load_options(options, state.actor)
+    """Return the checked options of a load; a handle that may not write can still check one."""
+    asked = check_load_options(options, state.actor)
+    if asked.check:
+        state.ensure_open()
+    else:
+        state.ensure_writable()
+    return asked
+
+
+def frame_options(state: GraphState, options: FrameKeywords) -> tuple[LoadOptions, FrameOptions]:
+    """Return the checked options of a load of one frame, and how the frame is read."""
+    from omnigraph.pipeline.frame_options import split_options
+
+    frame, rest = split_options(options)
+    return load_options(state, cast("LoadKeywords", rest)), frame
 
 
 def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = None) -> LoadInput:
     """Return an empty input, to be filled and loaded inside its ``with`` block.
 
-    It is checked against the schema of the branch it will be loaded into.
+    Its records are checked against the schema of the branch they will be loaded into.
     """
     from omnigraph.pipeline.load_input import LoadInput
 
