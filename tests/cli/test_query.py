@@ -110,10 +110,23 @@ def test_json_is_the_whole_answer(ask, omnigraph, people):
         "target": {"branch": "main", "snapshot": None},
         "row_count": 1,
         "columns": ["p.name", "p.age"],
+        "schema": [
+            {"name": "p.name", "type": "string", "nullable": False},
+            {"name": "p.age", "type": "int", "nullable": True},
+        ],
         "rows": [{"p.name": "ada", "p.age": 36}],
         "graph_commit_id": head,
     }
     assert ask("-e", INLINE, "--format", "json").json == ask("-e", INLINE, "--json").json
+
+
+def test_the_first_rows_only(ask):
+    argv = ("everyone", "--query", "reads.gq", "--max-rows", "1")
+    document = ask(*argv, "--json").json
+    assert (document["row_count"], document["truncated"], document["total_rows"]) == (1, True, 3)
+    cut = ask(*argv, "--format", "csv")
+    assert cut.stdout == "name,age\nada,36\n"
+    assert cut.stderr == "these are the first 1 of 3 rows\n"
 
 
 def test_jsonl(ask):

@@ -7,40 +7,12 @@ import sys
 import pyarrow as pa
 import pytest
 
+from omnigraph.display.text import fitted
 from omnigraph.errors import BadRequest
-from omnigraph.lang.query.ir import Column, Const
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.output.query_result import QueryResult
-from omnigraph.read.output.render import Format, fitted, render, table_text
-from omnigraph.types import PropType, Scalar
-
-COMMIT = "01J00000000000000000000000"
-
-
-def result(columns, target=None, name="q"):
-    """A result of (name, type, values) columns."""
-    schema = tuple(Column(name, Const(None, kind), kind) for name, kind, _ in columns)
-    arrays = [pa.array(values, type=kind.arrow_type()) for _, kind, values in columns]
-    table = pa.table(arrays, names=[name for name, _, _ in columns])
-    return QueryResult(table, schema, name, target or Target.of(), COMMIT)
-
-
-def typed(scalar, *values, **kind):
-    return PropType(scalar, nullable=True, **kind), list(values)
-
-
-def one(scalar, *values, **kind):
-    return result([("x", *typed(scalar, *values, **kind))])
-
-
-def text_of(answer, format, **options):
-    return "".join(render(answer, format, **options))
-
-
-PEOPLE = [
-    ("name", *typed(Scalar.STRING, "Ada", "Bob")),
-    ("age", *typed(Scalar.I64, 36, None)),
-]
+from omnigraph.types import Scalar
+from tests.display.html_tables import HtmlTable
+from tests.made_results import COMMIT, PEOPLE, one, result, typed
 
 
 class TestValues:
@@ -103,7 +75,57 @@ class TestValues:
         assert answer.to_json()["rows"][1]["x"] == 2**53
 
 
+class TestRows:
+    def test_a_row_by_its_number(self):
+        answer = result(PEOPLE)
+        assert answer[0] == {"name": "Ada", "age": 36}
+        assert answer[-1] == answer[1] == {"name": "Bob", "age": None}
+        assert answer[:1] == [answer[0]]
+        assert answer[5:] == []
+
+    @pytest.mark.parametrize("place", [2, -3])
+    def test_a_row_that_is_not_there(self, place):
+        with pytest.raises(IndexError, match=f"no row {place}; the result has 2 rows"):
+            result(PEOPLE)[place]
+
+    @pytest.mark.parametrize("key", ["name", 1.0, True, None])
+    def test_anything_else_names_no_row(self, key):
+        with pytest.raises(BadRequest, match="no number of a row"):
+            result(PEOPLE)[key]
+
+    def test_the_only_row_and_the_only_value(self):
+        answer = one(Scalar.DATE, 0)
+        assert answer.one() == {"x": "1970-01-01"}
+        assert answer.scalar() == "1970-01-01"
+        assert one(Scalar.I64, None).scalar() is None
+
+    @pytest.mark.parametrize(("values", "said"), [((), "no rows"), ((1, 2), "2 rows")])
+    def test_one_refuses_any_other_number_of_rows(self, values, said):
+        for asked in ("one", "scalar"):
+            with pytest.raises(BadRequest, match=f"`q` returned {said}") as caught:
+                getattr(one(Scalar.I64, *values), asked)()
+            assert caught.value.details["row_count"] == len(values)
+
+    def test_a_scalar_is_one_column(self):
+        pair = result([("x", *typed(Scalar.I64, 1)), ("y", *typed(Scalar.I64, 2))])
+        assert pair.one() == {"x": 1, "y": 2}
+        with pytest.raises(BadRequest, match="1 row with 2 columns"):
+            pair.scalar()
+
+
 class TestFrames:
+    def test_other_libraries_read_it_as_an_arrow_stream(self):
+        import duckdb
+        import polars as pl
+
+        answer = result(PEOPLE)
+        assert pa.table(answer).equals(answer.to_arrow())
+        assert pl.DataFrame(answer).rows() == [("Ada", 36), ("Bob", None)]
+        assert duckdb.sql("select max(age) from answer").fetchall() == [(36,)]
+        wanted = pa.schema([("name", pa.large_utf8()), ("age", pa.int64())])
+        stream = pa.RecordBatchReader.from_stream(answer, wanted)
+        assert stream.read_all().schema == wanted
+
     def test_pandas_keeps_integers_beside_missing_values(self):
         frame = one(Scalar.I64, 2**53 + 1, None).to_pandas()
         assert frame["x"].iloc[0] == 2**53 + 1
@@ -120,95 +142,6 @@ class TestFrames:
 
 
 class TestRenderings:
-    def test_json_is_the_safe_envelope(self):
-        answer = one(Scalar.U64, 2**60)
-        assert json.loads(text_of(answer, Format.JSON)) == answer.to_json(js_safe=True)
-
-    def test_jsonl_is_a_line_about_the_result_and_one_per_row(self):
-        head, *rows = text_of(result(PEOPLE), Format.JSONL).splitlines()
-        assert json.loads(head) == {
-            "kind": "metadata",
-            "query_name": "q",
-            "target": {"branch": "main", "snapshot": None},
-            "row_count": 2,
-        }
-        assert [json.loads(row) for row in rows] == result(PEOPLE).rows
-
-    def test_json_can_be_plain_ascii(self):
-        answer = one(Scalar.STRING, "é")
-        assert "é" in text_of(answer, Format.JSONL)
-        assert text_of(answer, Format.JSONL, ascii_only=True).isascii()
-        assert text_of(answer, Format.JSON, ascii_only=True).isascii()
-
-    def test_csv_quotes_what_it_must(self):
-        answer = result(
-            [
-                ("a,b", *typed(Scalar.STRING, "plain", 'say "hi"', "two\nlines", "x,y", None)),
-                ("n", *typed(Scalar.BOOL, True, False, None, True, True)),
-                ("l", *typed(Scalar.STRING, ["a"], [], None, ["x", "y"], [None], is_list=True)),
-            ]
-        )
-        assert text_of(answer, Format.CSV) == (
-            '"a,b",n,l\n'
-            'plain,true,"[""a""]"\n'
-            '"say ""hi""",false,[]\n'
-            '"two\nlines",null,null\n'
-            '"x,y",true,"[""x"",""y""]"\n'
-            "null,true,[null]\n"
-        )
-
-    def test_csv_of_an_empty_text_is_still_a_row(self):
-        assert text_of(one(Scalar.STRING, ""), Format.CSV) == 'x\n""\n'
-
-    def test_csv_of_many_rows_has_one_heading(self):
-        answer = one(Scalar.I32, *range(20_000))
-        assert text_of(answer, Format.CSV).split() == ["x", *map(str, range(20_000))]
-
-    def test_kv(self):
-        assert text_of(result(PEOPLE), Format.KV) == (
-            "2 rows from branch main via q\n"
-            "row 1\nname: Ada\nage: 36\n"
-            "row 2\nname: Bob\nage: null\n"
-        )
-
-    def test_kv_without_rows(self):
-        answer = result([("x", *typed(Scalar.I32))], Target.of(snapshot="01X"))
-        assert text_of(answer, Format.KV) == "0 rows from snapshot 01X via q\n(no rows)\n"
-
-    def test_a_table(self):
-        assert text_of(result(PEOPLE, Target.of("dev", version=2)), Format.TABLE) == (
-            "2 rows from branch dev at version 2 via q\n"
-            "name | age\n"
-            "-----+-----\n"
-            "Ada  | 36\n"
-            "Bob  | null\n"
-        )
-
-    def test_a_table_without_rows_shows_its_columns(self):
-        answer = result([("x", *typed(Scalar.I32)), ("yy", *typed(Scalar.I32))])
-        assert text_of(answer, Format.TABLE) == "0 rows from branch main via q\nx | yy\n--+---\n"
-
-    def test_cells_stay_on_one_line_and_cannot_steer_a_terminal(self):
-        answer = one(Scalar.STRING, "a\nb\t\x1b[31m\x9b\u202ered")
-        line = text_of(answer, Format.TABLE).splitlines()[3]
-        assert line == r"a\nb\t\x1b[31m\x9b\u202ered"
-        assert line in text_of(answer, Format.KV)
-
-    def test_wide_characters_keep_the_columns_straight(self):
-        answer = result(
-            [("n", *typed(Scalar.STRING, "日本", "abc")), ("m", *typed(Scalar.I32, 1, 2))]
-        )
-        assert table_text(answer).splitlines()[3:] == ["日本 | 1", "abc  | 2"]
-
-    def test_joined_characters_and_spaces_are_left_alone(self):
-        text = "👩\u200d🔬 a\u00a0b"
-        assert text in table_text(one(Scalar.STRING, text))
-
-    def test_long_cells_are_cut(self):
-        line = table_text(one(Scalar.STRING, "x" * 81)).splitlines()[3]
-        assert line == "x" * 79 + "…"
-        assert table_text(one(Scalar.STRING, "x" * 80)).splitlines()[3] == "x" * 80
-
     def test_the_widest_columns_give_way_to_the_screen(self):
         assert fitted([4, 50, 30], 60) == [4, 25, 25]
         assert fitted([4, 50, 30], None) == [4, 50, 30]
@@ -222,8 +155,19 @@ class TestRenderings:
         assert lines[3:] == [*map(str, range(10)), "… 15 more"]
         assert "more" not in repr(one(Scalar.I32, *range(10)))
 
-    def test_html_is_escaped(self):
-        shown = result([("<b>", *typed(Scalar.STRING, "<script>"))])._repr_html_()
-        assert "<th>&lt;b&gt;</th>" in shown
-        assert "<td>&lt;script&gt;</td>" in shown
-        assert "<script>" not in shown
+    def test_repr_fits_the_screen(self, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "40")
+        answer = result([(f"c{n}", *typed(Scalar.STRING, "x" * 30)) for n in range(20)])
+        *lines, left_out = repr(answer).splitlines()
+        assert max(map(len, lines)) <= 40
+        assert left_out.startswith("17 columns not shown: c3, c4,")
+
+    def test_html_shows_the_same_rows_and_is_escaped(self):
+        names = typed(Scalar.STRING, *["<script>"] * 12)
+        vectors = typed(Scalar.F32, *[[0.5] * 900] * 12, dim=900)
+        shown = HtmlTable(result([("<b>", *names), ("v", *vectors)])._repr_html_())
+        assert shown.caption == ["12 rows from branch main via q", "… 2 more"]
+        assert shown.rows[0] == ["<b>", "v"]
+        assert len(shown.rows) == 11
+        assert {row[0] for row in shown.rows[1:]} == {"<script>"}
+        assert all(row[1].startswith("[0.5,0.5,") and len(row[1]) <= 200 for row in shown.rows[1:])

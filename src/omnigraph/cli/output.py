@@ -25,11 +25,16 @@ class ReaderGone(Exception):
 
 def put(text: str) -> None:
     """Write a result to stdout, ending in a newline; raise if it could not be written."""
+    put_piece(text if text.endswith("\n") else f"{text}\n")
+
+
+def put_piece(text: str) -> None:
+    """Write a part of a result to stdout as it is; raise if it could not be written."""
     stream = sys.stdout
     if stream is None:  # the process was started with stdout closed
         raise OutputLost("cannot write the output: stdout is closed")
     try:
-        stream.write(text if text.endswith("\n") else f"{text}\n")
+        stream.write(text)
         stream.flush()
     except BrokenPipeError:
         raise ReaderGone from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, SourceError
 
 STDIN = "-"
 
@@ -64,12 +66,16 @@ class QueryOptions:
                 "no --server in this version; pass the source with --query FILE or -e TEXT"
             )
 
-    def read(self) -> tuple[str | Path, Any]:
-        """Return the source (a text or a file) and the parameters (a JSON value or None)."""
+    def read(self) -> tuple[str, Any]:
+        """Return the text of the source, and the parameters (a JSON value or None)."""
         return self._source(), read_params(self.params, self.params_file)
 
-    def _source(self) -> str | Path:
-        """Return the query text or its file; refuse contradicting flags."""
+    def named_in_errors(self) -> AbstractContextManager[None]:
+        """Let errors in the source name the file that it came from."""
+        return naming_file(None if self.query in {None, STDIN} else self.query)
+
+    def _source(self) -> str:
+        """Return the query text; refuse contradicting flags."""
         if self.query is not None and self.inline is not None:
             raise typer.BadParameter("--query excludes -e")
         if self.query == self.params_file == STDIN:
@@ -80,7 +86,7 @@ class QueryOptions:
             return self.inline
         if self.query is None:
             raise BadRequest("there is no query; pass --query FILE or -e TEXT")
-        return read_stdin("--query") if self.query == STDIN else Path(self.query)
+        return read_stdin("--query") if self.query == STDIN else read_file(self.query)
 
 
 def read_params(text: str | None, file: str | None) -> Any:
@@ -88,7 +94,7 @@ def read_params(text: str | None, file: str | None) -> Any:
     if text is not None and file is not None:
         raise typer.BadParameter("--params excludes --params-file")
     if file is not None:
-        text = read_stdin("--params-file") if file == STDIN else _read(Path(file))
+        text = read_stdin("--params-file") if file == STDIN else read_file(file)
     if text is None:
         return None
     return _decode(text, "parameters", "give an object keyed by parameter name")
@@ -105,7 +111,7 @@ def read_resolve(given: str | None) -> Any:
             f"--resolve is `{given}`, which is neither ours nor theirs nor a file; write the "
             "resolutions to a file and name it"
         )
-    text = read_stdin("--resolve") if given == STDIN else _read(Path(given))
+    text = read_stdin("--resolve") if given == STDIN else read_file(given)
     form = 'give {"resolutions": [{"table_key": …, "row_id": …, "image": … or "take": …}]}'
     document = _decode(text, "resolutions", form)
     if not isinstance(document, dict):
@@ -133,10 +139,21 @@ def _refuse_repeated_keys(what: str, pairs: list[tuple[str, Any]]) -> dict[str, 
     return found
 
 
-def _read(path: Path) -> str:
+def read_file(path: str) -> str:
+    """Return the text of a file."""
     from omnigraph.language import read_source
 
-    return read_source(path)[0]
+    return read_source(Path(path))[0]
+
+
+@contextmanager
+def naming_file(path: str | None) -> Iterator[None]:
+    """Let errors in a source that was read from this file show where it is."""
+    try:
+        yield
+    except SourceError as error:
+        error.filename = error.filename or path
+        raise
 
 
 def read_stdin(flag: str) -> str:

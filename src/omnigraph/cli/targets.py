@@ -12,7 +12,8 @@ from omnigraph.cli.register import BranchOption
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
-    from omnigraph.manifest.snapshot import Target, TargetKeywords
+    from omnigraph.manifest.snapshot import Target
+    from omnigraph.service.requests import TargetValues
 
 SnapshotOption = Annotated[
     str | None, typer.Option("--snapshot", metavar="ID", help="The state at this commit.")
@@ -46,8 +47,8 @@ class TargetOptions:
     at_version: AtVersionOption = None
     at_time: AtTimeOption = None
 
-    def read(self) -> TargetKeywords:
-        """Return the target as the methods of a graph take it.
+    def read(self) -> TargetValues:
+        """Return the target as a request takes it.
 
         A commit id or a tag stands alone: it already determines the branch and the version.
         """

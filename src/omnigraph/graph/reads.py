@@ -73,7 +73,9 @@ def _query(
         view = state.reader.view(snapshot, catalog)
         table = run_read(view, plan, values, embedder=state.embedder, profile=profile)
         phase.rows = table.num_rows
-    return QueryResult(table, plan.columns, plan.name, target, snapshot.graph_commit_id)
+    return QueryResult(
+        table, plan.columns, plan.name, target, snapshot.graph_commit_id, plan.node_types
+    )
 
 
 def profile_query(

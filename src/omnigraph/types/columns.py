@@ -78,7 +78,7 @@ def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
         case Family.FLOAT:
             return _patched(_plain(array), pc.invert(pc.is_finite(array)), shown_float)
         case Family.INTEGER if js_safe and t.scalar.exceeds_javascript:
-            return _patched(_plain(array), _beyond_js(array), str)
+            return _patched(_plain(array), beyond_javascript(array), str)
         case Family.TEMPORAL:
             return _plain(checked_temporal_text(t, array))
         case Family.BLOB:
@@ -86,7 +86,8 @@ def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
     return _plain(array)
 
 
-def _beyond_js(array: pa.Array) -> pa.BooleanArray:
+def beyond_javascript(array: pa.Array) -> pa.BooleanArray:
+    """Mark the integers that a JavaScript number cannot hold."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.types.columns import as_array, checked_temporal_text
+from omnigraph.types.columns import as_array, beyond_javascript, checked_temporal_text
 from omnigraph.types.proptype import PropType
 from omnigraph.types.traits import Family
 from omnigraph.types.unfit import Unfit, shown_float
@@ -28,15 +28,17 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e10
 _WHOLE_BELOW = 1e15
 
 
-def column_to_json_text(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+def column_to_json_text(
+    t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
+) -> pa.StringArray:
     """Write the JSON text of every value of a column; null is ``null``.
 
-    Like ``json.dumps`` with ``ensure_ascii=False`` and no blanks. A Blob column has no texts: its
-    bytes are not in it.
+    Like ``json.dumps`` with ``ensure_ascii=False`` and no blanks. ``js_safe`` writes integers that a
+    JavaScript number cannot hold as texts. A Blob column has no texts: its bytes are not in it.
     """
     if t.is_blob:
         raise Unfit(f"a column of type {t} has no JSON text")
-    return _texts(t, as_array(t, array)).fill_null(NULL)
+    return _texts(t, as_array(t, array), js_safe).fill_null(NULL)
 
 
 def json_string_texts(array: pa.Array) -> pa.StringArray:
@@ -46,13 +48,13 @@ def json_string_texts(array: pa.Array) -> pa.StringArray:
     return pc.binary_join_element_wise('"', _escaped(array), '"', "")
 
 
-def _texts(t: PropType, array: pa.Array) -> pa.StringArray:
+def _texts(t: PropType, array: pa.Array, js_safe: bool) -> pa.StringArray:
     """The texts; null stays null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if t.is_list or t.is_vector:
-        return _list_texts(t, array)
+        return _list_texts(t, array, js_safe)
     match t.scalar.traits.family:
         case Family.TEXT:
             return json_string_texts(array)
@@ -60,16 +62,20 @@ def _texts(t: PropType, array: pa.Array) -> pa.StringArray:
             return pc.binary_join_element_wise('"', checked_temporal_text(t, array), '"', "")
         case Family.FLOAT:
             return _float_texts(array, lambda value: json.dumps(shown_float(value)))
+        case Family.INTEGER if js_safe and t.scalar.exceeds_javascript:
+            texts = array.cast(pa.utf8())
+            quoted = pc.binary_join_element_wise('"', texts, '"', "")
+            return pc.if_else(beyond_javascript(array), quoted, texts)
     return array.cast(pa.utf8())
 
 
-def _list_texts(t: PropType, array: pa.Array) -> pa.StringArray:
+def _list_texts(t: PropType, array: pa.Array, js_safe: bool) -> pa.StringArray:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     items = array.flatten()
-    texts = _float_texts(items, lambda _: NULL) if t.is_vector else _texts(t.item, items)
+    texts = _float_texts(items, lambda _: NULL) if t.is_vector else _texts(t.item, items, js_safe)
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     lists = pa.ListArray.from_arrays(offsets, texts.fill_null(NULL))

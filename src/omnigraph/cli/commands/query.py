@@ -9,14 +9,22 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.output import is_utf8_output, on_terminal, put
+from omnigraph.cli.formats import Format, render
+from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions
 from omnigraph.cli.targets import TargetOptions
-from omnigraph.read.output.render import Format, render
+from omnigraph.service.query import MAX_ROWS, QueryRequest
+from omnigraph.service.query import query as run_query
 
 FormatOption = Annotated[
     Format | None, typer.Option("--format", help="How the rows are printed, `table` by default.")
+]
+MaxRowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows", metavar="N", min=1, max=MAX_ROWS, help="Show the first N rows at most."
+    ),
 ]
 
 
@@ -29,6 +37,7 @@ def query(
     call: Call,
     source: QueryOptions,
     target: TargetOptions,
+    max_rows: MaxRowsOption = None,
     format: FormatOption = None,
     uri: UriOption = None,
 ) -> None:
@@ -38,9 +47,12 @@ def query(
     state = target.read()
     source.refuse_stored()
     text, params = source.read()
-    with call.open(call.address(uri)) as graph:
-        result = graph.query(text, source.name, params, **state)
+    request = QueryRequest(query=text, name=source.name, params=params, max_rows=max_rows, **state)
+    with source.named_in_errors(), call.open(call.address(uri)) as graph:
+        answer = run_query(graph, request)
     chosen = Format.JSON if call.flags.json else format or Format.TABLE
     width = shutil.get_terminal_size().columns if on_terminal() else None
-    for piece in render(result, chosen, ascii_only=not is_utf8_output(), width=width):
-        put(piece)
+    for piece in render(answer, chosen, ascii_only=not is_utf8_output(), width=width):
+        put_piece(piece)
+    if answer.end().get("truncated"):
+        note(f"these are the first {answer.head['row_count']} of {answer.end()['total_rows']} rows")

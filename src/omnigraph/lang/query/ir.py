@@ -268,6 +268,16 @@ class ReadPlan:
         """True when the output is grouped."""
         return any(isinstance(column.expr, Aggregate) for column in self.columns)
 
+    @property
+    def node_types(self) -> dict[str, str]:
+        """The type of each column that is a node, by the name of the column."""
+        types = {variable.name: variable.type_name for variable in self.variables}
+        return {
+            column.name: types[column.expr.var]
+            for column in self.columns
+            if isinstance(column.expr, NodeId)
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
 
+from omnigraph.display.panel import CELL_CHARACTERS, SHOWN_ROWS, Panel, Shown
+from omnigraph.display.text import cell_text, counted, shortened
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.ir import Column
 from omnigraph.manifest.snapshot import Target
+from omnigraph.read.output.frames import pandas_frame, polars_frame
 from omnigraph.types import column_to_json
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
-
-SHOWN_ROWS = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QueryResult:
+class QueryResult(Shown):
     """What a read query returned, and which state of the graph it was read from.
 
     ``table`` has the plan's columns in projection order, with their types also when it has no rows.
+    ``node_types`` has the type of each column that is a node, by the name of the column.
     """
 
     table: pa.Table
@@ -31,6 +34,7 @@ class QueryResult:
     query_name: str
     target: Target
     graph_commit_id: str
+    node_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -45,7 +49,7 @@ class QueryResult:
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dicts of plain JSON values, made on first use."""
-        return self._rows(js_safe=False)
+        return self._rows()
 
     def __len__(self) -> int:
         return self.row_count
@@ -53,25 +57,59 @@ class QueryResult:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)
 
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return a row by its number, from the end if it is negative, or the rows of a slice."""
+        if isinstance(at, slice):
+            return self.rows[at]
+        if isinstance(at, bool) or not isinstance(at, int):
+            raise BadRequest(f"{at!r} is no number of a row; a column is `result.to_arrow()[name]`")
+        place = at + self.row_count if at < 0 else at
+        if not 0 <= place < self.row_count:
+            raise IndexError(f"there is no row {at}; the result has {self._size()}")
+        return self._rows(place, 1)[0]
+
+    def one(self) -> dict[str, Any]:
+        """The only row; a result of no rows, or of several, is refused."""
+        if self.row_count != 1:
+            raise BadRequest(
+                f"one() is for a result of exactly one row, and query `{self.query_name}` returned "
+                f"{self._size()}",
+                row_count=self.row_count,
+            )
+        return self[0]
+
+    def scalar(self) -> Any:
+        """The only value: that of one row with one column; anything else is refused."""
+        if self.row_count != 1 or len(self.schema) != 1:
+            raise BadRequest(
+                "scalar() is for a result of one row with one column, and query "
+                f"`{self.query_name}` returned {self._size()} with "
+                f"{counted(len(self.schema), 'column')}",
+                row_count=self.row_count,
+            )
+        (value,) = self[0].values()
+        return value
+
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self.table
 
-    def to_pandas(self) -> Any:
-        """The rows as a pandas frame; integers and booleans keep their type beside missing values."""
-        pandas = _library("pandas", "to_pandas")
-        kept = {
-            "bool": pandas.BooleanDtype(),
-            "int32": pandas.Int32Dtype(),
-            "int64": pandas.Int64Dtype(),
-            "uint32": pandas.UInt32Dtype(),
-            "uint64": pandas.UInt64Dtype(),
-        }
-        return self.table.to_pandas(types_mapper=lambda kind: kept.get(str(kind)))
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow C stream, by which pyarrow, polars, DuckDB and pandas read them."""
+        stream: object = self.table.__arrow_c_stream__(requested_schema)
+        return stream
 
-    def to_polars(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame; integers and booleans keep their type beside missing values."""
+        return pandas_frame(self.table)
+
+    def to_polars(self) -> pl.DataFrame:
         """The rows as a polars frame."""
-        return _library("polars", "to_polars").from_arrow(self.table)
+        return polars_frame(self.table)
 
     def to_json(self, js_safe: bool = False) -> dict[str, Any]:
         """The whole answer as plain data.
@@ -97,41 +135,22 @@ class QueryResult:
             for at, column in enumerate(self.schema)
         ]
 
-    def _rows(self, *, js_safe: bool) -> list[dict[str, Any]]:
+    def _rows(
+        self, start: int = 0, length: int | None = None, *, js_safe: bool = False
+    ) -> list[dict[str, Any]]:
         names = self.columns
-        cells = zip(*self.values(js_safe=js_safe), strict=True)
+        cells = zip(*self.values(start, length, js_safe=js_safe), strict=True)
         return [dict(zip(names, row, strict=True)) for row in cells]
 
-    def __repr__(self) -> str:
-        from omnigraph.read.output.render import table_text
+    def _size(self) -> str:
+        return counted(self.row_count, "row") if self.row_count else "no rows"
 
-        text = table_text(self, limit=SHOWN_ROWS)
-        hidden = self.row_count - SHOWN_ROWS
-        return f"{text}\n… {hidden} more" if hidden > 0 else text
-
-    def _repr_html_(self) -> str:
-        import html
-
-        from omnigraph.read.output.render import cells, summary
-
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
-            for row in cells(self, 0, SHOWN_ROWS)
+    def _panel(self) -> Panel:
+        shown = zip(*self.values(0, SHOWN_ROWS), strict=True)
+        return Panel(
+            f"{self.row_count} rows from {self.target} via {self.query_name}",
+            columns=self.columns,
+            rows=[[shortened(cell_text(value), CELL_CHARACTERS) for value in row] for row in shown],
+            hidden=max(self.row_count - SHOWN_ROWS, 0),
+            numeric=[column.type.is_numeric for column in self.schema],
         )
-        hidden = self.row_count - SHOWN_ROWS
-        more = f", {hidden} not shown" if hidden > 0 else ""
-        return (
-            f"<table><caption>{html.escape(summary(self) + more)}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
-
-
-def _library(name: str, method: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise BadRequest(
-            f"{method} needs {name}, which is not installed; install it (pip install {name}), or "
-            "use to_arrow or rows"
-        ) from None

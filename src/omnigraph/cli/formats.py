@@ -1,0 +1,113 @@
+"""The answer of a query in the formats that `--format` names.
+
+Each comes in pieces that end in a newline, so that a large answer is never one text. They are made
+from the document of the query, so that they do not depend on where it was run.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from omnigraph.display.text import SEPARATOR, cell_text, fitted, padded, printable, width_of
+from omnigraph.manifest.snapshot import Target
+from omnigraph.service.documents import Document, Streamed, ascii_json
+
+NO_ROWS = "(no rows)"
+
+
+class Format(enum.StrEnum):
+    """How rows are written."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    KV = "kv"
+
+
+def render(
+    answer: Streamed, format: Format, *, ascii_only: bool = False, width: int | None = None
+) -> Iterator[str]:
+    """Return the answer in a format.
+
+    ``ascii_only`` escapes other characters in JSON; ``width`` is that of the screen a table must fit.
+    """
+    match format:
+        case Format.JSON | Format.JSONL:
+            pieces = _json(answer) if format is Format.JSON else _jsonl(answer)
+            yield from map(ascii_json, pieces) if ascii_only else pieces
+        case Format.CSV:
+            yield from _csv(answer)
+        case Format.KV:
+            yield from _kv(answer)
+        case Format.TABLE:
+            yield _table(answer, width)
+
+
+def _json(answer: Streamed) -> Iterator[str]:
+    yield from answer.json_text(pretty=True)
+    yield "\n"
+
+
+def _jsonl(answer: Streamed) -> Iterator[str]:
+    facts = {name: answer.head[name] for name in ("query_name", "target", "row_count")}
+    yield _compact({"kind": "metadata", **facts}) + "\n"
+    for texts in answer.pieces:
+        yield "".join(f"{text}\n" for text in texts)
+
+
+def _csv(answer: Streamed) -> Iterator[str]:
+    yield _csv_text([answer.head["columns"]])
+    for rows in answer.values():
+        yield _csv_text([[cell_text(value) for value in row.values()] for row in rows])
+
+
+def _csv_text(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _kv(answer: Streamed) -> Iterator[str]:
+    yield _summary(answer.head) + "\n"
+    if not answer.head["row_count"]:
+        yield NO_ROWS + "\n"
+    names = list(map(printable, answer.head["columns"]))
+    number = 0
+    for rows in _cells(answer):
+        lines = []
+        for row in rows:
+            number += 1
+            lines.append(f"row {number}")
+            lines += [f"{name}: {text}" for name, text in zip(names, row, strict=True)]
+        yield "\n".join(lines) + "\n"
+
+
+def _table(answer: Streamed, width: int | None) -> str:
+    """Return the rows below each other; the widest columns are cut until the screen holds them all."""
+    names = list(map(printable, answer.head["columns"]))
+    lines = [names, *(row for rows in _cells(answer) for row in rows)]
+    widths = fitted([max(map(width_of, column)) for column in zip(*lines, strict=True)], width)
+    head, *body = (SEPARATOR.join(map(padded, line, widths)).rstrip() for line in lines)
+    rule = "-+-".join("-" * size for size in widths)
+    return "\n".join([_summary(answer.head), head, rule, *body]) + "\n"
+
+
+def _summary(head: Document) -> str:
+    target = Target(**head["target"])
+    return printable(f"{head['row_count']} rows from {target} via {head['query_name']}")
+
+
+def _cells(answer: Streamed) -> Iterator[list[list[str]]]:
+    """Return the texts of the rows, safe to show on a screen, a piece at a time."""
+    for rows in answer.values():
+        yield [[printable(cell_text(value)) for value in row.values()] for row in rows]
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

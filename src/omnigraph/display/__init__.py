@@ -1,0 +1,1 @@
+"""How values show themselves: texts that fit a screen, and panels for terminals and notebooks."""

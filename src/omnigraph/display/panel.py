@@ -1,0 +1,187 @@
+"""`Shown`: values that show themselves in a terminal (`repr`, `print`) and in a notebook (HTML).
+
+A value describes what people look at as a `Panel`; this module draws it, so that every result looks
+alike, is cut where it would be long, and cannot carry markup or terminal codes of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from omnigraph.display.text import (
+    SEPARATOR,
+    cell_text,
+    counted,
+    fitted,
+    fitting_columns,
+    padded,
+    printable,
+    screen_width,
+    shortened,
+    width_of,
+)
+
+SHOWN_ROWS: Final = 10
+"""So many rows of a result are shown."""
+
+LISTED_ROWS: Final = 60
+"""So many rows are shown of what has one for each table, step or phase."""
+
+CELL_CHARACTERS: Final = 200
+"""At most so many characters of one value are shown."""
+
+REMARK_CHARACTERS: Final = 2_000
+"""At most so many characters of a title or a remark are shown."""
+
+EMPTY: Final = "-"
+"""What stands where there is no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What people look at: a title, then facts by name, then a table, then remarks.
+
+    Values of cells are texts, numbers, or None where there is nothing. ``numeric`` says which columns
+    are aligned right, by default those of numbers. ``hidden`` rows are counted below the table, or
+    ``more`` says in words what is left out.
+    """
+
+    title: str
+    facts: Sequence[tuple[str, Any]] = ()
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    hidden: int = 0
+    more: str | None = None
+    notes: Sequence[str] = ()
+    numeric: Sequence[bool] | None = None
+
+    @classmethod
+    def of_rows(
+        cls,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        facts: Sequence[tuple[str, Any]] = (),
+        notes: Sequence[str] = (),
+    ) -> Panel:
+        """Return a panel of a row for each table or step; of very many the first are shown."""
+        listed = list(rows)
+        hidden = max(len(listed) - LISTED_ROWS, 0)
+        return cls(title, facts, columns, listed[:LISTED_ROWS], hidden, notes=notes)
+
+    def text(self, width: int | None = None) -> str:
+        """The panel as lines that fit a screen, by default the terminal's."""
+        room = screen_width() if width is None else width
+        lines = [_remark(self.title), *_fact_lines(self.facts)]
+        if self.columns:
+            lines += self._table_lines(room)
+        return "\n".join([*lines, *map(_remark, self._remarks())])
+
+    def html(self) -> str:
+        """The panel as HTML: one table, with all texts escaped."""
+        from html import escape
+
+        remarks = "<br>".join(escape(_remark(one)) for one in (self.title, *self._remarks()))
+        parts = [f"<table><caption{_align(False)}>{remarks}</caption>"]
+        right = self._aligned_right()
+        if self.columns:
+            parts.append(f"<thead>{_html_row('th', map(_cell, self.columns), right)}</thead>")
+        parts.append("<tbody>")
+        span = f' colspan="{len(self.columns) - 1}"' if len(self.columns) > 2 else ""
+        for name, value in self.facts:
+            shown = f"<td{span}{_align(False)}>{escape(_cell(value))}</td>"
+            parts.append(f"<tr><th{_align(False)}>{escape(_cell(name))}</th>{shown}</tr>")
+        parts += [_html_row("td", map(_cell, row), right) for row in self.rows]
+        return "".join([*parts, "</tbody></table>"])
+
+    def _remarks(self) -> list[str]:
+        more = self.more
+        if more is None and self.hidden:
+            more = f"… {self.hidden:,} more"
+        return [*([] if more is None else [more]), *self.notes]
+
+    def _table_lines(self, width: int) -> list[str]:
+        lines = [list(map(_cell, line)) for line in (self.columns, *self.rows)]
+        natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+        count = fitting_columns(natural, width)
+        widths = fitted(natural[:count], width)
+        right = self._aligned_right()[:count]
+        head, *body = (
+            SEPARATOR.join(
+                padded(text, size, right=at)
+                for text, size, at in zip(line[:count], widths, right, strict=True)
+            ).rstrip()
+            for line in lines
+        )
+        drawn = [head, "-+-".join("-" * size for size in widths), *body]
+        left_out = lines[0][count:]
+        if left_out:
+            drawn.append(f"{counted(len(left_out), 'column')} not shown: {', '.join(left_out)}")
+        return drawn
+
+    def _aligned_right(self) -> Sequence[bool]:
+        if self.numeric is not None:
+            return self.numeric
+        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
+        return [
+            any(value is not None for value in column)
+            and all(value is None or type(value) in {int, float} for value in column)
+            for column in columns
+        ]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return EMPTY
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    text = f"{value:,}" if type(value) is int else cell_text(value)
+    # Cut before it is spelled out, so that a value of megabytes costs nothing.
+    return printable(shortened(text, CELL_CHARACTERS))
+
+
+def _remark(text: str) -> str:
+    return printable(shortened(text, REMARK_CHARACTERS))
+
+
+def _fact_lines(facts: Sequence[tuple[str, Any]]) -> list[str]:
+    names = [_cell(name) for name, _ in facts]
+    size = max(map(width_of, names), default=0)
+    return [
+        f"{padded(name, size)}  {_cell(value)}".rstrip()
+        for name, (_, value) in zip(names, facts, strict=True)
+    ]
+
+
+def _html_row(tag: str, cells: Iterable[str], right: Sequence[bool]) -> str:
+    from html import escape
+
+    drawn = (
+        f"<{tag}{_align(at)}>{escape(text)}</{tag}>" for text, at in zip(cells, right, strict=True)
+    )
+    return f"<tr>{''.join(drawn)}</tr>"
+
+
+def _align(right: bool) -> str:
+    return f' style="text-align:{"right" if right else "left"}"'
+
+
+class Shown:
+    """A value that shows itself by its panel. A dataclass of it is declared with ``repr=False``."""
+
+    __slots__ = ()
+
+    def _panel(self) -> Panel:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._panel().text()
+
+    def __str__(self) -> str:
+        return self._panel().text()
+
+    def _repr_html_(self) -> str:
+        return self._panel().html()

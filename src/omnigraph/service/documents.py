@@ -1,0 +1,82 @@
+"""Documents: plain dicts ready for JSON, and those with a list too long to be held.
+
+The rows of a query come as JSON texts, some thousands at a time:
+
+    Streamed({"row_count": 2}, "rows", [['{"n":1}', '{"n":2}']], {"graph_commit_id": "01J…"})
+
+is the document ``{"row_count": 2, "rows": [{"n": 1}, {"n": 2}], "graph_commit_id": "01J…"}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Document = dict[str, Any]
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A document, one list of which comes in pieces. It can be read once.
+
+    ``head`` stands before the list and ``tail`` behind it; a tail that is known only when the list has
+    ended is a function.
+    """
+
+    head: Document
+    name: str
+    pieces: Iterable[list[str]]
+    tail: Document | Callable[[], Document] = field(default_factory=dict)
+
+    def values(self) -> Iterator[list[Any]]:
+        """Return the items of the list as plain data, a piece at a time."""
+        for texts in self.pieces:
+            yield json.loads(f"[{','.join(texts)}]")
+
+    def end(self) -> Document:
+        """Return what stands behind the list; ask when the list has been read."""
+        return self.tail() if callable(self.tail) else self.tail
+
+    def collected(self) -> Document:
+        """Return the whole document, for a caller who knows that it is small."""
+        items = [item for piece in self.values() for item in piece]
+        return {**self.head, self.name: items, **self.end()}
+
+    def json_text(self, *, pretty: bool = False) -> Iterator[str]:
+        """Return the whole document as JSON, in pieces; if ``pretty``, with an item on each line."""
+        gap, margin = ("\n    ", "\n  ") if pretty else ("", "")
+        yield "{" + "".join(f"{member}," for member in _members(self.head, pretty=pretty))
+        yield f"{margin}{json.dumps(self.name)}:{' ' if pretty else ''}["
+        opening = gap
+        for texts in self.pieces:
+            if texts:
+                yield opening + f",{gap}".join(texts)
+                opening = f",{gap}"
+        yield "]" if opening == gap else f"{margin}]"
+        yield "".join(f",{member}" for member in _members(self.end(), pretty=pretty))
+        yield "\n}" if pretty else "}"
+
+
+def _members(document: Document, *, pretty: bool) -> Iterator[str]:
+    """Return the members of an object, each with the line break before it if there are such."""
+    if not pretty:
+        for name, value in document.items():
+            yield f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
+        return
+    for name, value in document.items():
+        text = json.dumps({name: value}, ensure_ascii=False, indent=2)
+        yield text[1:-2]
+
+
+def ascii_json(text: str) -> str:
+    """Return JSON text with all other characters escaped, for an output that cannot express them."""
+    return text if text.isascii() else _NOT_ASCII.sub(lambda found: _escapes(found[0]), text)
+
+
+def _escapes(characters: str) -> str:
+    return json.dumps(characters)[1:-1]

@@ -1,0 +1,74 @@
+"""`query`: run a read query and give its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import BadRequest
+from omnigraph.lang.query.describe import describe_value
+from omnigraph.service.documents import Document, Streamed
+from omnigraph.service.requests import Session, TargetRequest
+
+if TYPE_CHECKING:
+    from omnigraph.read.output.query_result import QueryResult
+
+MAX_ROWS = 100_000
+"""The largest ``max_rows`` that may be asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest(TargetRequest):
+    """A query text, the name of one query where it has several, and parameters.
+
+    With ``max_rows`` the answer has that many rows at most, and says how many there are in all.
+    """
+
+    query: str
+    name: str | None = None
+    params: Mapping[str, Any] | None = None
+    max_rows: int | None = None
+
+
+def query(session: Session, request: QueryRequest) -> Streamed:
+    """Run a read query and return its rows."""
+    most = _check_max_rows(request.max_rows)
+    result = session.query(request.query, request.name, request.params, **request.target)
+    return read_output(result, most)
+
+
+def read_output(result: QueryResult, max_rows: int | None = None) -> Streamed:
+    """Return the document of an answer; integers that JavaScript cannot hold are texts in its rows."""
+    from omnigraph.read.output.json_rows import json_rows
+
+    sent = result.row_count if max_rows is None else min(max_rows, result.row_count)
+    head: Document = {
+        "query_name": result.query_name,
+        "target": result.target.to_json(),
+        "row_count": sent,
+        "columns": result.columns,
+        "schema": _schema(result),
+    }
+    tail: Document = {"graph_commit_id": result.graph_commit_id}
+    if max_rows is not None:
+        tail |= {"truncated": sent < result.row_count, "total_rows": result.row_count}
+    return Streamed(head, "rows", json_rows(result.table.slice(0, sent), result.schema), tail)
+
+
+def _schema(result: QueryResult) -> list[Document]:
+    """Describe the columns: their kind, and which nodes a column of ids names."""
+    described = []
+    for column in result.schema:
+        value = describe_value(column.name, column.type)
+        one = {"name": column.name, "type": value["kind"], "nullable": value["nullable"]}
+        if column.name in result.node_types:
+            one["entity"] = {"kind": "node", "type": result.node_types[column.name]}
+        described.append(one)
+    return described
+
+
+def _check_max_rows(given: int | None) -> int | None:
+    if given is None or (type(given) is int and 1 <= given <= MAX_ROWS):
+        return given
+    raise BadRequest(f"max_rows is {given!r}; give a whole number from 1 to {MAX_ROWS:,}")
