@@ -28,6 +28,10 @@ OperationOption = Annotated[
     str | None,
     typer.Option("--operation-id", metavar="ULID", help="An id of yours to find the commit by."),
 ]
+IfCommitOption = Annotated[
+    str | None,
+    typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
+]
 SchemaOption = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg).")]
 
 
