@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
@@ -31,8 +33,9 @@ class LoadRequest:
 
     @property
     def asked(self) -> WriteRequest:
-        """What a repetition of this load is recognised by."""
-        return WriteRequest("load", self.options.operation_id)
+        """What a repetition of this load is recognised by; a check has nothing that could be repeated."""
+        options = self.options
+        return WriteRequest("load", None if options.check else options.operation_id)
 
     @property
     def skips(self) -> bool:
@@ -52,8 +55,8 @@ class LoadRequest:
         return self.inputs.named_types(catalog) if self.options.mode == "overwrite" else []
 
 
-@dataclass
-class LoadResult:
+@dataclass(repr=False)
+class LoadResult(Shown):
     """The outcome of a load."""
 
     branch: str
@@ -120,3 +123,25 @@ class LoadResult:
             "embeddings_pending": self.embeddings_pending,
             "actor_id": self.actor_id,
         }
+
+    def _panel(self) -> Panel:
+        facts: list[tuple[str, Any]] = []
+        if self.branch_created:
+            facts.append(("branch", f"{self.branch}, made from {self.base_branch}"))
+        if self.commit is not None:
+            facts.append(("commit", self.commit.graph_commit_id))
+        if self.skipped:
+            facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
+        if self.embeddings_pending:
+            facts.append(("vectors pending", self.embeddings_pending))
+        if self.indexes_built:
+            facts.append(("indexes built", len(self.indexes_built)))
+        if self.timings:
+            facts.append(("seconds", float(sum(self.timings.values()))))
+        return Panel.of_rows(
+            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            ("table", "rows"),
+            [(table["table_key"], table["rows_loaded"]) for table in self.tables],
+            facts=facts,
+            notes=[] if self.note is None else [self.note],
+        )

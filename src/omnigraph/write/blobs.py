@@ -23,6 +23,8 @@ from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
 from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import size_text
 from omnigraph.errors import (
     BadRequest,
     BlobChanged,
@@ -53,8 +55,8 @@ BlobSourceLike = str | os.PathLike[str] | BinaryIO | Iterable[bytes] | bytes | N
 """A path, a binary file, bytes or an iterator of them; None clears the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlobWritten:
+@dataclass(frozen=True, slots=True, repr=False)
+class BlobWritten(Shown):
     """What a write of a blob did; ``size`` and ``etag`` are None after it was cleared.
 
     ``replayed``: it was made before, under the same operation id, and had no effect this time.
@@ -87,6 +89,11 @@ class BlobWritten:
             "commit": self.commit.to_json(),
             **({"replayed": True} if self.replayed else {}),
         }
+
+    def _panel(self) -> Panel:
+        done = "cleared" if self.size is None else f"wrote {size_text(self.size)} to"
+        facts = [("etag", self.etag), ("commit", self.commit.graph_commit_id)]
+        return Panel(f"{done} {self.selector} on branch {self.branch}", facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
 from omnigraph.commit.replays.request import UNFINISHED, WriteRequest, kept_answer
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import may_be_the_texts, require_embedder
 from omnigraph.errors import BadRequest, ProviderError, SchemaConflict
@@ -44,8 +46,8 @@ OnFilled = Callable[[int, int], object]
 """Called with the number of vectors filled and failed so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class EmbedResult(Shown):
     """What the job did: vectors ``filled``, still ``pending``, and ``failed`` (which stay pending).
 
     ``commit`` is the last commit, None if nothing was filled. ``replayed``: the job was done before, under
@@ -82,6 +84,11 @@ class EmbedResult:
             "pending": self.pending,
             "failed": self.failed,
         }
+
+    def _panel(self) -> Panel:
+        commit = "none" if self.commit is None else self.commit.graph_commit_id
+        facts = [("pending", self.pending), ("failed", self.failed), ("commit", commit)]
+        return Panel(f"filled {counted(self.filled, 'vector')} of branch {self.branch}", facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
 from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
@@ -44,8 +46,8 @@ from omnigraph.write.pending import ENDPOINT_COLUMNS, PendingTable
 from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, note_inserted
 
 
-@dataclass(frozen=True, slots=True)
-class MutationResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class MutationResult(Shown):
     """What a mutation did; ``commit`` is None if nothing matched.
 
     ``replayed``: it was made before, under the same operation id, and had no effect this time.
@@ -83,6 +85,14 @@ class MutationResult:
             "affected_edges": self.affected_edges,
             "actor_id": self.actor_id,
         }
+
+    def _panel(self) -> Panel:
+        nodes, edges = counted(self.affected_nodes, "node"), counted(self.affected_edges, "edge")
+        commit = "none, nothing matched" if self.commit is None else self.commit.graph_commit_id
+        return Panel(
+            f"{self.query_name} changed {nodes} and {edges} of branch {self.branch}",
+            [("commit", commit)],
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ table, the new schema and the commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ from omnigraph.commit.protocol import POINTS, commit_under_locks
 from omnigraph.commit.replays.once import run_once
 from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.lang.schema.catalog_of import catalog_of
@@ -59,8 +61,8 @@ BEFORE_MIRRORS = failpoints.declare("schema_apply.before_mirrors")
 BEFORE_PURGE = failpoints.declare("schema_apply.before_purge")
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaPlan(Shown):
     """The steps to a new schema, and whether all of them can be made."""
 
     steps: tuple[SchemaStep, ...]
@@ -76,9 +78,13 @@ class SchemaPlan:
             "steps": [step.to_json() for step in self.steps],
         }
 
+    def _panel(self) -> Panel:
+        judged = "can be made" if self.supported else "cannot be made"
+        return _steps_panel(f"schema change that {judged}", self.steps, (), self.warnings)
 
-@dataclass(frozen=True, slots=True)
-class SchemaApplied:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaApplied(Shown):
     """What a schema change did; ``commit`` is None if there was nothing to change.
 
     ``replayed``: it was made before, under the same operation id, and had no effect this time.
@@ -111,6 +117,24 @@ class SchemaApplied:
             "commit": None if self.commit is None else self.commit.to_json(),
             **({"replayed": True} if self.replayed else {}),
         }
+
+    def _panel(self) -> Panel:
+        done = "applied" if self.applied else "nothing to change"
+        facts = [] if self.commit is None else [("commit", self.commit.graph_commit_id)]
+        return _steps_panel(f"schema change: {done}", self.steps, facts, self.warnings)
+
+
+def _steps_panel(
+    title: str,
+    steps: Sequence[SchemaStep],
+    facts: Sequence[tuple[str, Any]],
+    warnings: Sequence[str],
+) -> Panel:
+    title = f"{title}, {counted(len(steps), 'step')}"
+    if not steps:
+        return Panel(title, facts, notes=warnings)
+    rows = [(step.kind, step.describe()) for step in steps]
+    return Panel.of_rows(title, ("step", ""), rows, facts=facts, notes=warnings)
 
 
 @dataclass(frozen=True, slots=True)
