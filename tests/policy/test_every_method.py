@@ -109,7 +109,8 @@ def test_what_takes_an_actor_is_among_the_writes(world):
         if isinstance(member, property):
             return False
         named = inspect.signature(member).parameters
-        return "actor" in named or "LoadKeywords" in str(named.get("options"))
+        options = str(named.get("options"))
+        return "actor" in named or "LoadKeywords" in options or "FrameKeywords" in options
 
     shown = surface(world.session)
     assert {path for path, member in shown.items() if takes_an_actor(member)} == WRITES.keys()

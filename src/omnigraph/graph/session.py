@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
+    from omnigraph.pipeline.frame_options import FrameKeywords
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
@@ -188,10 +189,14 @@ class Session:
         """
         return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 
-    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
-        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
-        return loads.load_gathered(
-            self._access, lambda inputs: inputs.nodes(type, frame), **options
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[FrameKeywords]) -> LoadResult:
+        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files.
+
+        The options are those of ``load``, and those of ``FrameOptions``: ``columns`` to rename columns,
+        ``ignore_extra``, and for CSV files ``delimiter``, ``header``, ``names``, ``null``, ``encoding``.
+        """
+        return loads.load_frame(
+            self._access, lambda inputs, shape: inputs.nodes(type, frame, shape), **options
         )
 
     def load_edges(
@@ -200,11 +205,16 @@ class Session:
         frame: Any,
         from_col: str = "from",
         to_col: str = "to",
-        **options: Unpack[LoadKeywords],
+        **options: Unpack[FrameKeywords],
     ) -> LoadResult:
-        """Load a frame of one edge type; the two columns hold the ids of its ends."""
-        return loads.load_gathered(
-            self._access, lambda inputs: inputs.edges(type, frame, from_col, to_col), **options
+        """Load a frame of one edge type; the two columns hold the ids of its ends.
+
+        The options are those of ``load_nodes``.
+        """
+        return loads.load_frame(
+            self._access,
+            lambda inputs, shape: inputs.edges(type, frame, from_col, to_col, shape),
+            **options,
         )
 
     def mutate(
@@ -222,7 +232,8 @@ class Session:
 
         ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
-        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found. Sent again
+        under the same id, the mutation has no effect, and the answer is the first one, ``replayed``.
         """
         return writes.mutate(
             self._access.acting(actor),
@@ -240,14 +251,17 @@ class Session:
         actor: str | None = None,
         *,
         progress: Callable[[int, int], object] | None = None,
+        operation_id: str | None = None,
     ) -> EmbedResult:
         """Fill the vectors of `@embed` properties that are null although their text is there.
 
         Every 1,000 rows are a commit, so a job that is stopped goes on where it was. ``types`` names
         node types, all by default; ``limit`` fills at most that many vectors. ``progress`` is called
-        with the vectors filled and failed so far.
+        with the vectors filled and failed so far. ``operation_id`` as for ``mutate``; a job that was
+        stopped goes on under it.
         """
-        return writes.embed(self._access.acting(actor), branch, types, limit, progress)
+        acting = self._access.acting(actor)
+        return writes.embed(acting, branch, types, limit, progress, operation_id)
 
     def export(
         self,

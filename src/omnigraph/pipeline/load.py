@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
-from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import (
     BadRequest,
     BranchExists,
@@ -38,7 +40,7 @@ from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.engine import Engine, Incoming
 from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
-from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode
+from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.bad_records import prepare_rejects
@@ -68,18 +70,35 @@ def load(
     work is finished, which may change the schema. Records are read once, and rows that were written as
     files stay as they are: only what depends on the head of the branch is done again. Only under
     another schema they mean something else, so they are read again if they can be. ``engine`` is
-    given for records that were read elsewhere; otherwise the request decides.
+    given for records that were read elsewhere; otherwise the request decides. A load of a known
+    operation id is only answered.
     """
     options = request.options
     if options.mode not in MODES:
         raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
     if options.on_bad not in ON_BAD:
         raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
-    heal(workspace)
+    if not options.check:
+        heal(workspace)
+    targets = [options.branch] + ([] if options.from_branch is None else [options.from_branch])
+
+    def run() -> LoadResult:
+        return _load(workspace, pin_schema, request, engine)
+
+    return run_once(workspace, targets, request.asked, run, LoadResult.replay)
+
+
+def _load(
+    workspace: Workspace,
+    pin_schema: Callable[[], tuple[str, Catalog]],
+    request: LoadRequest,
+    engine: Engine | None,
+) -> LoadResult:
+    options = request.options
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
     with (
         scratch() as spooled,
-        contextlib.closing(VectorSpool(request.embedder, spooled / "vectors")) as vectors,
+        contextlib.closing(_vector_spool(request, spooled)) as vectors,
     ):
         while True:
             schema = pin_schema()
@@ -89,6 +108,13 @@ def load(
                 if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
                     raise
             left = None if left is None else left - 1
+
+
+def _vector_spool(request: LoadRequest, directory: Path) -> VectorSpool:
+    options = request.options
+    return VectorSpool(
+        request.embedder, directory / "vectors", all_needed=options.embed, only_asked=options.check
+    )
 
 
 def _load_under(
@@ -106,12 +132,14 @@ def _load_under(
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
+        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors, note)
         work.read()
+        if options.check:
+            return work.check(workspace.manifest.state(_base_of(workspace, options)))
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
         heal(workspace)
-        with _target(workspace, request) as created:
+        with _target(workspace, request) as work.branch_created:
             attempts = Attempts(
                 workspace,
                 options.branch,
@@ -120,9 +148,7 @@ def _load_under(
                 request.branch_id,
                 one_schema=True,
             )
-            result = attempts.run(work.write)
-    note = _and_note(note, vectors.failure) if result.embeddings_pending else note
-    return replace(result, base_branch=options.from_branch, branch_created=created, note=note)
+            return attempts.run(work.write)
 
 
 def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
@@ -137,23 +163,29 @@ def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
     """Refuse what can be seen before the records are read, which may take long."""
     options = request.options
     live = refs.list_refs(workspace.manifest)
-    there = options.branch in live
     if options.from_branch is not None and options.from_branch not in live:
         raise BranchNotFound(
             f"there is no branch `{options.from_branch}` to load from; name a live one with "
             "from_branch (--from), or leave it out",
             branch=options.from_branch,
         )
-    if not there and options.from_branch is None:
+    if options.branch not in live and options.from_branch is None:
         raise BranchNotFound(
             f"there is no branch `{options.branch}`; make it first, or let the load make it with "
             "from_branch (--from)",
             branch=options.branch,
         )
-    base = options.branch if there or options.from_branch is None else options.from_branch
-    check_precondition(workspace, workspace.manifest.state(base), options.if_commit)
+    base = workspace.manifest.state(_base_of(workspace, options))
+    check_precondition(workspace, base, options.if_commit)
     if request.rejects is not None:
         prepare_rejects(request.rejects, request.inputs.sources, workspace.root)
+
+
+def _base_of(workspace: Workspace, options: LoadOptions) -> str:
+    """The branch whose rows the records meet: their own, or the one it will be made from."""
+    if options.from_branch is None or options.branch in refs.list_refs(workspace.manifest):
+        return options.branch
+    return options.from_branch
 
 
 @contextmanager
@@ -187,6 +219,7 @@ class _Load:
         engine: Engine,
         directory: Path,
         vectors: VectorSpool,
+        note: str | None,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
@@ -198,6 +231,8 @@ class _Load:
         self.started = stamp_us()
         self.search: FindFinalRows
         self.vectors = vectors
+        self.note = note
+        self.branch_created = False
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -225,9 +260,32 @@ class _Load:
             self.workspace, self.request, row_rules, self.engine, found, self.directory
         )
 
+    def check(self, state: BranchState) -> LoadResult:
+        """Run stage 3 on one state of the branch, and write nothing."""
+        final, pending = self._validate(state)
+        return self._result(final, pending)
+
     def write(self, attempt: Attempt) -> LoadResult:
         """Run stages 3 to 5 on the newest snapshot of the branch."""
-        state = attempt.state
+        final, pending = self._validate(attempt.state)
+        report = IndexReport()
+        self.report.tell("writing")
+        began = time.perf_counter()
+        told = self._result(final, pending)
+
+        def complete(_pins: Sequence[TableState] = ()) -> dict[str, Any]:
+            # What is known once the tables are written, so that a repetition is told the same.
+            told.indexes_built = list(report.built)
+            told.timings["write"] = round(time.perf_counter() - began, 4)
+            return self.request.asked.facts(told.answer())
+
+        told.commit = self._commit(attempt, final, report, told.answer(), complete)
+        if "write" not in told.timings:
+            complete()  # others have published it
+        return told
+
+    def _validate(self, state: BranchState) -> tuple[FinalRows, int]:
+        """Run stage 3: the rows that are to be written, and how many of their vectors stay null."""
         if state.head.ir_hash != self.ir_hash:
             raise SchemaConflict("the schema changed while the records were read; load them again")
         self.report.tell("validating")
@@ -235,13 +293,11 @@ class _Load:
         try:
             with self._timed("validate"):
                 final = self.search.find(runner, state)
-            pending = self._fill_vectors(runner, state, final)
+            return final, self._fill_vectors(runner, state, final)
         finally:
             runner.close()
-        report = IndexReport()
-        self.report.tell("writing")
-        with self._timed("write"):
-            made = self._commit(attempt, final, report)
+
+    def _result(self, final: FinalRows, pending: int) -> LoadResult:
         return LoadResult(
             branch=self.options.branch,
             mode=self.options.mode,
@@ -251,11 +307,13 @@ class _Load:
                 for key, count in sorted(final.counts.items())
             ],
             actor_id=self.options.actor,
-            commit=made,
-            indexes_built=report.built,
+            commit=None,
+            base_branch=self.options.from_branch,
+            branch_created=self.branch_created,
             embeddings_pending=pending,
             bad_records=self.search.bad.report(self.request.inputs.sources),
             timings=dict(self.timings),
+            note=_and_note(self.note, self.vectors.failure) if pending else self.note,
         )
 
     def _fill_vectors(self, runner: Runner, state: BranchState, final: FinalRows) -> int:
@@ -272,7 +330,14 @@ class _Load:
         with self._timed("embed"):
             return fill_vectors(final.incoming.values(), runner, stored, self.vectors)
 
-    def _commit(self, attempt: Attempt, final: FinalRows, report: IndexReport) -> GraphCommit:
+    def _commit(
+        self,
+        attempt: Attempt,
+        final: FinalRows,
+        report: IndexReport,
+        answer: dict[str, Any],
+        complete: LateFacts,
+    ) -> GraphCommit:
         state = attempt.state
         pins = state.head.tables
         changes = [
@@ -288,8 +353,10 @@ class _Load:
                 "load",
                 self.started,
                 self.options.actor,
+                facts=self.request.asked.facts(answer),
                 operation_id=self.options.operation_id,
             ),
+            late_facts=complete,
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(final.relied_on - set(final.incoming))),
             is_large=sum(incoming.rows for incoming in final.incoming.values()) > LARGE_ROWS,

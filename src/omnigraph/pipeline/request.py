@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
@@ -32,6 +35,12 @@ class LoadRequest:
     before_fork: Callable[[], object] | None = None
 
     @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this load is recognised by; a check has nothing that could be repeated."""
+        options = self.options
+        return WriteRequest("load", None if options.check else options.operation_id)
+
+    @property
     def skips(self) -> bool:
         """Whether bad records are left out; otherwise they end the load."""
         return self.options.on_bad == "skip"
@@ -49,8 +58,8 @@ class LoadRequest:
         return self.inputs.named_types(catalog) if self.options.mode == "overwrite" else []
 
 
-@dataclass
-class LoadResult:
+@dataclass(repr=False)
+class LoadResult(Shown):
     """The outcome of a load."""
 
     branch: str
@@ -58,7 +67,8 @@ class LoadResult:
     engine: str
     tables: list[dict[str, Any]]
     actor_id: str | None
-    commit: GraphCommit
+    commit: GraphCommit | None
+    """The commit; None of a load that only checked its records."""
     base_branch: str | None = None
     branch_created: bool = False
     indexes_built: list[tuple[str, str]] = field(default_factory=list)
@@ -68,6 +78,17 @@ class LoadResult:
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
     """Why that engine ran, where the caller did not choose it."""
+    replayed: bool = False
+    """Whether it was made before, under the same operation id, and had no effect this time."""
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> LoadResult:
+        """The answer that a commit keeps."""
+        kept = dict(kept_answer(commit))
+        for name in ("operation", "operation_id", "total_rows", "skipped"):
+            kept.pop(name, None)
+        kept["indexes_built"] = [(table_key, name) for table_key, name in kept["indexes_built"]]
+        return cls(**kept, commit=commit, replayed=True)
 
     @property
     def total_rows(self) -> int:
@@ -80,7 +101,15 @@ class LoadResult:
         return int(self.bad_records["total"])
 
     def to_json(self) -> dict[str, Any]:
-        """The public form."""
+        """The public form; ``replayed`` appears only if it is true."""
+        return {
+            **self.answer(),
+            "commit": None if self.commit is None else self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
+        }
+
+    def answer(self) -> dict[str, Any]:
+        """The public form without the commit."""
         return {
             "branch": self.branch,
             "base_branch": self.base_branch,
@@ -89,12 +118,33 @@ class LoadResult:
             "engine": self.engine,
             "tables": self.tables,
             "total_rows": self.total_rows,
-            "actor_id": self.actor_id,
             "bad_records": self.bad_records,
             "skipped": self.skipped,
+            "note": self.note,
+            "timings": dict(self.timings),
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
-            "timings": self.timings,
-            "commit": self.commit.to_json(),
-            "note": self.note,
+            "actor_id": self.actor_id,
         }
+
+    def _panel(self) -> Panel:
+        facts: list[tuple[str, Any]] = []
+        if self.branch_created:
+            facts.append(("branch", f"{self.branch}, made from {self.base_branch}"))
+        if self.commit is not None:
+            facts.append(("commit", self.commit.graph_commit_id))
+        if self.skipped:
+            facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
+        if self.embeddings_pending:
+            facts.append(("vectors pending", self.embeddings_pending))
+        if self.indexes_built:
+            facts.append(("indexes built", len(self.indexes_built)))
+        if self.timings:
+            facts.append(("seconds", float(sum(self.timings.values()))))
+        return Panel.of_rows(
+            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            ("table", "rows"),
+            [(table["table_key"], table["rows_loaded"]) for table in self.tables],
+            facts=facts,
+            notes=[] if self.note is None else [self.note],
+        )

@@ -6,9 +6,12 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack, overload
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.access import Access
 from omnigraph.graph.reads import resolve, retry_if_remade
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target, TargetKeywords
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 _MAX_OFFSET = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class BlobStat:
+@dataclass(frozen=True, slots=True, repr=False)
+class BlobStat(Shown):
     """A blob without its bytes. A managed one has ``size`` and ``etag``, an external one ``uri``."""
 
     selector: BlobSelector
@@ -54,6 +57,13 @@ class BlobStat:
             **{name: value for name, value in known.items() if value is not None},
             "target": {**named, "resolved_snapshot": self.graph_commit_id},
         }
+
+    def _panel(self) -> Panel:
+        size = None if self.size is None else size_text(self.size)
+        facts = [("size", size), ("etag", self.etag), ("uri", self.uri)]
+        known = [(name, value) for name, value in facts if value is not None]
+        title = f"{self.kind} blob {self.selector}"
+        return Panel(title, [*known, ("commit", self.graph_commit_id)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +195,13 @@ class Blobs:
         actor: str | None = None,
         if_commit: str | None = None,
         if_match: str | None = None,
+        operation_id: str | None = None,
     ) -> BlobWritten:
         """Replace a blob by the bytes of ``source``, as one commit; other properties stay.
 
         ``source`` is a path, a binary file, bytes, an iterator of bytes, or None, which clears the
         value. ``if_match``: refuse unless the stored value has that ETag (see ``stat``).
-        ``if_commit``: refuse unless the branch is at that commit.
+        ``if_commit``: refuse unless the branch is at that commit. ``operation_id`` as for ``mutate``.
         """
         from omnigraph.write.blobs import BlobWrite, write_blob
 
@@ -211,6 +222,7 @@ class Blobs:
             acting.actor,
             if_commit,
             if_match,
+            check_operation_id(operation_id),
         )
         return write_blob(self._state.workspace, request, source)
 
