@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
@@ -115,6 +116,7 @@ class _Explainer:
         """One per line of the shown plan: a step is one line, its inner steps follow it."""
         lines = iter(show(plan).split("\n"))
         for step in _flat(plan.steps):
+            look()
             yield self.step(next(lines), step)
         for line in lines:
             ranked = plan.ranking is not None and line.startswith("order ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.errors import ResourceLimit
+from omnigraph.errors import BadRequest, ResourceLimit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,12 @@ class ReadLimits:
     """Refuse an answer that shows more rows."""
     query_bytes: int | None = None
     """Refuse an answer that takes more bytes, as Arrow holds it."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows", "query_rows", "query_bytes"):
+            given = getattr(self, name)
+            if given is not None and (type(given) is not int or given < 1):
+                raise BadRequest(f"{name} is {given!r}; give a whole number above 0, or None")
 
     @property
     def counts_rows(self) -> bool:

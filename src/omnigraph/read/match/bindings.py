@@ -45,7 +45,7 @@ class Bindings:
         return Bindings(count, codes, weights, totals)
 
     def total(self) -> int:
-        """How many rows of the match these rows stand for; roughly, beyond 64 bits."""
+        """How many rows of the match these rows stand for; refused beyond 64 bits."""
         if self.weights is None:
             return self.count
         return int(Candidates(self.count, None, self.weights).total())
