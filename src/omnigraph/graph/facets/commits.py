@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.errors import PolicyDenied
 from omnigraph.graph.access import Access
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
@@ -79,6 +80,9 @@ class Commits:
         ops: Iterable[str] | None = None,
         limit: int | None = None,
         page_token: str | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> CommitChanges:
         """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
 
@@ -93,7 +97,10 @@ class Commits:
                 raise
             # Nobody learns of commits on branches that they may not read.
             raise commit_not_found(graph_commit_id) from None
-        return commit_changes(self._state, graph_commit_id, kinds, types, ops, limit, page_token)
+        with within(timeout, cancel):
+            return commit_changes(
+                self._state, graph_commit_id, kinds, types, ops, limit, page_token
+            )
 
     def revert(
         self,
