@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -18,9 +19,13 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
     RecoveryRequired,
+    StorageError,
 )
 from omnigraph.manifest.history.operations import RecentOperations
+from omnigraph.manifest.publisher import Changes, publish
 from tests.commit.synthetic import dying_at
+from tests.manifest.publishing import intent
+from tests.opened import workspace_of
 from tests.pipeline.embedders import Recording
 from tests.storage.processes import run_processes
 from tests.write import race_workers
@@ -206,6 +211,16 @@ def test_an_embed_job_that_was_stopped_goes_on_under_its_id(tmp_path, monkeypatc
         again = graph.embed(operation_id=chosen)
         assert again.to_json() == {**rest.to_json(), "replayed": True}
         assert len(graph.commits.list(filter=f"operation_id={chosen}")) == 3
+
+
+@pytest.mark.parametrize("kept", [{}, {"request": 1}, {"request": {"operation": "mutate"}}])
+def test_a_commit_that_does_not_say_what_was_answered_is_named(graph, kept):
+    made = replace(intent(), operation_id=new_ulid(), facts=kept)
+    publish(workspace_of(graph).manifest, "main", Changes(), (), made, unchecked=True)
+    before = state(graph)
+    with pytest.raises(StorageError, match=made.graph_commit_id):
+        run(graph, ADD, operation_id=made.operation_id)
+    assert state(graph) == before
 
 
 # ------------------------------------------------------------------ crashes

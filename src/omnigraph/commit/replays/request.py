@@ -48,8 +48,8 @@ class WriteRequest:
 
     def answered_by(self, commit: GraphCommit) -> bool:
         """Return whether a commit with this id answers this request; refuse another operation's."""
-        made = commit.facts.get(FACT, {})
-        operation = made.get("operation", commit.operation)
+        made = kept_answer(commit)
+        operation = made.get("operation")
         if operation != self.operation:
             raise BadRequest(
                 f"operation id {self.operation_id} belongs to commit {commit.graph_commit_id}, the "
@@ -64,8 +64,15 @@ def kept_answer(commit: GraphCommit) -> Mapping[str, Any]:
     """Return the answer that a commit keeps, with the request it belongs to."""
     answer = commit.facts.get(FACT)
     if not isinstance(answer, Mapping):
-        raise StorageError(
-            f"commit {commit.graph_commit_id} was made under operation id {commit.operation_id}, and "
-            "what was answered then is not recorded; look at the commit"
-        )
+        raise unanswerable(commit)
     return answer
+
+
+def unanswerable(commit: GraphCommit) -> StorageError:
+    """Return the error for a commit that was made before and does not say what was answered then."""
+    return StorageError(
+        f"commit {commit.graph_commit_id} was made under operation id {commit.operation_id} before, and "
+        "does not say what was answered then; look at the commit, or choose a new id",
+        graph_commit_id=commit.graph_commit_id,
+        operation_id=commit.operation_id,
+    )
