@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -131,6 +133,14 @@ def test_a_repetition_comes_before_the_condition_and_before_the_records(graph):
     other = new_ulid()
     loaded = graph.load(TEAM, mode="append", operation_id=other)
     assert graph.load(b"no record", mode="append", operation_id=other).commit == loaded.commit
+
+
+def test_a_file_whose_name_is_no_text_can_be_answered_for(graph, tmp_path):
+    source, chosen = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"), new_ulid()
+    Path(source).write_bytes(b"{}\n")
+    graph.load(source, on_bad="skip", operation_id=chosen)
+    again = graph.load(source, on_bad="skip", operation_id=chosen)
+    assert [bad["source"] for bad in again.bad_records["first"]] == [f"{tmp_path}/?.jsonl"]
 
 
 def test_the_commits_a_branch_inherited_count_and_those_it_merged_do_not(graph):

@@ -6,6 +6,7 @@ For example, the commit of a mutation with an id has ``facts["request"]``: `oper
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -38,13 +39,13 @@ class WriteRequest:
     def facts(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the commit keeps of the request and its answer: nothing without an id.
 
-        The answer has JSON values only, and leaves out the commit.
+        The answer has JSON values only, and leaves out the commit. It may name files, and a file name
+        need not be text: what has no UTF-8 form becomes a question mark.
         """
         if self.operation_id is None:
             return {}
-        return {
-            FACT: {"operation": self.operation, "operation_id": self.operation_id, **answer},
-        }
+        kept = {"operation": self.operation, "operation_id": self.operation_id, **answer}
+        return {FACT: json.loads(json.dumps(kept, ensure_ascii=False).encode(errors="replace"))}
 
     def answered_by(self, commit: GraphCommit) -> bool:
         """Return whether a commit with this id answers this request; refuse another operation's."""
