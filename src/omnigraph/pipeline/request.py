@@ -57,7 +57,8 @@ class LoadResult(Shown):
     engine: str
     tables: list[dict[str, Any]]
     actor_id: str | None
-    commit: GraphCommit
+    commit: GraphCommit | None
+    """The commit; None of a load that only checked its records."""
     base_branch: str | None = None
     branch_created: bool = False
     indexes_built: list[tuple[str, str]] = field(default_factory=list)
@@ -88,14 +89,14 @@ class LoadResult(Shown):
             "engine": self.engine,
             "tables": self.tables,
             "total_rows": self.total_rows,
-            "actor_id": self.actor_id,
             "bad_records": self.bad_records,
             "skipped": self.skipped,
+            "note": self.note,
+            "timings": self.timings,
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
-            "timings": self.timings,
-            "commit": self.commit.to_json(),
-            "note": self.note,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_json(),
         }
 
     def _panel(self) -> Panel:
