@@ -147,7 +147,9 @@ class TestStreams:
             assert held.to_arrow().to_pydict() == {"id": ["a"], "title": ["A"]}
             assert held.to_arrow().num_rows == 1
             # A past state has the names of now, and a property that came later is null.
-            graph.schema.apply(graph.schema.source.replace("node Firm {", "node Firm { size: I32? "))
+            graph.schema.apply(
+                graph.schema.source.replace("node Firm {", "node Firm { size: I32? ")
+            )
             past = graph.nodes("Firm", at=first)
             assert past.to_arrow().to_pydict() == {"id": ["a"], "size": [None], "label": ["A"]}
             assert sorted(graph.nodes("Firm").to_arrow().column("id").to_pylist()) == ["a", "b"]
