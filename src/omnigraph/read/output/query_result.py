@@ -30,6 +30,7 @@ class QueryResult(Shown):
 
     ``table`` has the plan's columns in projection order, with their types also when it has no rows.
     ``node_types`` has the type of each column that is a node, by the name of the column.
+    ``total_rows`` says how many rows there are in all, if the answer was to be cut.
     """
 
     table: pa.Table
@@ -38,8 +39,14 @@ class QueryResult(Shown):
     target: Target
     graph_commit_id: str
     node_types: Mapping[str, str] = field(default_factory=dict)
+    total_rows: int | None = None
     find_graph: Callable[[Nodes], dict[str, Any]] | None = None
     """Reads nodes and the edges among them at the same state of the graph."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more rows than these."""
+        return self.total_rows is not None and self.total_rows > self.row_count
 
     @property
     def columns(self) -> list[str]:
@@ -193,5 +200,6 @@ class QueryResult(Shown):
             columns=self.columns,
             rows=[[shortened(cell_text(value), CELL_CHARACTERS) for value in row] for row in shown],
             hidden=max(self.row_count - SHOWN_ROWS, 0),
+            notes=[f"cut, of {self.total_rows:,} rows in all"] if self.truncated else [],
             numeric=[column.type.is_numeric for column in self.schema],
         )
