@@ -13,6 +13,7 @@ import omnigraph as og
 from omnigraph.changes.frames import node_link
 from omnigraph.changes.stats import Meter
 from omnigraph.graph.graph import state_of
+from omnigraph.policy.checker import Decision
 from omnigraph.storage.tables.table import Table
 
 SCHEMA = """
@@ -287,6 +288,21 @@ class TestGraphOfAResult:
             assert len(newer.graph()["edges"]) == 1
         with pytest.raises(og.errors.OmniGraphError, match="closed"):
             newer.graph()
+
+    def test_the_policy_is_asked_again(self, graph):
+        class Revocable:
+            allows = True
+
+            def check(self, question):
+                return Decision(self.allows, None, "revoked")
+
+        policy = Revocable()
+        with og.open(graph.uri, policy=policy, actor="ada") as guarded:
+            result = guarded.query(WORKERS)
+            assert len(result.graph()["edges"]) == 1
+            policy.allows = False
+            with pytest.raises(og.errors.PolicyDenied, match="revoked"):
+                result.graph()
 
 
 def _bare(graph):
