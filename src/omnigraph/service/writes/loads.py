@@ -74,10 +74,10 @@ class LoadRequest:
             raise BadRequest("there is nothing to load; give data, nodes or edges (--data FILE, …)")
         if self.data.count(STREAM) > 1:
             raise BadRequest("`-` is among the data twice, and stdin can be read once; drop one")
-        for name, column in (("from_col", self.from_col), ("to_col", self.to_col)):
+        for flag, column in (("--from-col", self.from_col), ("--to-col", self.to_col)):
             if column is not None and not self.edges:
                 raise BadRequest(
-                    f"{name} names a column of files of edges (--edge) and there is none; drop it"
+                    f"{flag} names a column of files of edges (--edge) and there is none; drop it"
                 )
         files = [*self.nodes, *self.edges]
         options = FrameOptions.of(
