@@ -8,6 +8,7 @@ import json
 import pytest
 
 import omnigraph as og
+from omnigraph.clock import new_ulid
 from omnigraph.errors import BadRequest, BranchNotFound, MergeConflicts, PreconditionFailed
 from omnigraph.service.writes import branches, maintenance, merging, tags
 from omnigraph.service.writes.blobs import PutBlobRequest, put_blob
@@ -16,6 +17,7 @@ from omnigraph.service.writes.embed import EmbedRequest, embed
 from omnigraph.service.writes.loads import STREAM, LoadRequest, TypedFile, load
 from omnigraph.service.writes.mutate import MutateRequest, mutate
 from omnigraph.service.writes.schema import ApplyRequest, apply_schema
+from tests.pipeline.embedders import Recording
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob? }
@@ -68,6 +70,7 @@ def test_a_load_takes_everything_as_one_commit(graph, tmp_path):
         delimiter=";",
         branch=" loads ",
         from_="main",
+        operation_id=new_ulid(),
     )
     document = load(graph, request, URI, stream=io.BytesIO(person("eve")))
     assert list(document) == [
@@ -97,6 +100,9 @@ def test_a_load_takes_everything_as_one_commit(graph, tmp_path):
     assert document["bad_records"] == {"total": 0, "first": []}
     assert list(document["commit"]) == COMMIT
     assert document["actor_id"] == document["commit"]["actor_id"] == "act-ann"
+    assert document["commit"]["operation_id"] == request.operation_id
+    again = load(graph, request, URI, stream=io.BytesIO(person("eve")))
+    assert again == {**document, "replayed": True}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,11 @@ def test_a_merge_its_plan_and_a_revert(graph):
     with pytest.raises(BadRequest, match="dry run"):
         merging.merge(graph, merging.MergeRequest(**request, dry_run=True, delete_branch=True))
     chosen = [{"table_key": "node:Person", "row_id": "bob", "take": "theirs"}]
-    done = merging.merge(graph, merging.MergeRequest(**request, resolve=chosen, delete_branch=True))
+    asked = merging.MergeRequest(
+        **request, resolve=chosen, delete_branch=True, operation_id=new_ulid()
+    )
+    done = merging.merge(graph, asked)
+    assert done["commit"]["operation_id"] == asked.operation_id
     assert list(done) == [
         *("source", "target", "outcome", "base_commit_id", "actor_id", "commit", "stats"),
         "branch_deleted",
@@ -190,7 +200,9 @@ def test_a_merge_its_plan_and_a_revert(graph):
     undone = f" {done['commit']['graph_commit_id']} "
     planned = merging.revert(graph, merging.RevertRequest(graph_commit_id=undone, dry_run=True))
     assert (planned["dry_run"], planned["conflicts"], planned["commit"]) == (True, [], None)
-    reverted = merging.revert(graph, merging.RevertRequest(graph_commit_id=undone))
+    request = merging.RevertRequest(graph_commit_id=undone, operation_id=new_ulid())
+    reverted = merging.revert(graph, request)
+    assert merging.revert(graph, request) == {**reverted, "replayed": True}
     assert list(reverted) == [
         *("reverted", "target", "outcome", "base_commit_id", "actor_id", "commit", "stats"),
     ]
@@ -213,22 +225,26 @@ def test_tags(graph):
 
 
 def test_a_blob_is_put_and_cleared(graph):
-    request = PutBlobRequest(kind="node", type="Person", id="ada", property="photo")
+    asked = {"kind": "node", "type": "Person", "id": "ada", "property": "photo"}
+    request = PutBlobRequest(**asked, operation_id=new_ulid())
     document = put_blob(graph, request, io.BytesIO(b"12345"))
+    assert put_blob(graph, request, io.BytesIO(b"12345")) == {**document, "replayed": True}
     assert list(document) == ["selector", "branch", "size", "etag", "actor_id", "commit"]
     assert (document["size"], document["branch"]) == (5, "main")
-    cleared = put_blob(graph, request, None)
+    cleared = put_blob(graph, PutBlobRequest(**asked), None)
     assert (cleared["size"], cleared["etag"]) == (None, None)
 
 
-def test_embed_without_a_provider_says_what_is_pending(graph):
-    note = {"type": "Note", "data": {"slug": "n", "body": "text", "vec": [1, 0, 0, 0]}}
-    load(graph, LoadRequest(mode="append", data=(json.dumps(note).encode(),)), URI)
-    document = embed(graph, EmbedRequest(types=("Note",)), URI)
-    assert list(document.items()) == [
-        *(("uri", URI), ("branch", "main"), ("filled", 0), ("pending", 0), ("failed", 0)),
-        ("commit", None),
-    ]
+def test_vectors_are_filled_as_far_as_the_limit_goes(graph):
+    for slug in "ab":
+        note = {"type": "Note", "data": {"slug": slug, "body": slug}}
+        load(graph, LoadRequest(mode="append", data=(json.dumps(note).encode(),)), URI)
+    request = EmbedRequest(types=("Note",), limit=1, operation_id=new_ulid())
+    with og.open(graph.uri, embedder=Recording()) as embedding:
+        document = embed(embedding, request, URI)
+    assert list(document) == ["uri", "branch", "filled", "pending", "failed", "commit"]
+    assert (document["filled"], document["pending"], document["failed"]) == (1, 1, 0)
+    assert document["commit"]["operation_id"] == request.operation_id
 
 
 def test_maintenance(graph):
@@ -252,7 +268,9 @@ def test_a_schema_is_applied_or_is_the_accepted_one(graph):
     for name in graph.branches.list()[1:]:
         graph.branches.delete(name)
     source = SCHEMA.replace("age: I32?", "age: I32?  city: String?")
-    document = apply_schema(graph, ApplyRequest(schema_source=source), URI)
+    request = ApplyRequest(schema_source=source, operation_id=new_ulid())
+    document = apply_schema(graph, request, URI)
+    assert document["commit"]["operation_id"] == request.operation_id
     assert document["uri"] == URI
     assert {"supported", "step_count", "steps", "applied", "manifest_version", "commit"} <= set(
         document

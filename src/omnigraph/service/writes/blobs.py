@@ -38,5 +38,6 @@ def put_blob(session: Session, request: PutBlobRequest, source: BlobSourceLike) 
         branch=MAIN if request.branch is None else request.branch,
         if_commit=request.if_commit,
         if_match=request.if_match,
+        operation_id=request.operation_id,
     )
     return done.to_json()

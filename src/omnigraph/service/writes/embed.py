@@ -35,6 +35,7 @@ def embed(
         MAIN if request.branch is None else request.branch,
         request.types,
         request.limit,
+        operation_id=request.operation_id,
         progress=progress,
     )
     return {"uri": uri, **done.to_json()}

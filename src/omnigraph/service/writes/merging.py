@@ -41,6 +41,7 @@ class MergeRules:
             "resolve": resolve_from_json(self.resolve),
             "granularity": self.granularity,
             "images": self.images,
+            "operation_id": self.operation_id,
         }
 
 

@@ -25,6 +25,8 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
 
     ``warnings`` are there if something was destroyed or is left to do.
     """
-    done = session.schema.apply(request.schema_source, request.allow_data_loss)
+    done = session.schema.apply(
+        request.schema_source, request.allow_data_loss, operation_id=request.operation_id
+    )
     document = {"uri": uri, **done.to_json()}
     return {**document, "warnings": list(done.warnings)} if done.warnings else document
