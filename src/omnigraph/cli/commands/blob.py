@@ -11,8 +11,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
-from omnigraph.cli.made import made_commit, replayed
-from omnigraph.cli.output import OutputLost, StdoutBytes
+from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
 from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions

@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
-from omnigraph.cli.made import made_commit, replayed
+from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.progress import embed_progress
 from omnigraph.cli.register import BranchOption, OperationOption, UriArgument, add
 from omnigraph.service.documents import Document

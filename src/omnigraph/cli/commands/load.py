@@ -12,8 +12,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
-from omnigraph.cli.made import made_commit, replayed
-from omnigraph.cli.output import note
+from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import (
     BranchOption,

@@ -6,7 +6,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
-from omnigraph.cli.made import made_commit, replayed
+from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
 from omnigraph.service.documents import Document

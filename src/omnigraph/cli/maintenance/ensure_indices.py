@@ -6,8 +6,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import opens_storage
-from omnigraph.cli.made import made_commit
-from omnigraph.cli.output import note
+from omnigraph.cli.output import made_commit, note
 from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.service.writes import maintenance as service
 

@@ -11,8 +11,7 @@ import typer
 
 from omnigraph.cli.address import Store
 from omnigraph.cli.call import Call
-from omnigraph.cli.made import made_commit, replayed
-from omnigraph.cli.output import note, put
+from omnigraph.cli.output import made_commit, note, put, replayed
 from omnigraph.cli.register import BranchOption, OperationOption, UriOption
 from omnigraph.cli.source import ResolveOption, read_resolve
 from omnigraph.cli.tables import put_facts, put_table
