@@ -18,8 +18,10 @@ from omnigraph.cli.register import (
     BranchOption,
     IfCommitOption,
     OperationOption,
+    Pair,
     UriArgument,
     add,
+    read_pair,
 )
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
@@ -43,15 +45,21 @@ class SourceFlags:
         ),
     ] = None
     node: Annotated[
-        list[str] | None,
+        list[Pair] | None,
         typer.Option(
-            "--node", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one node type."
+            "--node",
+            metavar="TYPE FILE",
+            parser=read_pair,
+            help="A Parquet, CSV or Arrow file of one node type.",
         ),
     ] = None
     edge: Annotated[
-        list[str] | None,
+        list[Pair] | None,
         typer.Option(
-            "--edge", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one edge type."
+            "--edge",
+            metavar="TYPE FILE",
+            parser=read_pair,
+            help="A Parquet, CSV or Arrow file of one edge type.",
         ),
     ] = None
     from_col: Annotated[
@@ -172,8 +180,8 @@ def load(
     request = LoadRequest(
         mode=mode,
         data=tuple(sources.data or ()),
-        nodes=tuple(_typed_file("--node", text) for text in sources.node or ()),
-        edges=tuple(_typed_file("--edge", text) for text in sources.edge or ()),
+        nodes=_typed_files("--node", sources.node),
+        edges=_typed_files("--edge", sources.edge),
         from_col=sources.from_col,
         to_col=sources.to_col,
         **columns.read(),
@@ -233,12 +241,11 @@ def _pairs(flag: str, given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def _typed_file(flag: str, text: str) -> TypedFile:
-    """Split `TYPE=FILE`; the command line had two words, which were joined for the parser."""
-    type_name, equals, file = text.partition("=")
-    if not equals or not type_name or not file:
-        raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
-    return TypedFile(type_name, file)
+def _typed_files(flag: str, pairs: Sequence[tuple[str, str]] | None) -> tuple[TypedFile, ...]:
+    for pair in pairs or ():
+        if not all(word.strip() for word in pair):
+            raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
+    return tuple(TypedFile(*pair) for pair in pairs or ())
 
 
 def _text(document: Document) -> str:
