@@ -49,8 +49,8 @@ class DiffPage:
     def to_json(self) -> dict[str, Any]:
         """Return the document of one page."""
         shown: dict[str, Any] = {
-            "from": _side_json(self.from_),
-            "to": _side_json(self.to),
+            "from": side_json(self.from_),
+            "to": side_json(self.to),
             "changes": [change.to_json() for change in self.changes],
         }
         if self.stats is not None:
@@ -152,7 +152,7 @@ class DiffResult:
         return f"<omnigraph.DiffResult {ends}>"
 
 
-def _side_json(snapshot: Snapshot) -> dict[str, Any]:
+def side_json(snapshot: Snapshot) -> dict[str, Any]:
     """Return one side of a diff in its public form."""
     return {
         "graph_commit_id": snapshot.graph_commit_id,
