@@ -66,6 +66,7 @@ BadRequest              bad_request               400 bad_request -             
 CursorRejected          cursor_rejected           400 bad_request -                    1 change_cursor_rejected
 QueryNotFound           query_not_found           400 bad_request -                    1 -
 PolicyDenied            policy_denied             403 forbidden   -                    1 - action actor
+PolicyFailure           policy_failure            500 internal    -                    1 policy_evaluation_failure
 BranchNotFound          branch_not_found          404 not_found   not_found            1 - branch
 TagNotFound             tag_not_found             404 not_found   not_found            1 - tag
 CommitNotFound          commit_not_found          404 not_found   not_found            1 - graph_commit_id

@@ -196,17 +196,25 @@ def test_no_setting_is_read_elsewhere():
         assert unknown <= {"OMNIGRAPH_FAILPOINTS"}, (path, unknown)
 
 
-PUBLIC_OF_A_GRAPH = {
-    "actor", "blobs", "branches", "changes", "cleanup", "close", "commits", "diff", "embed", "embedder",
-    "ensure_indices", "entity", "explain", "export", "internal_schema_version", "load", "load_edges",
-    "load_nodes", "mode", "mutate", "optimize", "profile", "query", "refresh", "repair", "schema", "snapshot", "status",
-    "tags", "upkeep", "uri",
+PUBLIC_OF_A_SESSION = {
+    "actor", "blobs", "branches", "changes", "commits", "diff", "embed", "embedder", "entity", "explain", "export",
+    "load", "load_edges", "load_nodes", "mode", "mutate", "profile", "query", "schema", "snapshot", "status", "tags",
+    "uri",
 }  # fmt: skip
+PUBLIC_OF_A_GRAPH = PUBLIC_OF_A_SESSION | {
+    "cleanup", "close", "ensure_indices", "internal_schema_version", "optimize", "refresh", "repair", "session",
+    "upkeep",
+}  # fmt: skip
+
+
+def shown(handle):
+    return {name for name in dir(handle) if not name.startswith("_")}
 
 
 def test_a_graph_shows_its_api_and_nothing_else(tmp_path):
     with omnigraph.init(tmp_path / "g", "node Person { name: String @key }") as graph:
-        assert {name for name in dir(graph) if not name.startswith("_")} == PUBLIC_OF_A_GRAPH
+        assert shown(graph) == PUBLIC_OF_A_GRAPH
+        assert shown(graph.session("ada")) == PUBLIC_OF_A_SESSION
 
 
 @pytest.mark.parametrize(

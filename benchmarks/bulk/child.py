@@ -15,7 +15,7 @@ from benchmarks.bulk.records import SCHEMA, SPARK_SCHEMA
 from benchmarks.bulk.watch import peaks
 from omnigraph.cores import usable_cores
 from omnigraph.graph import loads
-from omnigraph.graph.graph import state_of
+from omnigraph.graph.session import access_of
 
 WITHOUT_INDEXES = str(10**12)
 
@@ -42,11 +42,13 @@ def load(
         place = Path(directory, f"graph-{os.getpid()}-{run}")
         with peaks() as memory, og.init(place, SCHEMA) as graph:
             start, busy = time.perf_counter(), time.process_time()
-            with loads.load_input(state_of(graph)) as inputs:
-                gather(inputs, lines, columns)
-                result = loads.load_gathered(
-                    state_of(graph), inputs, mode="append", engine=engine, **on_spark
-                )
+            result = loads.load_gathered(
+                access_of(graph),
+                lambda inputs: gather(inputs, lines, columns),
+                mode="append",
+                engine=engine,
+                **on_spark,
+            )
             seconds = time.perf_counter() - start
             found |= {"seconds": seconds, "timings": result.timings, "rows": result.total_rows}
             found |= {"cpu": time.process_time() - busy, "engine": result.engine}

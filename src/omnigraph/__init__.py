@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
+    from omnigraph.graph import Session as Session
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
     from omnigraph.graph import open as open
-    from omnigraph.graph.blobs import BlobStat as BlobStat
+    from omnigraph.graph.facets.blobs import BlobStat as BlobStat
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
@@ -112,6 +113,7 @@ __all__ = [
     "SchemaApplied",
     "SchemaPlan",
     "SchemaStep",
+    "Session",
     "Snapshot",
     "Status",
     "TableState",
@@ -130,7 +132,7 @@ __all__ = [
 _HOMES = {
     "Advice": "omnigraph.maintenance.advice",
     "BaselineResult": "omnigraph.changes.feed.baseline",
-    "BlobStat": "omnigraph.graph.blobs",
+    "BlobStat": "omnigraph.graph.facets.blobs",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Catalog": "omnigraph.lang.schema.catalog",
@@ -169,6 +171,7 @@ _HOMES = {
     "SchemaApplied": "omnigraph.write.schema_apply",
     "SchemaPlan": "omnigraph.write.schema_apply",
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
+    "Session": "omnigraph.graph",
     "Snapshot": "omnigraph.manifest.snapshot",
     "Status": "omnigraph.maintenance.status",
     "TableState": "omnigraph.manifest.rows",

@@ -14,6 +14,7 @@
     │   ├── CursorRejected             a change cursor or page token is damaged or foreign
     │   └── QueryNotFound              no query of that name in the source
     ├── PolicyDenied                   the policy refuses the action
+    ├── PolicyFailure                  the policy gave no decision
     ├── NotFound                       a name refers to nothing
     │   ├── BranchNotFound, TagNotFound, CommitNotFound, VersionNotFound, EntityNotFound
     ├── Conflict                       state or another actor prevents the operation
@@ -322,6 +323,13 @@ class PolicyDenied(OmniGraphError):
     http_status = 403
     wire_code = "forbidden"
     fields = ("action", "actor")
+
+
+class PolicyFailure(OmniGraphError):
+    """The policy gave no decision, so that nothing was allowed and nothing was denied."""
+
+    code = "policy_failure"
+    label = "policy evaluation failure"
 
 
 class NotFound(OmniGraphError):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.graph import loads
-from omnigraph.graph.graph import state_of
+from omnigraph.graph.session import access_of
 
 
 def load_gathered(graph, gather, **options):
     """Load what ``gather`` adds to the input."""
-    state = state_of(graph)
-    with loads.load_input(state) as inputs:
-        gather(inputs)
-        return loads.load_gathered(state, inputs, **options)
+    return loads.load_gathered(access_of(graph), gather, **options)

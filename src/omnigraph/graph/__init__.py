@@ -2,5 +2,6 @@
 
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import at, init, open
+from omnigraph.graph.session import Session
 
-__all__ = ["Graph", "at", "init", "open"]
+__all__ = ["Graph", "Session", "at", "init", "open"]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import LoadOptions
 
 
-def check_load_options(options: Mapping[str, Any], actor: str | None) -> LoadOptions:
-    """Return the checked options of a load; ``actor`` is used if they name none."""
+def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
+    """Return the checked options of a load."""
     from omnigraph.pipeline.load_options import LoadOptions
 
     unknown = sorted(set(options) - {field.name for field in fields(LoadOptions)})
@@ -27,7 +27,7 @@ def check_load_options(options: Mapping[str, Any], actor: str | None) -> LoadOpt
     check_spark(asked.spark_master, asked.spark_conf)
     return replace(
         asked,
-        actor=actor if asked.actor is None else check_actor(asked.actor),
+        actor=check_actor(asked.actor),
         rejects=check_rejects(asked.rejects),
         progress=check_progress(asked.progress),
         retries=check_retries(asked.retries),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.accepted_schema import AcceptedSchema
+from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_load_options
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.policy.checker import Action
 
 # Loads import what they need inside their functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
@@ -19,10 +23,23 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.request import LoadResult
 
 
-def load_options(state: GraphState, options: LoadKeywords) -> LoadOptions:
-    """Return the checked options of a load; refuse a handle that may not write."""
-    state.ensure_writable()
-    return check_load_options(options, state.actor)
+def load_options(access: Access, options: LoadKeywords) -> LoadOptions:
+    """Return the checked options of a load that its actor may do; refuse a handle that may not write."""
+    access.state.ensure_writable()
+    asked = check_load_options(options)
+    acting = access.acting(asked.actor)
+    acting.ask(Action.CHANGE, asked.branch)
+    return replace(asked, actor=acting.actor)
+
+
+def load_gathered(
+    access: Access, gather: Callable[[LoadInput], object], **options: Unpack[LoadKeywords]
+) -> LoadResult:
+    """Load what ``gather`` adds to an empty input, JSON lines and frames together, as one commit."""
+    asked = load_options(access, options)
+    with load_input(access.state, asked.branch, asked.from_branch) as inputs:
+        gather(inputs)
+        return run_load(access.state, inputs, asked)
 
 
 def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = None) -> LoadInput:
@@ -46,13 +63,6 @@ def _schema_for(state: GraphState, branch: str, from_branch: str | None) -> Acce
             with suppress(BranchNotFound):
                 return state.schemas.of(name)
     return state.schemas.of(MAIN)
-
-
-def load_gathered(
-    state: GraphState, inputs: LoadInput, **options: Unpack[LoadKeywords]
-) -> LoadResult:
-    """Load JSON lines and frames that were added to one input together, as one commit."""
-    return run_load(state, inputs, load_options(state, options))
 
 
 def run_load(state: GraphState, inputs: LoadInput, options: LoadOptions) -> LoadResult:

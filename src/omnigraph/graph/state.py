@@ -13,7 +13,6 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchemas
 from omnigraph.graph.plan_cache import PlanCache
 from omnigraph.maintenance.upkeep.keeper import Keeper, UpkeepMode
-from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
@@ -36,7 +35,6 @@ class GraphState:
         self,
         root: Root,
         mode: Mode,
-        actor: str | None = None,
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
         upkeep: UpkeepMode = "inline",
@@ -47,7 +45,6 @@ class GraphState:
             root, store, LockManager(root), Manifest(root, store), self.keeper.after_commit
         )
         self.mode = mode
-        self.actor = check_actor(actor)
         self.embedder = embedder
         self._blobs = blobs
         self.schemas = AcceptedSchemas(self.workspace.manifest)
@@ -100,7 +97,3 @@ class GraphState:
         self.ensure_open()
         if self.mode != "rw":
             raise BadRequest('this graph handle is read-only; open the graph with mode="rw"')
-
-    def choose_actor(self, actor: object) -> str | None:
-        """Return the actor a call names, or else the actor of the handle."""
-        return self.actor if actor is None else check_actor(actor)

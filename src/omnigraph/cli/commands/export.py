@@ -43,8 +43,8 @@ def export(
     ] = "auto",
 ) -> None:
     """Write every node and edge of one snapshot as JSON lines, which load takes back."""
-    from omnigraph.graph.graph import state_of
     from omnigraph.graph.history import exports
+    from omnigraph.graph.session import access_of
 
     if call.flags.json:
         raise BadRequest("--json cannot be used with export, which writes JSON lines; leave it out")
@@ -54,7 +54,7 @@ def export(
         call.open(call.address(uri)) as graph,
     ):
         result = exports.export(
-            state_of(graph),
+            access_of(graph),
             cast("Any", stdout) if out == STDOUT else out,
             Target.of(**state),
             types,

@@ -100,22 +100,17 @@ def load(
 ) -> None:
     """Load records as one commit, or nothing."""
     from omnigraph.graph import loads
-    from omnigraph.graph.graph import state_of
+    from omnigraph.graph.session import access_of
 
     named = _NamedInput(data, node, edge, from_col, to_col)
     conf = _parse_spark_conf(spark_conf)
     address = call.address(uri)
     if mode == "overwrite":
         call.consent(address, "overwriting tables")
-    with (
-        load_progress(call.flags) as progress,
-        call.open(address) as graph,
-        loads.load_input(state_of(graph), MAIN if branch is None else branch, from_) as inputs,
-    ):
-        named.add_to(inputs)
+    with load_progress(call.flags) as progress, call.open(address) as graph:
         result = loads.load_gathered(
-            state_of(graph),
-            inputs,
+            access_of(graph),
+            named.add_to,
             mode=mode,
             branch=MAIN if branch is None else branch,
             from_branch=from_,

@@ -1,86 +1,24 @@
-"""`graph.changes`: the change feed of a branch. `graph.commits.changes`: what one commit changed."""
+"""What commits changed: one commit, and the state from which a change feed goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_progress
-from omnigraph.graph.history.exports import export
+from omnigraph.graph.history.exports import write_snapshot
 from omnigraph.graph.state import GraphState
-from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.snapshot import Target
+from omnigraph.policy.checker import Action
 
 # Loaded by the first call: it needs numpy and pyarrow.
 if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
     from omnigraph.changes.feed.baseline import BaselineResult
     from omnigraph.changes.feed.commit_changes import CommitChanges
-    from omnigraph.changes.feed.poll import ChangePage
     from omnigraph.pipeline.load_options import EngineName
-
-
-class Changes:
-    """`graph.changes`: the commits of a branch in order, each with what it changed."""
-
-    def __init__(self, state: GraphState) -> None:
-        self._state = state
-
-    def poll(
-        self,
-        branch: str = MAIN,
-        *,
-        start: str | None = None,
-        cursor: str | None = None,
-        page_token: str | None = None,
-        kinds: Iterable[str] | None = None,
-        types: Iterable[str] | None = None,
-        ops: Iterable[str] | None = None,
-        limit: int | None = None,
-        max_commits: int | None = None,
-    ) -> ChangePage:
-        """Return the next page of the change feed, oldest commit first.
-
-        ``start`` is ``"now"`` (the default: only what is committed from now on), ``"beginning"``, or
-        ``"after:<commit id>"``; later polls give the ``cursor`` or the ``page_token`` of the page
-        before, with the same filter. A page has at most ``limit`` changes (1,000) of
-        ``max_commits`` commits (128).
-        """
-        from omnigraph.changes.change_filter import ChangeFilter
-        from omnigraph.changes.feed.poll import PollRequest, poll
-
-        self._state.ensure_open()
-        request = PollRequest(
-            trim_branch_name(branch),
-            start,
-            cursor,
-            page_token,
-            ChangeFilter.of(kinds, types, ops),
-            limit,
-            max_commits,
-        )
-        return poll(self._state.workspace, lambda at: self._state.schemas.at(at).catalog, request)
-
-    def baseline(
-        self,
-        out: Out,
-        branch: str = MAIN,
-        *,
-        kinds: Iterable[str] | None = None,
-        types: Iterable[str] | None = None,
-        ops: Iterable[str] | None = None,
-        engine: EngineName = "auto",
-        progress: Callable[[int, int], object] | None = None,
-    ) -> BaselineResult:
-        """Write the newest state of a branch, as ``export`` does, and return the cursor after it.
-
-        A file is on disk, with its name, when this returns. ``kinds`` and ``types`` choose what is
-        written; polls with the cursor take the same filter. ``ops`` only belongs to the cursor.
-        """
-        self._state.ensure_open()
-        return baseline(
-            self._state, out, trim_branch_name(branch), (kinds, types, ops), engine, progress
-        )
 
 
 Filter = tuple[Iterable[str] | None, Iterable[str] | None, Iterable[str] | None]
@@ -88,7 +26,7 @@ Filter = tuple[Iterable[str] | None, Iterable[str] | None, Iterable[str] | None]
 
 
 def baseline(
-    state: GraphState,
+    access: Access,
     out: Out,
     branch: str,
     filter: Filter,
@@ -102,12 +40,14 @@ def baseline(
     from omnigraph.changes.feed.baseline import BaselineResult
     from omnigraph.changes.feed.poll import Feed
 
-    wanted = ChangeFilter.of(*filter)
+    state, wanted = access.state, ChangeFilter.of(*filter)
+    state.ensure_open()
+    access.ask(Action.EXPORT, branch)
     # One head for both: what is committed from here on is what the cursor gives first.
     head = state.workspace.manifest.state(branch)
     feed = Feed(state.workspace, head, wanted)
     commit_id = head.head.commit.graph_commit_id
-    done = export(
+    done = write_snapshot(
         state,
         out,
         Target.of(snapshot=commit_id),
@@ -135,7 +75,6 @@ def commit_changes(
     from omnigraph.changes.change_filter import ChangeFilter
     from omnigraph.changes.feed import commit_changes as feed
 
-    state.ensure_open()
     reader = feed.ChangeReader(
         state.workspace, state.schemas.of(MAIN).catalog, ChangeFilter.of(kinds, types, ops)
     )

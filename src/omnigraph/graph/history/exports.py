@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.access import Access
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Target
+from omnigraph.policy.checker import Action
 
 # Loaded by the first export: it needs numpy and pyarrow.
 if TYPE_CHECKING:
@@ -25,6 +27,22 @@ OnExported = Callable[[int, int], object]
 
 
 def export(
+    access: Access,
+    out: Out,
+    target: Target,
+    types: Sequence[str] | None = None,
+    engine: EngineName = "auto",
+    progress: OnExported | None = None,
+    *,
+    lease: bool | None = None,
+) -> ExportResult:
+    """Write the records of one snapshot that the actor may export; ``lease`` as below."""
+    access.state.ensure_open()
+    access.ask_read(target, Action.EXPORT)
+    return write_snapshot(access.state, out, target, types, engine, progress, lease=lease)
+
+
+def write_snapshot(
     state: GraphState,
     out: Out,
     target: Target,

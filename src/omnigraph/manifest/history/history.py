@@ -88,7 +88,7 @@ def read_history(
             limit=MOST,
             actual=limit,
         )
-    named = _named(branches)
+    named = named_branches(branches)
     if not named:
         # Nobody asked for a branch that is deleted meanwhile; without it there is a whole answer.
         for _ in range(LOOKS - 1):
@@ -114,7 +114,7 @@ def _tags(manifest: Manifest) -> dict[str, list[str]]:
     return tags
 
 
-def _named(asked: object) -> list[str]:
+def named_branches(asked: object) -> list[str]:
     """Return the branches that were asked for, each once, `main` first; none means all."""
     given = [asked] if isinstance(asked, str) else () if asked is None else asked
     if not isinstance(given, Iterable):

@@ -108,14 +108,14 @@ def baseline(
     branch: BranchOption = None,
 ) -> None:
     """Write the newest state of a branch as JSON lines, and show the cursor that goes on after it."""
-    from omnigraph.graph.graph import state_of
     from omnigraph.graph.history import changes
+    from omnigraph.graph.session import access_of
     from omnigraph.manifest.branch_names import trim_branch_name
 
     wanted = shown.read()
     with export_progress(call.flags) as progress, call.open(call.address(uri)) as graph:
         done = changes.baseline(
-            state_of(graph),
+            access_of(graph),
             out,
             trim_branch_name("main" if branch is None else branch),
             (wanted["kinds"], wanted["types"], wanted["ops"]),

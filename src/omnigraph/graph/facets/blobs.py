@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack, overload
 
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
+from omnigraph.graph.access import Access
 from omnigraph.graph.reads import resolve, retry_if_remade
-from omnigraph.graph.state import GraphState
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target, TargetKeywords
+from omnigraph.policy.checker import Action
 from omnigraph.storage.tables.blobs.reading import (
     PIECE_BYTES,
     BlobFacts,
@@ -69,8 +70,9 @@ class _Found:
 class Blobs:
     """`graph.blobs`: the bytes of Blob properties, which queries do not return."""
 
-    def __init__(self, state: GraphState) -> None:
-        self._state = state
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._state = access.state
 
     def stat(
         self,
@@ -192,6 +194,8 @@ class Blobs:
         from omnigraph.write.blobs import BlobWrite, write_blob
 
         self._state.ensure_writable()
+        acting, name = self._access.acting(actor), trim_branch_name(branch)
+        acting.ask(Action.CHANGE, name)
         if if_match is not None and not isinstance(if_match, str):
             raise BadRequest("if_match is the ETag of a blob, a text")
 
@@ -202,8 +206,8 @@ class Blobs:
         request = BlobWrite(
             BlobSelector(kind, type, id, property),
             accepted,
-            trim_branch_name(branch),
-            self._state.choose_actor(actor),
+            name,
+            acting.actor,
             if_commit,
             if_match,
         )
@@ -211,6 +215,7 @@ class Blobs:
 
     def _open(self, selector: BlobSelector, target: Target) -> BlobStream:
         self._state.ensure_open()
+        self._access.ask_read(target)
         return retry_if_remade(target, lambda: self._open_found(selector, target))
 
     def _open_found(self, selector: BlobSelector, target: Target) -> BlobStream:
@@ -228,6 +233,7 @@ class Blobs:
 
     def _find(self, selector: BlobSelector, target: Target) -> _Found:
         self._state.ensure_open()
+        self._access.ask_read(target)
         return retry_if_remade(target, lambda: self._look(selector, target))
 
     def _look(self, selector: BlobSelector, target: Target) -> _Found:

@@ -1,0 +1,1 @@
+"""What a graph groups by topic: branches, tags, commits, the schema, the change feed, blobs."""

@@ -1,0 +1,102 @@
+"""`graph.branches`: create, list, merge and delete branches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.access import Access
+from omnigraph.graph.arguments import check_flag
+from omnigraph.graph.facets.merge_options import Resolve, merge_options
+from omnigraph.manifest import refs
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.snapshot import Target, TargetLike
+from omnigraph.policy.checker import Action
+
+# Writes import what they need inside their methods, so that a process that only reads stays light.
+if TYPE_CHECKING:
+    from omnigraph.pipeline.load_options import EngineName
+    from omnigraph.write.merge.request import MergeResult
+
+
+class Branches:
+    """`graph.branches`: create, list, merge and delete branches."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._state = access.state
+
+    def create(
+        self,
+        name: str,
+        from_: TargetLike = MAIN,
+        actor: str | None = None,
+    ) -> refs.BranchCreated:
+        """Make a branch at the head of another one, or at a past state: a value of ``og.at``.
+
+        No data is copied and no commit is made. ``actor`` is who asks. It is checked but not
+        recorded, since there is no commit.
+        """
+        from omnigraph.write.branches import create_branch
+
+        self._state.ensure_writable()
+        start = Target.of_value(from_)
+        self._access.acting(actor).ask_branch_create(start, name)
+        return create_branch(self._state.workspace, name, start)
+
+    def list(self) -> list[str]:
+        """Return `main`, then the other branches in code-point order."""
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        return refs.list_refs(self._state.workspace.manifest)
+
+    def delete(
+        self,
+        name: str,
+        actor: str | None = None,
+    ) -> None:
+        """Delete a branch and its commits; this cannot be undone. ``actor`` is who asks."""
+        from omnigraph.write.branches import delete_branch
+
+        self._state.ensure_writable()
+        self._access.acting(actor).ask(Action.BRANCH_DELETE, target=trim_branch_name(name))
+        delete_branch(self._state.workspace, name)
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        actor: str | None = None,
+        delete_branch: bool = False,
+        granularity: str = "entity",
+        resolve: Resolve = None,
+        dry_run: bool = False,
+        engine: EngineName = "auto",
+        images: bool = False,
+    ) -> MergeResult:
+        """Bring what ``source`` changed since the common base into another branch, as one commit.
+
+        ``granularity="property"`` puts entities together that both sides changed in different properties.
+        ``resolve`` decides entities in conflict: ``"ours"`` (the target's state), ``"theirs"``, or for
+        each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
+        nothing and lists the conflicts; ``images`` makes conflicts show the entities. With
+        ``delete_branch`` the source is deleted afterwards. With ``engine="spark"`` executors compare
+        tables of which many rows changed.
+        """
+        from omnigraph.pipeline.spark.executors import Executors
+        from omnigraph.write.merge.merge import merge_branches
+
+        acting = self._access.acting(actor)
+        options = merge_options(acting, granularity, resolve, dry_run, images)
+        deletes = check_flag("delete_branch", delete_branch)
+        theirs, ours = trim_branch_name(source), trim_branch_name(into)
+        if options.dry_run:
+            acting.ask(Action.READ, theirs)
+            acting.ask(Action.READ, ours)
+        else:
+            acting.ask(Action.BRANCH_MERGE, theirs, ours)
+        with Executors(engine).comparing() as spark_for:
+            options = replace(options, spark_for=spark_for)
+            return merge_branches(
+                self._state.workspace, theirs, ours, options, delete_branch=deletes
+            )

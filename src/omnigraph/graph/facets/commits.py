@@ -1,0 +1,114 @@
+"""`graph.commits`: the history of a branch, single commits, and how to undo one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.access import Access
+from omnigraph.graph.facets.merge_options import Resolve, merge_options
+from omnigraph.graph.history.changes import commit_changes
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.history import History, named_branches, read_history
+from omnigraph.manifest.history.records import find_commit, list_commits
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.snapshot import Target
+from omnigraph.policy.checker import Action
+
+# Writes import what they need inside their methods, so that a process that only reads stays light.
+if TYPE_CHECKING:
+    from omnigraph.changes.feed.commit_changes import CommitChanges
+    from omnigraph.write.merge.request import MergeResult
+
+
+class Commits:
+    """`graph.commits`: the history of a branch, single commits, and how to undo one."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._state = access.state
+
+    def list(
+        self,
+        branch: str = MAIN,
+        filter: str | Iterable[str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> list[GraphCommit]:
+        """Return the first-parent chain, newest first; only what all filters let through.
+
+        A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
+        ``before``: start after that commit.
+        """
+        self._state.ensure_open()
+        name = trim_branch_name(branch)
+        self._access.ask(Action.READ, name)
+        return list_commits(self._state.workspace.manifest, name, filter, limit, before)
+
+    def history(
+        self,
+        branches: str | Iterable[str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> History:
+        """Return a page of everything the branches reach over both parents, children first.
+
+        All branches unless some are named; 200 commits unless ``limit`` says otherwise, at most
+        1,000. ``before`` is the ``next`` of the page before.
+        """
+        self._state.ensure_open()
+        named = named_branches(branches)
+        if not named:
+            self._access.ask(Action.READ)
+        for branch in named:
+            self._access.ask(Action.READ, branch)
+        return read_history(self._state.workspace.manifest, named, limit, before)
+
+    def show(self, graph_commit_id: str) -> GraphCommit:
+        """Return one commit, from whichever live branch holds it."""
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        return find_commit(self._state.workspace.manifest, graph_commit_id)
+
+    def changes(
+        self,
+        graph_commit_id: str,
+        kinds: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        limit: int | None = None,
+        page_token: str | None = None,
+    ) -> CommitChanges:
+        """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
+
+        ``kinds``, ``types`` and ``ops`` choose among them. While ``next_page_token`` is not None, there
+        is another page.
+        """
+        self._state.ensure_open()
+        self._access.ask_read(Target.of(snapshot=graph_commit_id))
+        return commit_changes(self._state, graph_commit_id, kinds, types, ops, limit, page_token)
+
+    def revert(
+        self,
+        graph_commit_id: str,
+        branch: str = MAIN,
+        actor: str | None = None,
+        granularity: str = "entity",
+        resolve: Resolve = None,
+        dry_run: bool = False,
+        images: bool = False,
+    ) -> MergeResult:
+        """Undo one commit of a branch as a new commit; the options are those of a merge.
+
+        ``resolve="ours"`` keeps the state of the branch, ``"theirs"`` takes the one before the commit.
+        """
+        from omnigraph.write.merge.revert import revert_commit
+
+        acting, name = self._access.acting(actor), trim_branch_name(branch)
+        options = merge_options(acting, granularity, resolve, dry_run, images)
+        if options.dry_run:
+            acting.ask(Action.READ, name)
+            acting.ask_read(Target.of(snapshot=graph_commit_id))
+        else:
+            acting.ask(Action.CHANGE, name)
+        return revert_commit(self._state.workspace, graph_commit_id, name, options)

@@ -1,0 +1,79 @@
+"""`graph.schema`: the accepted schema of the newest commit, and how to change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BadRequest
+from omnigraph.graph.accepted_schema import AcceptedSchema
+from omnigraph.graph.access import Access
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.language import read_source
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.policy.checker import Action
+
+# Writes import what they need inside their methods, so that a process that only reads stays light.
+if TYPE_CHECKING:
+    from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
+
+
+class Schema:
+    """`graph.schema`: the accepted schema of the newest commit, and how to change it."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._state = access.state
+
+    @property
+    def source(self) -> str:
+        """The accepted source text."""
+        return self._accepted().row.source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted types."""
+        return self._accepted().catalog
+
+    def plan(self, schema: str | Path, allow_data_loss: bool = False) -> SchemaPlan:
+        """Return the steps from the accepted schema to a new one; nothing is written.
+
+        ``schema`` is source text, or a ``Path`` to a file. With ``allow_data_loss`` drops are hard.
+        """
+        from omnigraph.write.schema_apply import plan_schema
+
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        return plan_schema(self._state.workspace, _request(schema, allow_data_loss))
+
+    def apply(
+        self, schema: str | Path, allow_data_loss: bool = False, actor: str | None = None
+    ) -> SchemaApplied:
+        """Give the graph a new schema as one commit, or change nothing.
+
+        Without ``allow_data_loss`` what is dropped stays readable in earlier snapshots; with it,
+        the old versions of those tables are removed from disk.
+        """
+        from omnigraph.write.schema_apply import apply_schema
+
+        self._state.ensure_writable()
+        acting = self._access.acting(actor)
+        acting.ask(Action.SCHEMA_APPLY, target=MAIN)
+        request = _request(schema, allow_data_loss, acting.actor)
+        return apply_schema(self._state.workspace, request)
+
+    def _accepted(self) -> AcceptedSchema:
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        return self._state.schemas.of(MAIN)
+
+
+def _request(
+    schema: str | Path, allow_data_loss: object, actor_id: str | None = None
+) -> SchemaRequest:
+    from omnigraph.write.schema_apply import SchemaRequest
+
+    if not isinstance(allow_data_loss, bool):
+        raise BadRequest(f"allow_data_loss is True or False, not {allow_data_loss!r}")
+    source, filename = read_source(schema)
+    return SchemaRequest(source, filename, allow_data_loss, actor_id)

@@ -1,0 +1,283 @@
+"""`Session`: a graph as one actor uses it, with everything that a policy decides about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from omnigraph.graph import loads, reads, writes
+from omnigraph.graph.access import Access
+from omnigraph.graph.arguments import (
+    check_flag,
+    check_progress,
+    check_types,
+)
+from omnigraph.graph.facets.blobs import Blobs
+from omnigraph.graph.facets.branches import Branches
+from omnigraph.graph.facets.changes import Changes
+from omnigraph.graph.facets.commits import Commits
+from omnigraph.graph.facets.schema import Schema
+from omnigraph.graph.facets.tags import Tags
+from omnigraph.graph.history import diffs, exports
+from omnigraph.graph.state import Mode
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.resolve import resolve
+from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
+from omnigraph.policy.checker import Action
+
+# Writes import what they need inside their methods, so that a process that only reads stays light.
+if TYPE_CHECKING:
+    from omnigraph.changes.change_filter import Kind
+    from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.export.export import ExportResult
+    from omnigraph.changes.export.output import Out
+    from omnigraph.embeddings.embedder import Embedder
+    from omnigraph.maintenance.status import Status
+    from omnigraph.pipeline.load_options import EngineName, LoadKeywords
+    from omnigraph.pipeline.request import LoadResult
+    from omnigraph.pipeline.sources.sources import SourceLike
+    from omnigraph.read.explain import Explanation
+    from omnigraph.read.output.query_result import QueryResult
+    from omnigraph.read.profile import Profiled
+    from omnigraph.write.embed import EmbedResult
+    from omnigraph.write.mutate import MutationResult
+
+
+class Session:
+    """A graph as one actor uses it; every call asks the policy first, if the graph has one.
+
+    ``Graph.session`` makes one. It shares all caches with its graph and is open as long as that is.
+    Every call sees the newest published state, unless it names another.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._state = access.state
+        self.blobs = Blobs(access)
+        self.branches = Branches(access)
+        self.changes = Changes(access)
+        self.commits = Commits(access)
+        self.schema = Schema(access)
+        self.tags = Tags(access)
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph, in its canonical spelling."""
+        return self._state.workspace.root.canonical
+
+    @property
+    def mode(self) -> Mode:
+        """``"rw"``, or ``"r"`` for a handle that never writes."""
+        return self._state.mode
+
+    @property
+    def actor(self) -> str | None:
+        """Who asks: the policy decides about this actor, and commits record it."""
+        return self._access.actor
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The embedder that turns texts into vectors, or None."""
+        return self._state.embedder
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._state.is_closed else ""
+        return (
+            f"<omnigraph.Session of {self.actor or 'nobody'} on {self.uri} ({self.mode}{closed})>"
+        )
+
+    def snapshot(self, **target: Unpack[TargetKeywords]) -> Snapshot:
+        """Return the pinned state that a target names, the head of `main` by default.
+
+        Every reading call takes these: ``branch``, alone or with ``version`` or ``time``;
+        ``snapshot``, a commit id; ``tag``; or ``at``, a value of ``og.at``, a ``Snapshot`` or a
+        commit.
+        """
+        wanted = self._access.reading(**target)
+        return resolve(self._state.workspace.manifest, wanted)
+
+    def query(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> QueryResult:
+        """Run a read query on one snapshot: the head of `main`, or what the target names.
+
+        ``source`` is query text, or a ``Path`` to a file. ``name`` chooses one query if it has
+        several.
+        """
+        wanted = self._access.reading(**target)
+        return reads.query(self._state, source, name, params, wanted)
+
+    def explain(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> Explanation:
+        """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
+        wanted = self._access.reading(**target)
+        return reads.explain_query(self._state, source, name, params, wanted)
+
+    def profile(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> Profiled:
+        """Run ``query`` and measure rows and milliseconds of each phase."""
+        wanted = self._access.reading(**target)
+        return reads.profile_query(self._state, source, name, params, wanted)
+
+    def entity(
+        self, kind: Kind, type: str, id: str, **target: Unpack[TargetKeywords]
+    ) -> dict[str, Any] | None:
+        """Return one node or edge as plain data; None if there is no such type or id at the target.
+
+        It has ``kind``, ``type``, ``id``, ``properties`` in the values of an export, the
+        ``endpoints`` of an edge, and ``graph_commit_id``, the commit that was read.
+        """
+        from omnigraph.graph.entities import find_entity
+
+        wanted = self._access.reading(**target)
+        return find_entity(self._state, kind, type, id, wanted)
+
+    def diff(
+        self,
+        from_: TargetLike,
+        to: TargetLike,
+        kinds: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        images: bool = True,
+        engine: EngineName = "auto",
+    ) -> DiffResult:
+        """Return what changed, net, from one state of the graph to another, on whichever branches.
+
+        A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
+        ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
+        With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
+        tables if a session is running or a master is configured.
+        """
+        from omnigraph.changes.change_filter import ChangeFilter
+
+        self._state.ensure_open()
+        before, after = Target.of_value(from_), Target.of_value(to)
+        self._access.ask_read(before)
+        self._access.ask_read(after)
+        return diffs.diff(
+            self._state,
+            before,
+            after,
+            ChangeFilter.of(kinds, types, ops),
+            images=check_flag("images", images),
+            engine=engine,
+        )
+
+    def load(
+        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
+    ) -> LoadResult:
+        """Load records as one commit, or change nothing.
+
+        ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
+        lines, or records as dicts. The options are those of ``LoadOptions``.
+        """
+        return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
+
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
+        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
+        return loads.load_gathered(
+            self._access, lambda inputs: inputs.nodes(type, frame), **options
+        )
+
+    def load_edges(
+        self,
+        type: str,
+        frame: Any,
+        from_col: str = "from",
+        to_col: str = "to",
+        **options: Unpack[LoadKeywords],
+    ) -> LoadResult:
+        """Load a frame of one edge type; the two columns hold the ids of its ends."""
+        return loads.load_gathered(
+            self._access, lambda inputs: inputs.edges(type, frame, from_col, to_col), **options
+        )
+
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int | None = None,
+        operation_id: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation as one commit, or change nothing.
+
+        ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
+        race is run again; None means until the waiting time for locks is used up, 0 means never.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
+        """
+        return writes.mutate(
+            self._access.acting(actor),
+            source,
+            name,
+            params,
+            writes.MutateOptions(branch, if_commit, retries, operation_id),
+        )
+
+    def embed(
+        self,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        limit: int | None = None,
+        actor: str | None = None,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> EmbedResult:
+        """Fill the vectors of `@embed` properties that are null although their text is there.
+
+        Every 1,000 rows are a commit, so a job that is stopped goes on where it was. ``types`` names
+        node types, all by default; ``limit`` fills at most that many vectors. ``progress`` is called
+        with the vectors filled and failed so far.
+        """
+        return writes.embed(self._access.acting(actor), branch, types, limit, progress)
+
+    def export(
+        self,
+        out: Out,
+        *,
+        types: Iterable[str] | None = None,
+        engine: EngineName = "auto",
+        progress: Callable[[int, int], object] | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> ExportResult:
+        """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
+
+        ``out`` is the path of a file, which appears when it is complete, or a file that is open for
+        writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
+        called with the records written so far and those there are in all.
+        """
+        names, told = check_types(types), check_progress(progress)
+        return exports.export(self._access, out, Target.of(**target), names, engine, told)
+
+    def status(self) -> Status:
+        """Return how the graph stands: branches, head, the tables of `main`, and what they need."""
+        from omnigraph.maintenance.status import graph_status
+
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        schemas = self._state.schemas
+        return graph_status(self._state.workspace, lambda at: schemas.at(at).catalog)
+
+
+def access_of(session: Session) -> Access:
+    """Return the internals of a session and who asks, for other modules of the package."""
+    return session._access  # noqa: SLF001
