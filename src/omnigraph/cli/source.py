@@ -139,7 +139,7 @@ def _refuse_repeated_keys(what: str, pairs: list[tuple[str, Any]]) -> dict[str, 
     return found
 
 
-def read_file(path: str) -> str:
+def read_file(path: str | Path) -> str:
     """Return the text of a file."""
     from omnigraph.language import read_source
 
@@ -147,12 +147,12 @@ def read_file(path: str) -> str:
 
 
 @contextmanager
-def naming_file(path: str | None) -> Iterator[None]:
+def naming_file(path: str | Path | None) -> Iterator[None]:
     """Let errors in a source that was read from this file show where it is."""
     try:
         yield
     except SourceError as error:
-        error.filename = error.filename or path
+        error.filename = error.filename or (None if path is None else str(path))
         raise
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from omnigraph.manifest.branch_names import MAIN
+from omnigraph.graph.session import access_of
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target
 from omnigraph.service.documents import Document, Streamed
 from omnigraph.service.requests import Session
@@ -167,8 +168,17 @@ def baseline(
     progress: Callable[[int, int], object] | None = None,
 ) -> Document:
     """Write the newest state of a branch to a file, and return the cursor that goes on after it."""
-    branch = MAIN if request.branch is None else request.branch
-    return session.changes.baseline(out, branch, progress=progress, **request.filter).to_json()
+    from omnigraph.graph.history import changes
+
+    done = changes.baseline(
+        access_of(session),
+        out,
+        trim_branch_name(MAIN if request.branch is None else request.branch),
+        (request.kinds, request.types, request.ops),
+        progress=progress,
+        lease=True,  # a handle that only reads has to be told: cleanup must know about it
+    )
+    return done.to_json()
 
 
 def _pieces(changes: Iterable[Change]) -> Iterator[list[str]]:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.arguments import check_types
+from omnigraph.graph.session import access_of
+from omnigraph.manifest.snapshot import Target
 from omnigraph.service.documents import Document
 from omnigraph.service.requests import Session, TargetRequest
 
@@ -32,10 +35,16 @@ def export(
 
     ``out`` is the path of a file, or a file that is open for writing.
     """
-    return session.export(
+    from omnigraph.graph.history import exports
+
+    done = exports.export(
+        access_of(session),
         out,
-        types=request.type_names,
-        engine=request.engine,
-        progress=progress,
-        **request.target,
-    ).to_json()
+        Target.of(**request.target),
+        check_types(request.type_names),
+        request.engine,
+        progress,
+        # A handle that only reads has to be told: cleanup must know about the export.
+        lease=True,
+    )
+    return done.to_json()

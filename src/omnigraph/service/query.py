@@ -1,4 +1,4 @@
-"""`query`: run a read query and give its rows."""
+"""`query` and `explain`: the rows of a read query, and how it comes by them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 100_000
 """The largest ``max_rows`` that may be asked for."""
+LOOKS = 3
+"""How often a query is explained and run until both see the same commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,16 @@ class QueryRequest(TargetRequest):
     name: str | None = None
     params: Mapping[str, Any] | None = None
     max_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest(TargetRequest):
+    """A query to explain. With ``profile`` it is run, too, and each phase is measured."""
+
+    query: str
+    name: str | None = None
+    params: Mapping[str, Any] | None = None
+    profile: bool = False
 
 
 def query(session: Session, request: QueryRequest) -> Streamed:
@@ -54,6 +66,21 @@ def read_output(result: QueryResult, max_rows: int | None = None) -> Streamed:
     if max_rows is not None:
         tail |= {"truncated": sent < result.row_count, "total_rows": result.row_count}
     return Streamed(head, "rows", json_rows(result.table.slice(0, sent), result.schema), tail)
+
+
+def explain(session: Session, request: ExplainRequest) -> Document:
+    """Return what a read query would do; with a profile also what it did and how long that took."""
+    asked = (request.query, request.name, request.params)
+    if not request.profile:
+        return session.explain(*asked, **request.target).to_json()
+    for _ in range(LOOKS):
+        # A commit in between would explain one state and measure another.
+        profiled = session.profile(*asked, **request.target)
+        explained = session.explain(*asked, **request.target).to_json()
+        if explained["graph_commit_id"] == profiled.result.graph_commit_id:
+            break
+    steps = [phase.to_json() for phase in profiled.steps]
+    return {**explained, "profile": steps, "row_count": profiled.result.row_count}
 
 
 def _schema(result: QueryResult) -> list[Document]:

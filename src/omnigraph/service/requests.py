@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
-from omnigraph.graph import Graph as Session
+from omnigraph.graph.session import Session
 
 __all__ = ["Session", "TargetRequest", "TargetValues"]
 
