@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
+from omnigraph.cli.commands.history.change_text import ChangeText
 from tests.cli.conftest import SCHEMA
+from tests.cli.screen import Terminal
 
 
 @pytest.fixture
@@ -38,6 +40,38 @@ def test_people_see_each_property_that_changed(omnigraph, made):
     ]
     same = omnigraph("diff", "main", "main", "--uri", "g.omni")
     assert same.stdout == "no differences\n"
+
+
+def test_a_terminal_shows_what_was_in_red_and_what_is_in_green(made, place):
+    with Terminal(("diff", "main", "side", "--uri", "g.omni"), place) as terminal:
+        assert terminal.wait_for_end() == 0
+        styles = [terminal.style_of(text).fg for text in ("+ node", "~ node", "30 ->", "31")]
+    assert styles == ["green", "brown", "red", "green"]
+    with Terminal(("diff", "main", "side", "--uri", "g.omni"), place, {"NO_COLOR": "1"}) as plain:
+        assert plain.wait_for_end() == 0
+        assert plain.style_of("31").fg == "default"
+
+
+def updated(old, new):
+    image = {"before": {"properties": {"t": old}}, "after": {"properties": {"t": new}}}
+    return {"kind": "node", "type": "T", "id": "i", "op": "update", **image}
+
+
+def test_of_long_texts_the_part_is_shown_that_differs():
+    same = "x" * 300
+    _, line = ChangeText().lines(updated(f"{same}A{same}", f"{same}B{same}"))
+    old, new = line.removeprefix("    t: ").split(" -> ")
+    assert (len(old), len(new)) == (100, 100)
+    assert old.replace("A", "B") == new != old
+    assert old.startswith("…x")
+    assert old.endswith("x…")
+    _, line = ChangeText().lines(updated(same, same + "!"))
+    assert line.endswith('x!"')
+
+
+def test_values_too_wide_for_the_screen_stand_below_each_other():
+    lines = list(ChangeText(width=60).lines(updated("a" * 40, "b" * 40)))
+    assert lines[1:] == ["    t:", f'      - "{"a" * 40}"', f'      + "{"b" * 40}"']
 
 
 def test_programs_get_the_document(omnigraph, made):

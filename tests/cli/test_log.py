@@ -6,6 +6,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, draw
+from tests.cli.screen import Terminal
 
 MERGED = [("M2", ["M1", "X1"]), ("X1", ["G"]), ("M1", ["G"]), ("G", [])]
 CRISS_CROSS = [
@@ -113,6 +114,22 @@ def test_people_see_lanes(omnigraph, graph, two_branches):
 def test_output_that_cannot_express_them_gets_other_signs(fresh, graph, two_branches):
     result = fresh("log", graph, env={"PYTHONIOENCODING": "ascii"})
     assert [line[:3] for line in result.stdout.splitlines()] == ["*  ", "| *", "|-/", "*  "]
+
+
+def test_a_line_fits_the_screen_and_names_that_do_not_stand_below(graph, two_branches, place):
+    with og.open(place / graph) as opened:
+        person = [{"type": "Person", "data": {"name": "b"}}]
+        last = opened.load(person, actor="an-actor-with-a-long-name").commit.graph_commit_id
+        opened.tags.create("the-first-release-of-all")
+    with Terminal(("log", graph), place, size=(84, 20)) as terminal:
+        assert terminal.wait_for_end() == 0
+        lines = terminal.text.splitlines()
+    assert [line[:4].rstrip() for line in lines] == ["●", "│", "●", "│ ●", "├─╯", "●"]
+    assert lines[0].startswith(f"●    {last}  ")
+    assert " an-actor-wi…  load" in lines[0]
+    assert lines[1].split() == ["│", "main,", "tag:the-first-release-of-all"]
+    assert [name in line for name, line in zip(two_branches, lines[2:4], strict=True)] == [True] * 2
+    assert lines[5].endswith("  init  tag:v1")
 
 
 def test_flat_pages_and_json(omnigraph, graph, two_branches):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancel import look
 from omnigraph.changes.candidates import find_candidates
 from omnigraph.changes.images import equal_rows
 from omnigraph.changes.row_changes import RowChanges, Rows
@@ -50,6 +51,7 @@ def compare(
     that come after it count. Where everything must be compared, ``spark`` does it on executors.
     """
     for was, now in _pairs(before, after, after_id, chunk_rows, spark):
+        look()
         differs = pc.invert(equal_rows(before.entity, was, now, (before, after)))
         if not differs.true_count:
             continue

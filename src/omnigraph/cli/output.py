@@ -90,6 +90,16 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def in_colour() -> bool:
+    """Return whether stdout is a terminal that shows colours to a person who wants them."""
+    if not on_terminal():
+        return False
+    from rich.console import Console
+
+    console = Console(file=sys.stdout)  # knows TERM and NO_COLOR
+    return console.color_system is not None and not console.no_color
+
+
 def printable(text: str) -> str:
     """Return the text with control characters escaped, so that data cannot control a terminal."""
     return "".join(

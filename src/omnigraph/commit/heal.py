@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from omnigraph.cancel import shielded
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
@@ -44,12 +45,14 @@ class HealReport:
 
 def heal(workspace: Workspace) -> HealReport:
     """Roll forward what dead writers completed; what needs a rollback is left for an open."""
-    return _recover_pending(workspace, may_roll_back=False)
+    with shielded():
+        return _recover_pending(workspace, may_roll_back=False)
 
 
 def sweep(workspace: Workspace) -> HealReport:
     """Recover the operation of every dead writer, forward or back."""
-    return _recover_pending(workspace, may_roll_back=True)
+    with shielded():
+        return _recover_pending(workspace, may_roll_back=True)
 
 
 def run_healing(workspace: Workspace, work: Callable[[], Result]) -> Result:

@@ -22,6 +22,7 @@ import logging
 from dataclasses import replace
 
 from omnigraph import failpoints
+from omnigraph.cancel import stop_looking
 from omnigraph.clock import new_ulid
 from omnigraph.commit.changes import (
     WRITERS,
@@ -172,11 +173,13 @@ class _Commit:
         if self.write.touches_no_table:
             # The publish alone is atomic: there is nothing a recovery could finish or undo.
             self._hit("before_phase_a")
+            stop_looking()
             return self._publish([])
         self._make_room(state.head.graph_id)
         sidecar = build_sidecar(self.write, state.head.graph_id, self.forks, self.held)
         self._hit("before_phase_a")
         self.held.check()
+        stop_looking()
         write_sidecar(self.workspace, sidecar)
         try:
             self._hit("before_phase_b")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
+from omnigraph.cancel import look
 from omnigraph.commit.changes import StagedStep, Write
 from omnigraph.cores import usable_cores
 from omnigraph.manifest.rows import TableState
@@ -87,6 +88,7 @@ def _wait_for(futures: Collection[Future[Staged | None]]) -> None:
     going_on = set(futures)
     while going_on:
         done, going_on = wait(going_on, SIGNAL_SECONDS, FIRST_EXCEPTION)
+        look()
         for future in done:
             future.result()
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.cancel import stop_looking
 from omnigraph.errors import (
     BranchNotFound,
     Contention,
@@ -113,6 +114,7 @@ def publish(
     expected = tuple(expected)
     if not expected and head_commit_id is None and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
+    stop_looking()
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = current_state(manifest, branch)
         if state.identifier != identifier:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
+from omnigraph.cancel import look
 from omnigraph.read.output.query_result import QueryResult
 
 
@@ -61,7 +62,8 @@ class Profile:
 
 
 def timed(profile: Profile | None, name: str) -> AbstractContextManager[Phase]:
-    """A phase of the profile, if there is one."""
+    """A phase of the profile, if there is one; before it begins, look whether to go on."""
+    look()
     return nullcontext(_UNHEEDED) if profile is None else profile.step(name)
 
 

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cancel import look
 from omnigraph.storage.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.
     pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        look()
         pending.append(batch)
         size += batch.nbytes
         if size >= run_bytes:
@@ -163,6 +165,7 @@ def _merged(paths: Iterable[Path], by: str) -> Iterator[pa.Table]:
     with ExitStack() as held:
         runs = [_Run(path, by, held) for path in paths]
         while live := [run for run in runs if run.rows is not None]:
+            look()
             bound = min(run.last() for run in live)
             parts = [run.take_up_to(bound) for run in live]
             yield sorted_rows(pa.Table.from_batches([part for part in parts if part.num_rows]), by)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancel import look
 from omnigraph.changes.export.lines import ADDRESS, LineEncoder
 from omnigraph.changes.export.output import Output
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
@@ -94,6 +95,7 @@ def write_export(
             runner = runner_for(exported.state)
             engine = runner.name if runner.name != "local" else engine
             for written in _write_type(exported, output, runner):
+                look()
                 records += written
                 if on_records is not None:
                     on_records(records)

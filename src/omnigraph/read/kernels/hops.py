@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels import hops_numpy
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 from omnigraph.read.kernels.dispatch import Dispatch
@@ -51,6 +52,7 @@ def reach(
     loops = _loops(csr) if loops is None else loops
     done = 0
     while done < len(starts):
+        look()
         some = starts[done:]
         search = dispatcher.choose(hops_numpy.emitted, _cost(csr, some, most))
         counts, nodes = search(csr, some, min, most, loops, inverse, chunk)

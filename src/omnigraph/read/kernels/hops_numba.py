@@ -24,6 +24,8 @@ BLOCK = 13
 PROBES = 16
 # What the words of a wave may take up.
 WAVE_BYTES = 1 << 29
+# Edges to follow before a call returns, so that the work can be stopped.
+CALL_STEPS = 50_000_000
 
 
 def _arrays(csr: Adjacency) -> tuple[Index, Targets]:
@@ -35,7 +37,7 @@ def emitted(
 ) -> tuple[Counts, Codes]:
     """What the first starts emit, as many starts as make about ``chunk`` nodes, at least one.
 
-    Answers how many nodes each of them emits, and the nodes.
+    Fewer where that takes long. Answers how many nodes each of them emits, and the nodes.
     """
     counts = np.zeros(len(starts), np.int64)
     nodes = np.empty(chunk + csr.shape[0], np.uint32)
@@ -60,12 +62,15 @@ def _emit(
     nodes: Targets,
 ) -> int:
     stamps, queue = np.zeros(len(indptr), np.int32), np.empty(len(indptr), np.uint32)
-    filled = 0
+    filled = steps = 0
     for i in range(len(starts)):
-        if filled >= chunk:
+        if filled >= chunk or steps >= CALL_STEPS:
             return i
         before = filled
-        late, low, high, _ = _search(indptr, indices, starts[i], i + 1, least, most, stamps, queue)
+        late, low, high, followed = _search(
+            indptr, indices, starts[i], i + 1, least, most, stamps, queue
+        )
+        steps += followed
         if inverse and loops[starts[i]]:
             low = late
         for k in range(late, low):
@@ -138,7 +143,7 @@ def counted(
     worth = None if weights is None else frozen(weights)
     arguments = (*_arrays(csr), frozen(starts), least, most, frozen(loops), inverse, worth, counts)
     if len(starts) <= PROBES:
-        _count(0, len(starts), *arguments, followed)
+        in_pieces(_count, np.arange(len(starts) + 1), *arguments, followed)
         return counts
     if _waves_pay(csr, len(starts), most, each := _probed(*arguments[:-1])):
         waves = -(-len(starts) // WAVE)
@@ -157,7 +162,7 @@ def _probed(indptr: Index, indices: Targets, starts: Codes, *bounds: Any) -> int
     some = frozen(starts[:: len(starts) // PROBES][:PROBES])
     counts, followed = np.zeros(PROBES, np.int64), np.zeros(PROBES, np.int64)
     given: tuple[Any, ...] = (some, *bounds, counts, followed)
-    _count(0, PROBES, indptr, indices, *given)
+    in_pieces(_count, np.arange(PROBES + 1), indptr, indices, *given)
     return int(followed.sum() - followed.max()) // (PROBES - 1) + 1
 
 
@@ -183,9 +188,13 @@ def _count(
     weights: Counts | None,
     counts: Counts,
     followed: Counts,
-) -> None:
+) -> int:
+    """Count from some starts, as many as do not take long; answers where it stopped."""
     stamps, queue = np.zeros(len(indptr), np.int32), np.empty(len(indptr), np.uint32)
+    steps = 0
     for i in range(first, last):
+        if steps >= CALL_STEPS:
+            return i
         late, low, high, followed[i] = _search(
             indptr, indices, starts[i], i - first + 1, least, most, stamps, queue
         )
@@ -202,6 +211,8 @@ def _count(
             for k in range(low, high):
                 total += weights[queue[k]]
         counts[i] = total
+        steps += followed[i]
+    return last
 
 
 @compiled

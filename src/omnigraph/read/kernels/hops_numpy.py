@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
 
@@ -28,6 +29,7 @@ def emitted(
     marked = np.zeros(len(starts) * size, np.bool_)
     search, node = np.arange(len(starts)), starts
     for distance in range(most + 1):
+        look()
         if not len(node):
             break
         # A node of one of the searches is `search * size + node`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
@@ -13,6 +13,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import Cancel, current
 from omnigraph.cores import usable_cores
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
@@ -22,6 +23,8 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 # Steps below which a second thread costs more than it saves.
 _PIECE = 200_000
+# Steps of one call: some tenths of a second where each jumps somewhere else in memory.
+_CALL = 50_000_000
 
 
 def compiled(loop: Loop) -> Loop:
@@ -40,24 +43,46 @@ def frozen(array: Array) -> Array:
     return view  # type: ignore[return-value]
 
 
-def in_pieces(loop: Callable[..., None], effort: npt.NDArray[np.int64], *arguments: Any) -> None:
+def in_pieces(
+    loop: Callable[..., int | None], effort: npt.NDArray[np.int64], *arguments: Any
+) -> None:
     """Call ``loop(first, last, *arguments)`` over a range cut into parts of equal effort.
 
     ``effort[i]`` is the effort before item ``i``, with the total at the end. Parts run at the same
-    time when there is enough to do.
+    time when there is enough to do, and each in calls that do not take long, with a look in between. A
+    loop that finds its items to be more effort than was said may return where it stopped.
     """
     total = int(effort[-1] - effort[0])
     parts = _parts(total)
-    if parts == 1:
-        loop(0, len(effort) - 1, *arguments)
-        return
-    cuts = np.searchsorted(effort, effort[0] + np.arange(1, parts) * total // parts)
-    bounds = [0, *cuts.tolist(), len(effort) - 1]
+    # As many calls for every thread.
+    bounds = _cuts(effort, parts * -(-total // (_CALL * parts)) or 1)
+    stop = Cancel(parent=current())
+
+    def run(ranges: Sequence[tuple[int, int]]) -> None:
+        for first, last in ranges:
+            at: int | None = first
+            while at is not None and at < last:
+                stop.check()
+                at = loop(at, last, *arguments)
+
     ranges = list(pairwise(bounds))
-    others = [_pool(os.getpid()).submit(loop, *ends, *arguments) for ends in ranges[1:]]
-    loop(*ranges[0], *arguments)
-    for other in others:
-        other.result()
+    share = -(-len(ranges) // parts)
+    shares = [ranges[at : at + share] for at in range(0, len(ranges), share)]
+    others = [_pool(os.getpid()).submit(run, some) for some in shares[1:]]
+    try:
+        run(shares[0])
+        for other in others:
+            other.result()
+    except BaseException:
+        stop.cancel()
+        raise
+
+
+def _cuts(effort: npt.NDArray[np.int64], parts: int) -> list[int]:
+    """The bounds of parts of equal effort."""
+    total = int(effort[-1] - effort[0])
+    cuts = np.searchsorted(effort, effort[0] + np.arange(1, parts) * total // parts)
+    return [0, *cuts.tolist(), len(effort) - 1]
 
 
 def _parts(total: int) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings
@@ -295,6 +296,7 @@ class Enumeration:
         open_steps = [self.steps[0][0](start, limit)]
         limits = [limit]
         while open_steps:
+            look()
             at = len(open_steps) - 1
             grown = next(open_steps[at], None)
             if grown is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.candidates import Candidates
@@ -84,6 +85,7 @@ class _Preparation:
             if not self.graph.candidates[name].count:
                 return False
         for traversal in pattern.traversals:
+            look()
             self._link(traversal)
         spaces = {name: self.data.space_of(pattern, name) for name in pattern.nodes}
         for join in equalities:

@@ -10,6 +10,7 @@ the whole work.
 
 from __future__ import annotations
 
+from omnigraph.cancel import look
 from omnigraph.read.match.candidates import Candidates, positions
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
@@ -47,6 +48,7 @@ class VariableGraph:
             # Full ones first, whose messages are degrees; then the largest: what is left at the end
             # is the smallest.
             _, _, name = max(free)
+            look()
             self.remove(name)
         self.candidates = {name: candidates.alive() for name, candidates in self.candidates.items()}
 
@@ -108,6 +110,7 @@ class VariableGraph:
                         frontier.append(other)
                         order.append((link, name))
         for link, parent in reversed(order):
+            look()
             (child,) = link.ends.names - {parent}
             at = self.candidates[parent]
             self.candidates[parent] = link.reached(parent, at, self.candidates[child])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings, joined
@@ -187,6 +188,7 @@ class Aggregator:
 
     def _result(self, at: int, groups: Lines) -> Result:
         """The aggregate in an output column, for all groups."""
+        look()
         if at not in self._results:
             expr = self._aggregates[at]
             function = FUNCTIONS[expr.function]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.match.measures import COUNT, Measure
 from omnigraph.read.output.selection import permutation
@@ -55,6 +56,10 @@ def reduced(lines: Lines) -> Lines:
     """One line per group, in the order of the codes; exactly one where there are no keys."""
     if _is_reduced(lines.keys):
         return _filled(lines)
+    return aside(lambda: _grouped(lines), items=lines.length)
+
+
+def _grouped(lines: Lines) -> Lines:
     slots = _Slots.of(lines.keys, lines.length)
     rows = slots.totals(lines.rows)
     measures: dict[Slot, Amounts] = {}

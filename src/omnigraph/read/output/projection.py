@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.thresholds import OutputThresholds
@@ -33,6 +34,7 @@ def project(
     whole: dict[str, bool] = {}
     arrays = []
     for column in plan.columns:
+        look()
         kind, expr = column.type.arrow_type(), column.expr
         match expr:
             case ir.PropertyOf() | ir.NodeId() if length:
@@ -78,11 +80,10 @@ def _fetched(
         if array.type == kind:
             return pa.chunked_array([array], kind)
     step = thresholds.fetched_rows
-    chunks = [
-        chunk
-        for at in range(0, len(codes), step)
-        for chunk in _chunks(space, expr, codes[at : at + step], kind, thresholds)
-    ]
+    chunks: list[pa.Array] = []
+    for at in range(0, len(codes), step):
+        look()
+        chunks.extend(_chunks(space, expr, codes[at : at + step], kind, thresholds))
     return pa.chunked_array(chunks, kind)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Counts, Mask
 
 Integers = npt.NDArray[np.integer]
@@ -49,11 +50,15 @@ def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
     if not values or not len(positions):
         return positions
     packed, room = _packed(values)
-    if packed is None:
-        return positions[np.lexsort(values[::-1])]
-    if (packed[1:] >= packed[:-1]).all():
+    if packed is not None and (packed[1:] >= packed[:-1]).all():
         return positions
-    return positions[permutation(packed, room)]
+
+    def ordered() -> Counts:
+        if packed is None:
+            return positions[np.lexsort(values[::-1])]
+        return positions[permutation(packed, room)]
+
+    return aside(ordered, items=len(positions))
 
 
 def permutation(values: Integers, room: int) -> Counts:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.cancel import look
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.search.terms import own_index
@@ -189,6 +190,7 @@ def _exact(vectors: Vectors, codes: Codes, target: Vectors, at_once: int) -> Flo
     distances = np.empty(len(codes), np.float64)
     wide = target.astype(np.float64)
     for begin in range(0, len(codes), at_once):
+        look()
         part = codes[begin : begin + at_once]
         with np.errstate(invalid="ignore"):
             apart = vectors[part].astype(np.float64) - wide
@@ -233,6 +235,7 @@ def _streamed(
     best, distances = np.empty(0, np.int32), np.empty(0, np.float64)
     at_once = thresholds.vectors_at_once
     for batch in space.pinned.table.scan([column], with_row_id=True, batch_size=at_once):
+        look()
         codes = space.ordinals_of_row_ids(batch.column("_rowid").to_numpy())
         kept = codes >= 0 if wanted is None else (codes >= 0) & wanted[codes]
         array = batch.column(column)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import aside
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import embed_texts, require_embedder
 from omnigraph.errors import BadRequest
@@ -83,7 +84,10 @@ class _Run:
         embedder = require_embedder(self.embedder, f"nearest to a text on {place}")
         dimension = ranking.field.type.dim
         assert dimension is not None
-        made = embed_texts(embedder, [text], dimension, place, ranking.model, role="query")
+        made = aside(
+            lambda: embed_texts(embedder, [text], dimension, place, ranking.model, role="query"),
+            minds_signals=True,
+        )
         return made.reshape(dimension)
 
     def bm25(self, ranking: ir.Bm25, limit: int | None) -> Ranked:

@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from omnigraph import settings
+from omnigraph.cancel import holding
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.view.nodes import NodeSpace
@@ -101,7 +102,7 @@ def _table(place: Path, texts: Callable[[], pa.Array], max_bytes: int) -> Table:
         table = _open.get(place)
         building = _building.setdefault(place, threading.Lock())
     if table is None:
-        with building:
+        with holding(building):
             table = _open.get(place) or _opened(place) or _built(place, texts(), max_bytes)
             with _lock:
                 _open[place] = table

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancel import look
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.view.nodes import NodeSpace
@@ -93,10 +94,10 @@ class Terms:
 
 def texts_with_terms(texts: pa.Array, wanted: Sequence[str], edits: int, at_once: int) -> Mask:
     """Which texts hold a term within ``edits`` of a wanted one; ``at_once`` texts are analysed at a time."""
-    parts = [
-        Terms(texts.slice(begin, at_once)).holding(wanted, edits)
-        for begin in range(0, len(texts), at_once)
-    ]
+    parts = []
+    for begin in range(0, len(texts), at_once):
+        look()
+        parts.append(Terms(texts.slice(begin, at_once)).holding(wanted, edits))
     return np.concatenate([np.zeros(0, np.bool_), *parts])
 
 

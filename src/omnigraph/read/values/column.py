@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.types import PropType, as_integers, from_integers
 
@@ -115,7 +116,7 @@ class Column:
 
     def _coded(self) -> tuple[Codes, pa.Array]:
         if self._ranked is None:
-            self._ranked = _ranked(self)
+            self._ranked = aside(lambda: _ranked(self), items=len(self))
         return self._ranked
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from omnigraph.cancel import wait_for
+
 T = TypeVar("T")
 
 
@@ -58,7 +60,7 @@ class ByteCache:
                     if pending is None:
                         done = self._building[key] = threading.Event()
                         break
-                pending.wait()
+                wait_for(pending)
             value = build()
             self._keep(key, value, size)
             return value

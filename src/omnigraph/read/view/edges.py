@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.cancel import Beside, aside, holding, look
 from omnigraph.lang.query.ir import Direction
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr, csr_of, multi_csr_of
@@ -89,10 +89,9 @@ def _read_ends(
     """
     if pinned.row_count < thresholds.threaded_rows:
         return ends_of(pinned.table.read(["src", "dst"], with_row_id=True), sources, targets)
-    with ThreadPoolExecutor(1) as beside:
-        looked_up = beside.submit(_read_end, pinned, "dst", targets, thresholds, with_row_id=False)
+    with Beside(lambda: _read_end(pinned, "dst", targets, thresholds, with_row_id=False)) as other:
         src, row_ids = _read_end(pinned, "src", sources, thresholds, with_row_id=True)
-        dst, _ = looked_up.result()
+        dst, _ = other.result()
     assert row_ids is not None
     assert len(src) == len(dst) == len(row_ids)
     return Ends(src, dst, row_ids)
@@ -218,10 +217,10 @@ class EdgeList:
     def _once(self, name: str, build: Callable[[], T]) -> T:
         made: T | None = self._made.get(name)
         if made is None:
-            with self._lock:
+            with holding(self._lock):
                 made = self._made.get(name)
                 if made is None:
-                    made = self._made[name] = build()
+                    made = self._made[name] = aside(build, items=self.src.size)
         return made
 
 
@@ -233,6 +232,7 @@ def _chunks(
     reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=batch_rows)
     batches, rows = [], 0
     for batch in reader:
+        look()
         batches.append(batch)
         rows += batch.num_rows
         if rows >= chunk_rows:

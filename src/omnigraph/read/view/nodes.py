@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancel import aside
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
@@ -93,12 +94,16 @@ class NodeIds:
     def read(pinned: PinnedTable) -> NodeIds:
         """One scan of the ids, sorted."""
         rows = pinned.table.read(["id"], with_row_id=True)
-        ids = one_array(rows.column("id"))
-        row_ids = rows.column("_rowid").to_numpy()
-        if len(ids) > 1 and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
-            order = pc.sort_indices(ids)
-            ids, row_ids = ids.take(order), row_ids[order.to_numpy()]
-        return NodeIds(ids, row_ids)
+
+        def in_order() -> NodeIds:
+            ids = one_array(rows.column("id"))
+            row_ids = rows.column("_rowid").to_numpy()
+            if len(ids) > 1 and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+                order = pc.sort_indices(ids)
+                ids, row_ids = ids.take(order), row_ids[order.to_numpy()]
+            return NodeIds(ids, row_ids)
+
+        return aside(in_order, items=rows.num_rows)
 
     def after(self, base: Identity, changes: Sequence[RowChanges]) -> NodeIds:
         """The ids of a later state, derived from these, which are those of ``base``."""
@@ -231,7 +236,10 @@ class NodeSpace:
         """The ordinals of many ids; -1 for null and for ids that are not there."""
         if len(ids) * self._nodes_per_id < self.size:
             return self.node_ids.find(one_array(ids))
-        found = pc.index_in(ids, value_set=self.id_array, skip_nulls=True)
+        found = aside(
+            lambda: pc.index_in(ids, value_set=self.id_array, skip_nulls=True),
+            items=max(len(ids), self.size),
+        )
         codes: Codes = one_array(found).fill_null(-1).to_numpy()
         return codes.astype(np.int32, copy=False)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
@@ -131,11 +132,15 @@ class Properties:
         read_ids = rows.column("_rowid").to_numpy()
         if np.array_equal(read_ids, self.row_ids):
             return Column(type_, values)
-        codes = self._codes_of(read_ids)
-        places = np.empty(len(self.row_ids), np.int64)
-        known = codes >= 0
-        places[codes[known]] = np.flatnonzero(known)
-        return Column(type_, values.take(pa.array(places)))
+
+        def by_code() -> pa.Array:
+            codes = self._codes_of(read_ids)
+            places = np.empty(len(self.row_ids), np.int64)
+            known = codes >= 0
+            places[codes[known]] = np.flatnonzero(known)
+            return values.take(pa.array(places))
+
+        return Column(type_, aside(by_code, items=len(read_ids)))
 
     def _take(self, name: str, codes: Codes) -> pa.Array:
         return take_values(self.pinned, name, self.row_ids[codes].tolist())

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import ClassVar, Final, Protocol, Self
 from uuid import uuid4
 
+from omnigraph.cancel import look
 from omnigraph.errors import Contention, SchemaApplyInProgress, StorageError
 from omnigraph.storage.layout import LOCKS_DIR
 from omnigraph.storage.locks.leases import Leases
@@ -204,6 +205,7 @@ class LockManager:
         file = _object_name(name)
         since = time.monotonic()
         for attempts in itertools.count(2):
+            look()
             since, before = time.monotonic(), since
             patience.spend(since - before)
             # Do not give up while the lock is free.

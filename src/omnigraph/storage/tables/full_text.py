@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cancel import aside
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.indexes import TEXT_ANALYSIS
 from omnigraph.storage.tables.lance_import import lance, lance_module
@@ -55,13 +56,14 @@ def text_hits(
     options: dict[str, Any] = {"fast_search": True} if indexed_only else {}
     with lance_errors(f"searching {column} of {table.ref}"):
         try:
-            rows = table.dataset.scanner(
+            scanner = table.dataset.scanner(
                 columns=["_score"],
                 with_row_id=True,
                 full_text_query=match,
                 limit=limit,
                 **options,
-            ).to_table()
+            )
+            rows = aside(scanner.to_table, minds_signals=True)
         except (OSError, ValueError, RuntimeError) as error:
             if "automaton exceeds" in str(error):
                 raise TooManyEdits(

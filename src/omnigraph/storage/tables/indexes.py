@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from omnigraph.cancel import current
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
@@ -205,7 +206,17 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
             fragment_ids=list(fragment_ids),
             replace=True,
             **_parameters(table, kind, fragment_ids),
+            **_looks(kind),
         )
+
+
+def _looks(kind: IndexKind) -> dict[str, Any]:
+    """Have Lance call back while it builds, so that the work can be stopped."""
+    token = current()
+    if token is None or kind is not IndexKind.FTS:
+        return {}
+    # From a thread of Lance, where no token counts by itself.
+    return {"progress_callback": lambda _: token.check()}
 
 
 def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cancel import aside, current, look
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
@@ -149,7 +150,11 @@ class Table:
         if "fragment_ids" in options:
             options["fragments"] = self._fragments(options.pop("fragment_ids"))
         with lance_errors(f"reading {self.ref}"):
-            return self._scanner(columns, where, **options).to_table()
+            scanner = self._scanner(columns, where, **options)
+            if where is None and "nearest" not in options:
+                return _whole(scanner)
+            # There may be no batch for long.
+            return aside(lambda: _whole(scanner), minds_signals=True)
 
     def _scanner(
         self, columns: Sequence[str] | None, where: Pushdown | None, **options: Any
@@ -172,8 +177,10 @@ class Table:
     def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these stable row ids, in the order asked for, repeats included."""
         with lance_errors(f"taking rows of {self.ref}"):
-            rows = self.dataset._take_rows(  # noqa: SLF001 - the public `take` is by position
-                row_ids, None if columns is None else list(columns)
+            wanted = None if columns is None else list(columns)
+            rows = aside(
+                lambda: self.dataset._take_rows(row_ids, wanted),  # noqa: SLF001 - `take` is by position
+                minds_signals=True,
             )
         if rows.num_rows != len(row_ids):
             # Lance leaves out rows it does not find, which would shift every later one.
@@ -233,7 +240,22 @@ class Delta:
 
 def _translated(reader: pa.RecordBatchReader, doing: str) -> Iterator[pa.RecordBatch]:
     with lance_errors(doing):
-        yield from reader
+        for batch in reader:
+            look()
+            yield batch
+
+
+def _whole(scanner: Any) -> pa.Table:
+    """All rows at once, or batch by batch where somebody may stop it."""
+    if current() is None:
+        return scanner.to_table()
+    import pyarrow as pa
+
+    reader, batches = scanner.to_reader(), []
+    for batch in reader:
+        look()
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def manifest_path(version: int) -> str:

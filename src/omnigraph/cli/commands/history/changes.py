@@ -9,7 +9,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.commands.history.change_text import change_lines, coloured
+from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.commands.history.filters import FilterOptions
 from omnigraph.cli.output import put
 from omnigraph.cli.progress import export_progress
@@ -27,7 +27,6 @@ LimitOption = Annotated[
         "--limit", metavar="N", min=1, help="At most N changes on a page, 1000 by default."
     ),
 ]
-_BOLD = "1"
 
 
 def register(app: typer.Typer) -> None:
@@ -168,9 +167,10 @@ def _put_block(block: ChangeBlock) -> None:
     cause = block.cause
     by = "" if cause["actor_id"] is None else f" by {cause['actor_id']}"
     title = f"commit {cause['graph_commit_id']} on {cause['authored_branch']}{by}"
-    lines = [coloured(f"{title}, {moment(cause['authored_at'])}", _BOLD)]
+    text = ChangeText.for_stdout()
+    lines = [text.title(f"{title}, {moment(cause['authored_at'])}")]
     if block.schema is not None:
         lines += [f"  schema: {step['kind']}" for step in block.schema["steps"]]
     for change in block.changes:
-        lines += [f"  {line}" for line in change_lines(change)]
+        lines += [f"  {line}" for line in text.lines(change.to_json())]
     put("\n".join(lines))

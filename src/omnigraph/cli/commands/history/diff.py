@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.commands.history.change_text import change_lines
+from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.commands.history.changes import LimitOption
 from omnigraph.cli.commands.history.filters import FilterOptions
 from omnigraph.cli.output import put
@@ -55,15 +55,17 @@ def diff(
 
 
 def _put_page(page: DiffPage) -> None:
+    text = ChangeText.for_stdout()
     for change in page.changes:
-        put("\n".join(change_lines(change)))
+        put("\n".join(text.lines(change.to_json())))
     if page.next_page_token is not None:
         put(f"page token: {page.next_page_token}")
 
 
 def _put_all(result: DiffResult) -> None:
+    text = ChangeText.for_stdout()
     for change in result:
-        put("\n".join(change_lines(change)))
+        put("\n".join(text.lines(change.to_json())))
     put(_summary(result.stats))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier, hops
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr
@@ -117,6 +118,7 @@ class HopLink:
     ) -> Message:
         done = summed(np.empty(0, np.int64), np.empty(0, np.int32), at.count, child, None)
         for index, targets in pairs:
+            look()
             done = added(done, summed(index, targets, at.count, child, None))
         return done
 

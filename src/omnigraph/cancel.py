@@ -1,0 +1,294 @@
+"""Stopping work that is under way: a token, and the places that look at it.
+
+The work never gets the token as an argument. Whoever starts it says which one counts, and every
+phase and batch underneath looks::
+
+    token = Cancel(timeout=2.5)
+    with watching(token):
+        ...  # anything in here, in this thread, that calls `look()`
+
+A look at a token that fired raises: ``ResourceLimit`` once its time is up, ``Cancelled`` after
+``token.cancel()``, which any thread may call. Without a token a look costs next to nothing.
+
+Calls into libraries cannot look. Those that may take long are cut into pieces, or run ``aside``, in a
+thread that is waited for with a look from time to time. ``Ctrl-C`` needs no token: it is a ``KeyboardInterrupt`` in the
+main thread as soon as that is back in Python, which the same pieces and waits make soon.
+
+Writes look only until they begin to change what others see, and then ``stop_looking``.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Generic, Self, TypeVar
+
+from omnigraph.errors import BadRequest, ResourceLimit
+
+T = TypeVar("T")
+Timeout = float | timedelta | None
+"""Seconds, or a ``timedelta``; None: no deadline."""
+
+LONG_ITEMS = 2_000_000
+"""A library may take a good part of a second to sort or look up this number of items."""
+
+_PATIENCE = 0.05
+"""Seconds between two looks of a thread that waits for another one."""
+
+_CURRENT: ContextVar[Cancel | None] = ContextVar("omnigraph_cancel", default=None)
+
+
+class Cancelled(KeyboardInterrupt):
+    """The caller gave up. As after Ctrl-C, nobody is there to be told what went wrong."""
+
+
+class Cancel:
+    """Says whether work should stop: from a deadline on, or once ``cancel`` was called.
+
+    A token with a ``parent`` also fires when the parent does.
+    """
+
+    def __init__(self, timeout: Timeout = None, parent: Cancel | None = None) -> None:
+        self.timeout = _seconds(timeout)
+        self._parent = parent
+        self._cancelled = False
+        self._started = monotonic()
+
+    def cancel(self) -> None:
+        """Stop the work at its next look. May be called from any thread, and more than once."""
+        self._cancelled = True
+
+    def check(self) -> None:
+        """Raise ``Cancelled`` or ``ResourceLimit`` if the work should stop."""
+        if self._cancelled:
+            raise Cancelled
+        if self.timeout is not None:
+            spent = monotonic() - self._started
+            if spent >= self.timeout:
+                raise _out_of_time(self.timeout, spent)
+        if self._parent is not None:
+            self._parent.check()
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds a thread may wait before it looks again."""
+        if self.timeout is None:
+            return _PATIENCE
+        return max(0.0, min(_PATIENCE, self._started + self.timeout - monotonic()))
+
+
+def _seconds(timeout: Timeout) -> float | None:
+    if timeout is None:
+        return None
+    seconds: object = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise BadRequest(
+            f"timeout is {timeout!r}; give seconds above 0, a timedelta, or None for no deadline"
+        )
+    return None if math.isinf(seconds) else float(seconds)
+
+
+def _out_of_time(timeout: float, spent: float) -> ResourceLimit:
+    limit = math.ceil(timeout * 1000)
+    return ResourceLimit(
+        f"the time limit of {timeout:g} s was reached; narrow what is asked for, or allow more time",
+        resource="query_milliseconds",
+        limit=limit,
+        actual=max(limit, int(spent * 1000)),
+    )
+
+
+def token_of(timeout: Timeout, cancel: Cancel | None) -> Cancel | None:
+    """The token for a call that was given a timeout, a token of the caller, both or neither."""
+    if cancel is not None and not isinstance(cancel, Cancel):
+        raise BadRequest(f"cancel is a Python {type(cancel).__name__}; give an omnigraph.Cancel")
+    outer = _CURRENT.get() if cancel is None else cancel
+    return outer if timeout is None else Cancel(timeout, outer)
+
+
+def current() -> Cancel | None:
+    """The token that counts here, if there is one."""
+    return _CURRENT.get()
+
+
+def look() -> None:
+    """Raise if the work around should stop."""
+    token = _CURRENT.get()
+    if token is not None:
+        token.check()
+
+
+@contextmanager
+def watching(token: Cancel | None) -> Iterator[None]:
+    """Let this token count for the work inside; None changes nothing."""
+    if token is None:
+        yield
+        return
+    before = _CURRENT.set(token)
+    try:
+        token.check()
+        yield
+    finally:
+        _CURRENT.reset(before)
+
+
+def stop_looking() -> None:
+    """Look a last time: from here on, until the ``watching`` around ends, no token counts.
+
+    For a write that begins to change what others see. Whatever follows belongs to it.
+    """
+    if _CURRENT.get() is not None:
+        look()
+        _CURRENT.set(None)
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Let no token count inside: what is begun there is finished."""
+    before = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(before)
+
+
+def watched(token: Cancel | None, items: Iterator[T]) -> Iterator[T]:
+    """The items, with the token counting while one is made, and not while the caller has it."""
+    if token is None:
+        yield from items
+        return
+    while True:
+        with watching(token):
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item
+
+
+def wait_for(done: threading.Event) -> None:
+    """Wait until another thread is done, and look meanwhile."""
+    token = _CURRENT.get()
+    if token is None:
+        done.wait()
+        return
+    while not done.wait(token.patience):
+        token.check()
+
+
+@contextmanager
+def holding(lock: Any) -> Iterator[None]:
+    """Hold a lock inside; look while another thread has it."""
+    token = _CURRENT.get()
+    if token is None:
+        lock.acquire()
+    else:
+        while not lock.acquire(timeout=token.patience):
+            token.check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class Beside(Generic[T]):
+    """A call that runs in a thread of its own; ``result`` waits for it and looks meanwhile.
+
+    Leaving the block early stops it: nobody waits for the thread any longer, and it ends at its next
+    look, or with the library's call it is in. So the call must leave nothing half done that others see.
+    """
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._token = Cancel(parent=_CURRENT.get())
+        self._done = threading.Event()
+        self._made: list[T] = []
+        self._failure: BaseException | None = None
+        context = copy_context()
+        context.run(_CURRENT.set, self._token)
+        # A daemon: the end of the process does not wait for it either.
+        threading.Thread(
+            target=context.run, args=(self._run,), name="omnigraph-beside", daemon=True
+        ).start()
+
+    def _run(self) -> None:
+        try:
+            self._made.append(self._call())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is wanted
+            self._failure = error
+        finally:
+            self._done.set()
+
+    def result(self) -> T:
+        """What the call returned or raised."""
+        wait_for(self._done)
+        if self._failure is not None:
+            raise self._failure
+        return self._made[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._token.cancel()
+
+
+def aside(call: Callable[[], T], *, items: int = LONG_ITEMS, minds_signals: bool = False) -> T:
+    """Run a call that takes long and cannot look, and stop waiting for it when the work should stop.
+
+    It runs in a thread of its own, unless it works on few ``items``, or there is neither a token nor a
+    Ctrl-C to look out for. ``minds_signals``: the call itself ends at Ctrl-C.
+    """
+    if items < LONG_ITEMS:
+        return call()
+    if _CURRENT.get() is None and (minds_signals or not _in_main_thread()):
+        return call()
+    with Beside(call) as running:
+        return running.result()
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def interrupting(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Call ``interrupt`` when the token fires while the work inside is in a library's hands.
+
+    The library then raises an error of its own; the one of the token is raised instead.
+    """
+    token = _CURRENT.get()
+    if token is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(token.patience or _PATIENCE):
+            if _has_fired(token):
+                with suppress(Exception):
+                    interrupt()
+
+    watcher = threading.Thread(target=watch, name="omnigraph-watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except Exception:
+        token.check()
+        raise
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _has_fired(token: Cancel) -> bool:
+    try:
+        token.check()
+    except (Cancelled, ResourceLimit):
+        return True
+    return False

@@ -1,0 +1,150 @@
+"""The document of `log` as text: the commits in lanes, or as a list.
+
+●    01M7J7JKC556HXC3ATV98VPSCY  2026-11-16 13:08:37Z  bob  branch_merge  main, tag:v1
+├─╮
+│ ●  01M7J7JK5AP594HCMEGRNSE934  2026-11-16 13:08:37Z  ada  load          side
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, Line, draw
+from omnigraph.cli.output import is_utf8_output, on_terminal, one_line, put
+from omnigraph.cli.tables import EMPTY, GAP, moment, put_table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Commit = Mapping[str, Any]
+
+LANE_COLOURS = ("green", "yellow", "blue", "magenta", "cyan", "red")
+BRANCH_STYLE, TAG_STYLE, TIME_STYLE = "bold cyan", "bold yellow", "dim"
+NARROW_ACTOR = 12
+"""On a screen that is too narrow an actor is cut to this width, not further."""
+
+
+def put_flat(document: Mapping[str, Any]) -> None:
+    """Write the commits of a history as a list."""
+    rows = [(*_facts(one), ", ".join(_names(one)) or None) for one in document["commits"]]
+    put_table(("commit", "time", "actor", "operation", "names"), rows)
+
+
+def put_drawn(document: Mapping[str, Any]) -> None:
+    """Write the commits of a history in lanes; on a terminal in colours, and as wide as that is."""
+    commits = {one["graph_commit_id"]: one for one in document["commits"]}
+    parents = (
+        (one["graph_commit_id"], [one[name] for name in _PARENTS if one[name] is not None])
+        for one in document["commits"]
+    )
+    lines = list(draw(parents, DRAWN if is_utf8_output() else TYPED))
+    width = max((len(line.signs) for line in lines if line.commit is not None), default=0)
+    drawing = _Drawing(commits, lines, width)
+    put(drawing.on_screen(shutil.get_terminal_size().columns) if on_terminal() else drawing.plain())
+
+
+_PARENTS = ("parent_commit_id", "merged_parent_commit_id")
+
+
+def _facts(commit: Commit) -> tuple[str, str, str, str]:
+    """Return what is said of a commit: id, time, actor and operation."""
+    actor = commit["actor_id"] or EMPTY
+    time = moment(commit["created_at"])
+    return commit["graph_commit_id"], time, one_line(actor), commit["operation"]
+
+
+def _names(commit: Commit) -> list[str]:
+    """Return the heads and tags at a commit, as one-word targets are written."""
+    return [*commit["branches"], *(f"tag:{name}" for name in commit["tags"])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Commits, and the lines that show them; the lanes are ``width`` wide."""
+
+    commits: Mapping[str, Commit]
+    lines: Sequence[Line]
+    width: int
+
+    def plain(self) -> str:
+        """Return the drawing without colours, however wide."""
+        facts = {name: _facts(commit) for name, commit in self.commits.items()}
+        widths = [max(map(len, column)) for column in zip(*facts.values(), strict=True)]
+        lines = []
+        for line in self.lines:
+            text = ""
+            if line.commit is not None:
+                cells = [*map(str.ljust, facts[line.commit], widths)]
+                text = GAP.join([*cells, ", ".join(_names(self.commits[line.commit]))])
+            lines.append(f"{line.signs:<{self.width}}{GAP}{text}".rstrip())
+        return "\n".join(lines)
+
+    def on_screen(self, columns: int) -> str:
+        """Return the drawing with colours, in lines that fit the screen."""
+        from rich.cells import cell_len
+        from rich.console import Console
+
+        facts = {name: _facts(commit) for name, commit in self.commits.items()}
+        widths = [max(map(cell_len, column)) for column in zip(*facts.values(), strict=True)]
+        over = self._line_width(widths) - columns
+        if over > 0:
+            widths[2] = min(widths[2], max(NARROW_ACTOR, widths[2] - over))
+        console = Console(file=sys.stdout, width=columns)
+        with console.capture() as captured:
+            for line in self.lines:
+                rows = [self._lanes(line)]
+                if line.commit is not None:
+                    names = _painted_names(self.commits[line.commit])
+                    self._add_cells(rows[0], facts[line.commit], widths)
+                    if names and rows[0].cell_len + len(GAP) + names.cell_len > columns:
+                        rows.append(self._lanes(line, below=self.commits[line.commit]))
+                    rows[-1].append(GAP).append(names)
+                for row in rows:
+                    row.rstrip()
+                    row.truncate(columns, overflow="ellipsis")
+                    console.print(row, no_wrap=True, highlight=False)
+        return captured.get()
+
+    def _line_width(self, widths: Sequence[int]) -> int:
+        """Return how wide a line is with all its names."""
+        names = max((len(", ".join(_names(one))) for one in self.commits.values()), default=0)
+        return self.width + sum(widths) + len(GAP) * (len(widths) + bool(names)) + names
+
+    def _lanes(self, line: Line, below: Commit | None = None) -> Text:
+        """Return the lanes of a line; ``below`` its commit, where they go on, with a wider margin."""
+        from rich.text import Text
+
+        signs, margin = line.signs, 0
+        if below is not None:
+            is_root = below[_PARENTS[0]] is None
+            style = DRAWN if is_utf8_output() else TYPED
+            signs = signs.replace(style.commit, " " if is_root else style.lane)
+            margin = 2
+        text = Text()
+        for sign, lane in zip(signs, line.lanes, strict=True):
+            text.append(sign, LANE_COLOURS[lane % len(LANE_COLOURS)])
+        return text.append(" " * (self.width - len(signs) + margin))
+
+    @staticmethod
+    def _add_cells(row: Text, facts: Sequence[str], widths: Sequence[int]) -> None:
+        from rich.text import Text
+
+        for at, (fact, width) in enumerate(zip(facts, widths, strict=True)):
+            cell = Text(fact, TIME_STYLE if at == 1 else "")
+            cell.truncate(width, overflow="ellipsis", pad=True)
+            row.append(GAP).append(cell)
+
+
+def _painted_names(commit: Commit) -> Text:
+    """Return the heads and tags at a commit in their colours."""
+    from rich.text import Text
+
+    names = [
+        Text(name, TAG_STYLE if name.startswith("tag:") else BRANCH_STYLE)
+        for name in _names(commit)
+    ]
+    return Text(", ").join(names)
