@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.cli.address import Address, resolve
 from omnigraph.cli.command import Command, Flags
 from omnigraph.cli.consent import require_consent
-from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json
+from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json, put_streamed
 from omnigraph.manifest.actors import check_actor
+from omnigraph.service.documents import Document, Streamed
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+
+Answer = Document | Streamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Call:
         return omnigraph.open(address.uri, mode="rw" if writes else "r", actor=self.actor)
 
     def answer(
-        self, document: Any, text: str | Callable[[], None], made: str | None = None
+        self, document: Answer, text: str | Callable[[], None], made: str | None = None
     ) -> None:
         """Write the result: the document with `--json`, otherwise the text for people.
 
@@ -68,8 +71,10 @@ class Call:
                 note(f"nobody read the result, but {made}")
             raise
 
-    def _put(self, document: Any, text: str | Callable[[], None]) -> None:
-        if self.flags.json:
+    def _put(self, document: Answer, text: str | Callable[[], None]) -> None:
+        if self.flags.json and isinstance(document, Streamed):
+            put_streamed(document)
+        elif self.flags.json:
             put_json(document)
         elif callable(text):
             text()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from omnigraph.service.documents import Document
-from omnigraph.service.requests import Session, TargetRequest
+from omnigraph.service.requests import TargetRequest
+
+if TYPE_CHECKING:
+    from omnigraph.graph.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

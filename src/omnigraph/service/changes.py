@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from omnigraph.graph.session import access_of
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
-from omnigraph.manifest.snapshot import Target
 from omnigraph.service.documents import Document, Streamed
-from omnigraph.service.requests import Session
 
 if TYPE_CHECKING:
     from omnigraph.changes.diff import Change
     from omnigraph.changes.export.output import Out
+    from omnigraph.graph.session import Session
+    from omnigraph.manifest.snapshot import Target
 
 CHANGES_A_PIECE = 256
 
@@ -169,6 +168,7 @@ def baseline(
 ) -> Document:
     """Write the newest state of a branch to a file, and return the cursor that goes on after it."""
     from omnigraph.graph.history import changes
+    from omnigraph.graph.session import access_of
 
     done = changes.baseline(
         access_of(session),

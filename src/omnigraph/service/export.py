@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.arguments import check_types
-from omnigraph.graph.session import access_of
-from omnigraph.manifest.snapshot import Target
 from omnigraph.service.documents import Document
-from omnigraph.service.requests import Session, TargetRequest
+from omnigraph.service.requests import TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
+    from omnigraph.graph.session import Session
     from omnigraph.pipeline.load_options import EngineName
 
 
@@ -35,7 +33,10 @@ def export(
 
     ``out`` is the path of a file, or a file that is open for writing.
     """
+    from omnigraph.graph.arguments import check_types
     from omnigraph.graph.history import exports
+    from omnigraph.graph.session import access_of
+    from omnigraph.manifest.snapshot import Target
 
     done = exports.export(
         access_of(session),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from omnigraph.language import lint as check_queries
 from omnigraph.service.documents import Document
-from omnigraph.service.requests import Session
+
+if TYPE_CHECKING:
+    from omnigraph.graph.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,5 +30,7 @@ def lint_with_schema(schema: str, schema_path: str, request: LintRequest) -> Doc
 
 
 def _document(schema: str, schema_source: Document, request: LintRequest) -> Document:
+    from omnigraph.language import lint as check_queries
+
     found = check_queries(schema, request.source).to_json()
     return {**found, "schema_source": schema_source, "query_path": request.query_path}

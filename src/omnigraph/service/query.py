@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.lang.query.describe import describe_value
 from omnigraph.service.documents import Document, Streamed
-from omnigraph.service.requests import Session, TargetRequest
+from omnigraph.service.requests import TargetRequest
 
 if TYPE_CHECKING:
+    from omnigraph.graph.session import Session
     from omnigraph.read.output.query_result import QueryResult
 
 MAX_ROWS = 100_000
@@ -85,6 +85,8 @@ def explain(session: Session, request: ExplainRequest) -> Document:
 
 def _schema(result: QueryResult) -> list[Document]:
     """Describe the columns: their kind, and which nodes a column of ids names."""
+    from omnigraph.lang.query.describe import describe_value
+
     described = []
     for column in result.schema:
         value = describe_value(column.name, column.type)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from omnigraph.service.documents import Document
-from omnigraph.service.requests import Session
+
+if TYPE_CHECKING:
+    from omnigraph.graph.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,9 +42,15 @@ class BlobArguments:
         self, target: TargetValues, offset: int = 0, length: int | None = None
     ) -> service.BlobRequest:
         """Return the request to read or describe the blob at one state of the graph."""
-        kind, type_name, id, name = self.selector()
+        kind = self.selector()[0]
         return service.BlobRequest(
-            kind=kind, type=type_name, id=id, property=name, offset=offset, length=length, **target
+            kind=kind,
+            type=self.type_name,
+            id=self.id,
+            property=self.property,
+            offset=offset,
+            length=length,
+            **target,
         )
 
 

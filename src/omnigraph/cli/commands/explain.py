@@ -9,12 +9,12 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
+from omnigraph.cli.durations import TimeoutOption, time_limit
 from omnigraph.cli.output import printable, put
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions
 from omnigraph.cli.tables import put_table
 from omnigraph.cli.targets import TargetOptions
-from omnigraph.manifest.snapshot import Target
 from omnigraph.service import query as service
 
 ProfileOption = Annotated[
@@ -31,6 +31,7 @@ def explain(
     call: Call,
     source: QueryOptions,
     target: TargetOptions,
+    timeout: TimeoutOption = None,
     profile: ProfileOption = False,
     uri: UriOption = None,
 ) -> None:
@@ -41,7 +42,7 @@ def explain(
     request = service.ExplainRequest(
         query=text, name=source.name, params=params, profile=profile, **state
     )
-    with source.named_in_errors(), call.open(call.address(uri)) as graph:
+    with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
         document = service.explain(graph, request)
     call.answer(document, lambda: put_explanation(document))
 
@@ -55,6 +56,8 @@ def put_explanation(document: dict[str, Any]) -> None:
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
+    from omnigraph.manifest.snapshot import Target
+
     target = Target(**document["target"])
     yield f"{document['query_name']} on {target}, commit {document['graph_commit_id']}"
     for step in document["steps"]:

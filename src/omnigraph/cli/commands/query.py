@@ -9,6 +9,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
+from omnigraph.cli.durations import TimeoutOption, time_limit
 from omnigraph.cli.formats import Format, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
@@ -37,6 +38,7 @@ def query(
     call: Call,
     source: QueryOptions,
     target: TargetOptions,
+    timeout: TimeoutOption = None,
     max_rows: MaxRowsOption = None,
     format: FormatOption = None,
     uri: UriOption = None,
@@ -48,7 +50,7 @@ def query(
     source.refuse_stored()
     text, params = source.read()
     request = QueryRequest(query=text, name=source.name, params=params, max_rows=max_rows, **state)
-    with source.named_in_errors(), call.open(call.address(uri)) as graph:
+    with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
         answer = run_query(graph, request)
     chosen = Format.JSON if call.flags.json else format or Format.TABLE
     width = shutil.get_terminal_size().columns if on_terminal() else None

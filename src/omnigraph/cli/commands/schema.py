@@ -11,7 +11,6 @@ from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.output import note
 from omnigraph.cli.register import SchemaOption, UriArgument, add, group
 from omnigraph.cli.source import naming_file, read_file
-from omnigraph.lang.schema.migrate.steps import describe_step
 from omnigraph.service import schema as service
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def apply(
 
 
 def _planned(document: dict[str, Any]) -> str:
+    from omnigraph.lang.schema.migrate.steps import describe_step
+
     steps = document["steps"]
     if not steps:
         return "the schema is the accepted one; there is nothing to do"
