@@ -9,10 +9,9 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.durations import TimeoutOption, time_limit
 from omnigraph.cli.output import printable, put
 from omnigraph.cli.register import UriOption, add
-from omnigraph.cli.source import QueryOptions
+from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
 from omnigraph.cli.tables import put_table
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.service import query as service

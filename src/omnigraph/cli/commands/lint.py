@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import Command
+from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import printable, put, report
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.source import STDIN, naming_file, read_file, read_stdin
@@ -17,12 +17,10 @@ from omnigraph.service import lint as service
 
 SEVERITIES = ("error", "warning", "info")
 
-LINT = Command("lint", "direct", frozenset({"store", "cluster", "graph", "profile"}))
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, LINT, lint)
+    add(app, reads_graph("lint"), lint)
 
 
 def lint(
@@ -37,18 +35,17 @@ def lint(
     ] = None,
 ) -> None:
     """Check queries against a schema, without running them."""
-    has_graph = uri is not None or call.flags.store is not None
-    if schema is not None and has_graph:
+    if schema is not None and call.names_graph(uri):
         raise BadRequest("lint was given both --schema FILE and a graph; drop one")
-    if schema is None and not has_graph:
-        raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
+    address = None if schema is not None else call.find_address(uri)
     source = read_stdin("--query") if query == STDIN else read_file(query)
     request = service.LintRequest(source=source, query_path=query)
     if schema is not None:
         with naming_file(schema):
             document = service.lint_with_schema(read_file(schema), str(schema), request)
+    elif address is None:
+        raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
     else:
-        address = call.address(uri)
         with call.open(address) as graph:
             document = service.lint(graph, request, address.uri)
     call.answer(document, lambda: _put(document))
@@ -59,7 +56,7 @@ def lint(
 
 def _report_failures(document: dict[str, Any], source: str) -> None:
     """Print each error with its underlined source line on stderr."""
-    path = document["query_path"]
+    path = None if document["query_path"] == STDIN else document["query_path"]
     broken = [(one["message"], one) for one in document["findings"] if one["severity"] == "error"]
     failing = [(one["error"], one) for one in document["results"] if "error" in one]
     for message, one in (*broken, *failing):

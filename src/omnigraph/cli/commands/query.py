@@ -9,11 +9,10 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.durations import TimeoutOption, time_limit
 from omnigraph.cli.formats import Format, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
-from omnigraph.cli.source import QueryOptions
+from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.service.query import MAX_ROWS, QueryRequest
 from omnigraph.service.query import query as run_query

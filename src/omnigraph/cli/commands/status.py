@@ -31,9 +31,8 @@ def register(app: typer.Typer) -> None:
 
 def status(call: Call, uri: UriArgument = None) -> None:
     """Sum up a graph: branches, head, the tables of main, and what they need."""
-    address = call.address(uri)
-    with call.open(address) as graph:
-        document = service.status(graph, address.uri)
+    with call.open(call.address(uri)) as graph:
+        document = service.status(graph, graph.uri)
     call.answer(document, lambda: _put(document))
 
 

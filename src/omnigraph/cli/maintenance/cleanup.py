@@ -9,9 +9,9 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import opens_storage
-from omnigraph.cli.durations import seconds_of
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
+from omnigraph.cli.source import seconds_of
 from omnigraph.cli.tables import put_table
 
 if TYPE_CHECKING:

@@ -70,8 +70,9 @@ def _put_all(found: Streamed) -> None:
     for changes in found.values():
         put_changes(changes)
     stats = found.end()["stats"]
-    counts = {name: f"{stats[name]:,} {what}" for name, what in COUNTED.items() if stats[name]}
-    put(", ".join(counts.values()) or "no differences")
+    is_empty = not any(stats[name] for name in COUNTED)
+    counts = (f"{stats[name]:,} {what}" for name, what in COUNTED.items())
+    put("no differences" if is_empty else ", ".join(counts))
 
 
 def put_changes(changes: Iterable[Document]) -> None:
