@@ -71,7 +71,7 @@ def apply(
 
 
 def _planned(document: dict[str, Any]) -> str:
-    from omnigraph.lang.schema.migrate.steps import describe_step
+    from omnigraph.lang.schema.migrate.steps import read_step
 
     steps = document["steps"]
     if not steps:
@@ -79,7 +79,7 @@ def _planned(document: dict[str, Any]) -> str:
     head = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
     if not document["supported"]:
         head += ", not supported"
-    return "\n".join([head, *(f"  {describe_step(step)}" for step in steps)])
+    return "\n".join([head, *(f"  {read_step(step).describe()}" for step in steps)])
 
 
 def _applied(done: SchemaApplied) -> str:

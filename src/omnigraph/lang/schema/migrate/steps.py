@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from omnigraph.lang.schema.declared import Kind
 from omnigraph.lang.schema.lint import CODES
@@ -27,12 +27,6 @@ class SchemaStep:
             if value is not None and (each.name != "warnings" or value):
                 body[each.name.removesuffix("_")] = _plain(value)
         return body
-
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> Self:
-        """The step that ``to_json`` wrote."""
-        named = {each.name: body.get(each.name.removesuffix("_")) for each in fields(cls)}
-        return cls(**{name: value for name, value in named.items() if value is not None})
 
     def describe(self) -> str:
         """The step in words."""
@@ -132,11 +126,6 @@ class _ConstraintStep(SchemaStep):
             "type_name": self.type_name,
             "constraint": {"kind": "index", "properties": list(self.properties)},
         }
-
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> Self:
-        """The step that ``to_json`` wrote."""
-        return cls(body["type_kind"], body["type_name"], body["constraint"]["properties"])
 
     def describe(self) -> str:
         """The step in words."""
@@ -245,16 +234,31 @@ class UnsupportedChange(SchemaStep):
         return f"unsupported [{self.code}, {CODES[self.code].tier}], {self.entity}: {self.reason}"
 
 
-def describe_step(body: Mapping[str, Any]) -> str:
-    """The step that a plan shows, in words."""
-    return _KINDS[body["kind"]].of_json(body).describe()
-
-
-_KINDS: dict[str, type[SchemaStep]] = {
-    step.kind: step
-    for step in (
-        AddType, RenameType, AddProperty, RenameProperty, RelaxProperty, RelaxCardinality,
-        AddConstraint, DropConstraint, ExtendEnum, UpdateTypeMetadata, UpdatePropertyMetadata,
-        DropType, DropProperty, UnsupportedChange,
+def read_step(document: Mapping[str, Any]) -> SchemaStep:
+    """Return the step that this JSON describes, which ``to_json`` of a step made."""
+    kinds: tuple[type[SchemaStep], ...] = (
+        AddType,
+        RenameType,
+        AddProperty,
+        RenameProperty,
+        RelaxProperty,
+        RelaxCardinality,
+        DropConstraint,
+        AddConstraint,
+        ExtendEnum,
+        UpdateTypeMetadata,
+        UpdatePropertyMetadata,
+        DropProperty,
+        DropType,
+        UnsupportedChange,
     )
-}  # fmt: skip
+    (kind,) = (one for one in kinds if one.kind == document["kind"])
+    given = {**document, **document.get("constraint", {})}
+    names = {each.name: each.name.removesuffix("_") for each in fields(kind)}
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value := given[key], list) else value
+            for name, key in names.items()
+            if key in given
+        }
+    )
