@@ -17,6 +17,7 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.progress import Progress as Progress
     from omnigraph.pipeline.request import LoadResult as LoadResult
     from omnigraph.read.explain import Explanation as Explanation
+    from omnigraph.read.limits import ReadLimits as ReadLimits
     from omnigraph.read.output.query_result import QueryResult as QueryResult
     from omnigraph.read.profile import Profiled as Profiled
     from omnigraph.write.blobs import BlobWritten as BlobWritten
@@ -77,6 +79,7 @@ __all__ = [
     "BlobStat",
     "BlobWritten",
     "BranchCreated",
+    "Cancel",
     "Catalog",
     "Change",
     "ChangeBlock",
@@ -108,6 +111,7 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "ReadLimits",
     "RepairReport",
     "RepairRow",
     "SchemaApplied",
@@ -135,6 +139,7 @@ _HOMES = {
     "BlobStat": "omnigraph.graph.facets.blobs",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
+    "Cancel": "omnigraph.cancel",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
@@ -166,6 +171,7 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "ReadLimits": "omnigraph.read.limits",
     "RepairReport": "omnigraph.maintenance.repair_report",
     "RepairRow": "omnigraph.maintenance.repair_report",
     "SchemaApplied": "omnigraph.write.schema_apply",

@@ -11,6 +11,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name
+from omnigraph.read.limits import ReadLimits
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import LoadOptions
@@ -37,6 +38,15 @@ def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
         check=check_flag("check", asked.check),
         embed=check_flag("embed", asked.embed),
     )
+
+
+def check_limits(limits: object) -> ReadLimits:
+    """Return the limits of a read."""
+    if not isinstance(limits, ReadLimits):
+        raise BadRequest(
+            f"limits is a Python {type(limits).__name__}; give an omnigraph.ReadLimits"
+        )
+    return limits
 
 
 def check_retries(retries: object) -> int | None:

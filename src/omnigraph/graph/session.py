@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from omnigraph.cancel import Cancel, Timeout, token_of, within
 from omnigraph.graph import loads, reads, writes
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import (
     check_flag,
+    check_limits,
     check_progress,
     check_types,
 )
@@ -26,6 +28,7 @@ from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.policy.checker import Action
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
@@ -110,40 +113,67 @@ class Session:
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        limits: ReadLimits = NO_LIMITS,
         **target: Unpack[TargetKeywords],
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
 
         ``source`` is query text, or a ``Path`` to a file. ``name`` chooses one query if it has
-        several.
+        several. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
+        ``ResourceLimit``; ``cancel`` is a token by which another thread can stop it. Every call that may
+        read much takes these two. ``limits`` bound the answer.
         """
-        wanted = self._access.reading(**target)
-        return reads.query(self._state, source, name, params, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return reads.query(
+                self._state, source, name, params, wanted, limits=check_limits(limits)
+            )
 
     def explain(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
         **target: Unpack[TargetKeywords],
     ) -> Explanation:
         """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
-        wanted = self._access.reading(**target)
-        return reads.explain_query(self._state, source, name, params, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return reads.explain_query(self._state, source, name, params, wanted)
 
     def profile(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        limits: ReadLimits = NO_LIMITS,
         **target: Unpack[TargetKeywords],
     ) -> Profiled:
         """Run ``query`` and measure rows and milliseconds of each phase."""
-        wanted = self._access.reading(**target)
-        return reads.profile_query(self._state, source, name, params, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return reads.profile_query(
+                self._state, source, name, params, wanted, check_limits(limits)
+            )
 
     def entity(
-        self, kind: Kind, type: str, id: str, **target: Unpack[TargetKeywords]
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> dict[str, Any] | None:
         """Return one node or edge as plain data; None if there is no such type or id at the target.
 
@@ -152,8 +182,9 @@ class Session:
         """
         from omnigraph.graph.entities import find_entity
 
-        wanted = self._access.reading(**target)
-        return find_entity(self._state, kind, type, id, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return find_entity(self._state, kind, type, id, wanted)
 
     def diff(
         self,
@@ -164,28 +195,34 @@ class Session:
         ops: Iterable[str] | None = None,
         images: bool = True,
         engine: EngineName = "auto",
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> DiffResult:
         """Return what changed, net, from one state of the graph to another, on whichever branches.
 
         A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
         ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
         With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
-        tables if a session is running or a master is configured.
+        tables if a session is running or a master is configured. ``timeout`` holds for this call, and
+        anew whenever the result is read.
         """
         from omnigraph.changes.change_filter import ChangeFilter
 
         self._state.ensure_open()
-        before, after = Target.of_value(from_), Target.of_value(to)
-        self._access.ask_read(before)
-        self._access.ask_read(after)
-        return diffs.diff(
-            self._state,
-            before,
-            after,
-            ChangeFilter.of(kinds, types, ops),
-            images=check_flag("images", images),
-            engine=engine,
-        )
+        with within(timeout, cancel):
+            before, after = Target.of_value(from_), Target.of_value(to)
+            self._access.ask_read(before)
+            self._access.ask_read(after)
+            return diffs.diff(
+                self._state,
+                before,
+                after,
+                ChangeFilter.of(kinds, types, ops),
+                images=check_flag("images", images),
+                engine=engine,
+                token=lambda: token_of(timeout, cancel),
+            )
 
     def load(
         self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
@@ -278,6 +315,8 @@ class Session:
         types: Iterable[str] | None = None,
         engine: EngineName = "auto",
         progress: Callable[[int, int], object] | None = None,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
         **target: Unpack[TargetKeywords],
     ) -> ExportResult:
         """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
@@ -287,7 +326,8 @@ class Session:
         called with the records written so far and those there are in all.
         """
         names, told = check_types(types), check_progress(progress)
-        return exports.export(self._access, out, Target.of(**target), names, engine, told)
+        with within(timeout, cancel):
+            return exports.export(self._access, out, Target.of(**target), names, engine, told)
 
     def status(self) -> Status:
         """Return how the graph stands: branches, head, the tables of `main`, and what they need."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.graph.access import Access
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
@@ -78,6 +79,9 @@ class Commits:
         ops: Iterable[str] | None = None,
         limit: int | None = None,
         page_token: str | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> CommitChanges:
         """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
 
@@ -86,7 +90,10 @@ class Commits:
         """
         self._state.ensure_open()
         self._access.ask_read(Target.of(snapshot=graph_commit_id))
-        return commit_changes(self._state, graph_commit_id, kinds, types, ops, limit, page_token)
+        with within(timeout, cancel):
+            return commit_changes(
+                self._state, graph_commit_id, kinds, types, ops, limit, page_token
+            )
 
     def revert(
         self,

@@ -27,6 +27,7 @@ class QueryResult(Shown):
 
     ``table`` has the plan's columns in projection order, with their types also when it has no rows.
     ``node_types`` has the type of each column that is a node, by the name of the column.
+    ``total_rows`` says how many rows there are in all, if the answer was to be cut.
     """
 
     table: pa.Table
@@ -35,6 +36,12 @@ class QueryResult(Shown):
     target: Target
     graph_commit_id: str
     node_types: Mapping[str, str] = field(default_factory=dict)
+    total_rows: int | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more rows than these."""
+        return self.total_rows is not None and self.total_rows > self.row_count
 
     @property
     def columns(self) -> list[str]:
