@@ -17,6 +17,7 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph import policy as policy
     from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
@@ -131,6 +132,7 @@ __all__ = [
     "lint",
     "open",
     "parse_schema",
+    "policy",
 ]
 
 _HOMES = {

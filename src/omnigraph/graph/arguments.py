@@ -114,11 +114,13 @@ def check_spark(master: object, conf: object) -> None:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse any policy: this version enforces none, and an ignored policy would protect nothing."""
-    if policy is not None:
+    """Refuse an object that cannot decide: a policy has a method ``check``."""
+    if policy is None:
+        return
+    if isinstance(policy, type) or not callable(getattr(policy, "check", None)):
         raise BadRequest(
-            "this version of omnigraph enforces no policy; leave policy out, and protect the graph "
-            "with the permissions of its storage"
+            f"a Python {type(policy).__name__} is no policy: it needs a method `check(question)` that "
+            "returns an `omnigraph.policy.Decision`"
         )
 
 

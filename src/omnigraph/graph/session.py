@@ -211,9 +211,8 @@ class Session:
 
         self._state.ensure_open()
         with within(timeout, cancel):
-            before, after = Target.of_value(from_), Target.of_value(to)
-            self._access.ask_read(before)
-            self._access.ask_read(after)
+            before = self._access.ask_read(Target.of_value(from_))
+            after = self._access.ask_read(Target.of_value(to))
             return diffs.diff(
                 self._state,
                 before,

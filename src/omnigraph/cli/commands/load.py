@@ -18,8 +18,10 @@ from omnigraph.cli.register import (
     BranchOption,
     IfCommitOption,
     OperationOption,
+    Pair,
     UriArgument,
     add,
+    read_pair,
 )
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
@@ -45,15 +47,21 @@ class SourceFlags:
         ),
     ] = None
     node: Annotated[
-        list[str] | None,
+        list[Pair] | None,
         typer.Option(
-            "--node", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one node type."
+            "--node",
+            metavar="TYPE FILE",
+            parser=read_pair,
+            help="A Parquet, CSV or Arrow file of one node type.",
         ),
     ] = None
     edge: Annotated[
-        list[str] | None,
+        list[Pair] | None,
         typer.Option(
-            "--edge", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one edge type."
+            "--edge",
+            metavar="TYPE FILE",
+            parser=read_pair,
+            help="A Parquet, CSV or Arrow file of one edge type.",
         ),
     ] = None
     from_col: Annotated[
@@ -234,8 +242,11 @@ class _NamedInput:
         self.data = sources.data or []
         if self.data.count(STDIN) > 1:
             raise BadRequest("--data - was given twice and stdin can be read once; drop one")
-        self.node = [_split_pair("--node", text) for text in sources.node or []]
-        self.edge = [_split_pair("--edge", text) for text in sources.edge or []]
+        self.node = sources.node or []
+        self.edge = sources.edge or []
+        for flag, pairs in (("--node", self.node), ("--edge", self.edge)):
+            if not all(word.strip() for pair in pairs for word in pair):
+                raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
         for flag, column in (("--from-col", sources.from_col), ("--to-col", sources.to_col)):
             if column is not None and not self.edge:
                 raise BadRequest(
@@ -278,14 +289,6 @@ class _NamedInput:
             inputs.nodes(type_name, file, self.options)
         for type_name, file in self.edge:
             inputs.edges(type_name, file, self.from_col, self.to_col, self.options)
-
-
-def _split_pair(flag: str, text: str) -> tuple[str, str]:
-    """Split `TYPE=FILE`; the command line had two words, which were joined for the parser."""
-    type_name, equals, file = text.partition("=")
-    if not equals or not type_name or not file:
-        raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
-    return type_name, file
 
 
 def _put(result: LoadResult) -> None:
