@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
+    from omnigraph.changes.frames.entity_stream import EntityStream as EntityStream
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -94,6 +95,7 @@ __all__ = [
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
+    "EntityStream",
     "Explanation",
     "ExportResult",
     "ExportStats",
@@ -155,6 +157,7 @@ _HOMES = {
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
+    "EntityStream": "omnigraph.changes.frames.entity_stream",
     "Explanation": "omnigraph.read.explain",
     "ExportResult": "omnigraph.changes.export.export",
     "ExportStats": "omnigraph.changes.export.export",

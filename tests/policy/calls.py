@@ -42,12 +42,15 @@ READS: dict[str, tuple[str, Callable[..., object]]] = {
     "blobs.open": ("read", lambda s, **t: s.blobs.open(*BLOB, **t).close()),
     "blobs.read": ("read", lambda s, **t: s.blobs.read(*BLOB, **t)),
     "blobs.stat": ("read", lambda s, **t: s.blobs.stat(*BLOB, **t)),
+    "edges": ("read", lambda s, **t: s.edges("Knows", **t).to_arrow()),
     "entity": ("read", lambda s, **t: s.entity("node", "Person", "ann", **t)),
     "explain": ("read", lambda s, **t: s.explain(ALL, **t)),
     "export": ("export", lambda s, **t: s.export(io.BytesIO(), **t)),
+    "nodes": ("read", lambda s, **t: s.nodes("Person", **t).to_arrow()),
     "profile": ("read", lambda s, **t: s.profile(ALL, **t)),
     "query": ("read", lambda s, **t: s.query(ALL, **t)),
     "snapshot": ("read", lambda s, **t: s.snapshot(**t)),
+    "to_networkx": ("read", lambda s, **t: s.to_networkx(**t)),
 }
 """What takes a target: the action, which is asked for on the branches of the target, and the call."""
 

@@ -64,7 +64,7 @@ def check_types(types: object) -> list[str] | None:
     if types is None:
         return None
     if isinstance(types, str) or not isinstance(types, Iterable):
-        raise BadRequest(f"types is {types!r}; give a list of names of node types, or leave it out")
+        raise BadRequest(f"types is {types!r}; give a list of names of types, or leave it out")
     return [str(name) for name in types]
 
 
