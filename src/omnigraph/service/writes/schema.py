@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import SchemaConflict
 from omnigraph.service.documents import Document
+from omnigraph.service.writes.clusters import cluster_of
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
@@ -25,6 +27,13 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
 
     ``warnings`` are there if something was destroyed or is left to do.
     """
+    cluster = cluster_of(session.uri)
+    if cluster is not None:
+        raise SchemaConflict(
+            f"the graph belongs to the cluster at {cluster}, which decides its schema; change the "
+            "file that its cluster.yaml names, and apply that",
+            root=cluster,
+        )
     done = session.schema.apply(
         request.schema_source, request.allow_data_loss, operation_id=request.operation_id
     )
