@@ -278,9 +278,9 @@ def test_a_schema_is_applied_or_is_the_accepted_one(graph):
     document = apply_schema(graph, request, URI)
     assert document["commit"]["operation_id"] == request.operation_id
     assert document["uri"] == URI
-    assert {"supported", "step_count", "steps", "applied", "manifest_version", "commit"} <= set(
-        document
-    )
+    assert list(document) == [
+        *("uri", "supported", "step_count", "steps", "applied", "manifest_version", "commit"),
+    ]
     assert (document["applied"], document["step_count"]) == (True, 1)
     again = apply_schema(graph, ApplyRequest(schema_source=source), URI)
     assert (again["applied"], again["commit"]) == (False, None)
