@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import REPLAYED, WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -141,10 +141,13 @@ class LoadResult(Shown):
             facts.append(("indexes built", len(self.indexes_built)))
         if self.timings:
             facts.append(("seconds", float(sum(self.timings.values()))))
+        notes = [REPLAYED] if self.replayed else []
+        rows = counted(self.total_rows, "row")
+        done = f"loaded {rows} into" if self.commit is not None else f"checked {rows} for"
         return Panel.of_rows(
-            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            f"{done} {self.branch} ({self.mode}, {self.engine})",
             ("table", "rows"),
             [(table["table_key"], table["rows_loaded"]) for table in self.tables],
             facts=facts,
-            notes=[] if self.note is None else [self.note],
+            notes=notes if self.note is None else [*notes, self.note],
         )

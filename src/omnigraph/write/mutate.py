@@ -22,7 +22,7 @@ from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import REPLAYED, WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -92,6 +92,7 @@ class MutationResult(Shown):
         return Panel(
             f"{self.query_name} changed {nodes} and {edges} of branch {self.branch}",
             [("commit", commit)],
+            notes=[REPLAYED] if self.replayed else [],
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.compare import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import REPLAYED, WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
@@ -161,7 +161,7 @@ class MergeResult(Shown):
         if self.stats.resolved:
             facts.append(("resolved", self.stats.resolved))
         title = f"{what} into {self.target}{planned}: {self.outcome}"
-        notes = []
+        notes = [REPLAYED] if self.replayed else []
         if self.branch_delete_error is not None:
             notes.append(f"branch {self.source} is still there: {self.branch_delete_error}")
         elif self.branch_deleted:
