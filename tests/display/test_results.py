@@ -45,7 +45,7 @@ def shown(tmp_path_factory):
         found += [graph.branches.merge("dev", dry_run=True)]
         start = found[0].commit.parent_commit_id
         found += [graph.diff(og.at(snapshot=start), "main"), graph.commits.history()]
-        found += [found[-2].page(limit=3)]
+        found += [graph.diff("main", "dev").page()]
         found += [graph.commits.changes(found[0].commit.graph_commit_id)]
         found += [
             graph.changes.poll(start="beginning"),
