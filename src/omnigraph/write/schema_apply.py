@@ -23,7 +23,7 @@ from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import REPLAYED, WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
@@ -120,22 +120,23 @@ class SchemaApplied(Shown):
 
     def _panel(self) -> Panel:
         done = "applied" if self.applied else "nothing to change"
-        facts = [] if self.commit is None else [("commit", self.commit.graph_commit_id)]
-        notes = [*([REPLAYED] if self.replayed else []), *self.warnings]
-        return _steps_panel(f"schema change: {done}", self.steps, facts, notes)
+        facts = []
+        if self.commit is not None:
+            facts.append(("commit", shown_commit(self.commit, replayed=self.replayed)))
+        return _steps_panel(f"schema change: {done}", self.steps, facts, self.warnings)
 
 
 def _steps_panel(
     title: str,
     steps: Sequence[SchemaStep],
     facts: Sequence[tuple[str, Any]],
-    notes: Sequence[str],
+    warnings: Sequence[str],
 ) -> Panel:
     title = f"{title}, {counted(len(steps), 'step')}"
     if not steps:
-        return Panel(title, facts, notes=notes)
+        return Panel(title, facts, notes=warnings)
     rows = [(step.kind, step.describe()) for step in steps]
-    return Panel.of_rows(title, ("step", ""), rows, facts=facts, notes=notes)
+    return Panel.of_rows(title, ("step", ""), rows, facts=facts, notes=warnings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.manifest.publisher import Intent
@@ -21,10 +21,6 @@ FACT = "request"
 """The fact of a commit that says what was asked and answered."""
 UNFINISHED = "unfinished"
 """Is true in the answer of a commit after which its operation went on."""
-
-
-REPLAYED: Final = "made before under the same operation id; nothing was done this time"
-"""What a replayed answer says to people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +77,9 @@ def unanswerable(commit: GraphCommit) -> StorageError:
         graph_commit_id=commit.graph_commit_id,
         operation_id=commit.operation_id,
     )
+
+
+def shown_commit(commit: GraphCommit, *, replayed: bool) -> str:
+    """Return how a result shows its commit: its id, and whether it was there before."""
+    before = " (made before, under this operation id)" if replayed else ""
+    return f"{commit.graph_commit_id}{before}"
