@@ -214,3 +214,13 @@ def test_changed_rows_are_read_under_the_schema_of_now(graph, plans):
         {"years": 3, "age": None, "nick": None},
     ]
     assert view.spent == 0, "out of memory, or this shows nothing"
+
+
+def test_an_empty_table_can_be_the_numbered_state(graph):
+    run(graph, 'delete Person where name != ""')
+    reader = Reader(workspace_of(graph), BESIDE_A_WRITER)
+    view_of(graph, reader).nodes("Person")
+    graph.load([person("ann", age=1), person("bob", age=2)])
+    view = view_of(graph, reader)
+    assert view.overlaid_nodes("Person", defaultdict(dict)) is not None
+    check_same_nodes(view.nodes("Person"), view_of(graph).nodes("Person"))

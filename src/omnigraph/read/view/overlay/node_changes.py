@@ -115,8 +115,9 @@ class NodeChanges:
         ids = np.array([name for name, _ in now], object)
         codes = base.rows.codes(row_ids)
         # A row whose id changed is another node.
-        same = base.id_array.take(np.maximum(codes, 0)).to_numpy(zero_copy_only=False) == ids
-        known = (codes >= 0) & same
+        known = codes >= 0
+        before = base.id_array.take(codes[known]).to_numpy(zero_copy_only=False)
+        known[known] = before == ids[known]
         replaced = base.find(pa.array(list(self.changed), base.id_array.type))
         gone = np.setdiff1d(base.rows.row_ids[replaced[replaced >= 0]], row_ids[known])
         return RowChanges(
