@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -132,7 +132,7 @@ class LoadResult(Shown):
         if self.branch_created:
             facts.append(("branch", f"{self.branch}, made from {self.base_branch}"))
         if self.commit is not None:
-            facts.append(("commit", self.commit.graph_commit_id))
+            facts.append(("commit", shown_commit(self.commit, replayed=self.replayed)))
         if self.skipped:
             facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
         if self.embeddings_pending:
@@ -141,8 +141,10 @@ class LoadResult(Shown):
             facts.append(("indexes built", len(self.indexes_built)))
         if self.timings:
             facts.append(("seconds", float(sum(self.timings.values()))))
+        rows = counted(self.total_rows, "row")
+        done = f"loaded {rows} into" if self.commit is not None else f"checked {rows} for"
         return Panel.of_rows(
-            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            f"{done} {self.branch} ({self.mode}, {self.engine})",
             ("table", "rows"),
             [(table["table_key"], table["rows_loaded"]) for table in self.tables],
             facts=facts,
