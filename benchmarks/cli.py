@@ -40,10 +40,7 @@ def cpu_of(argv: list[str], place: str) -> float:
     )
     after = os.times()
     return (
-        after.children_user
-        - before.children_user
-        + after.children_system
-        - before.children_system
+        after.children_user - before.children_user + after.children_system - before.children_system
     )
 
 
