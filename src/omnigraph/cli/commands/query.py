@@ -9,7 +9,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.formats import Format, render
+from omnigraph.cli.formats import Format, TableStyle, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
@@ -51,9 +51,14 @@ def query(
     request = QueryRequest(query=text, name=source.name, params=params, max_rows=max_rows, **state)
     with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
         answer = run_query(graph, request)
-    chosen = Format.JSON if call.flags.json else format or Format.TABLE
-    width = shutil.get_terminal_size().columns if on_terminal() else None
-    for piece in render(answer, chosen, ascii_only=not is_utf8_output(), width=width):
+    defaults = call.operator.defaults
+    chosen = Format.JSON if call.flags.json else format or Format(defaults.output or Format.TABLE)
+    style = TableStyle(
+        shutil.get_terminal_size().columns if on_terminal() else None,
+        defaults.table_max_column_width,
+        defaults.table_cell_layout == "wrap",
+    )
+    for piece in render(answer, chosen, ascii_only=not is_utf8_output(), style=style):
         put_piece(piece)
     if answer.end().get("truncated"):
         note(f"these are the first {answer.head['row_count']} of {answer.end()['total_rows']} rows")
