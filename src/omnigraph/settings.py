@@ -95,6 +95,13 @@ def _user_cache_dir() -> Path:
         ) from None
 
 
+def _user_home() -> Path | None:
+    try:
+        return Path("~/.omnigraph").expanduser()
+    except RuntimeError:  # no home directory, as in some containers
+        return None
+
+
 LOCK_WAIT_MS = _number("OMNIGRAPH_LOCK_WAIT_MS", 10_000)
 INDEX_MIN_ROWS = _number("OMNIGRAPH_INDEX_MIN_ROWS", 10_000)
 LOAD_CONCURRENCY = _number("OMNIGRAPH_LOAD_CONCURRENCY", 8, minimum=1)
@@ -136,4 +143,10 @@ CACHE_DIR: Setting[Path] = Setting(
     "a directory",
     lambda text: Path(text).expanduser().absolute(),
     _user_cache_dir,
+)
+HOME: Setting[Path | None] = Setting(
+    "OMNIGRAPH_HOME",
+    "a directory",
+    lambda text: Path(text).expanduser().absolute(),
+    _user_home,
 )

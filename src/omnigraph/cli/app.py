@@ -29,6 +29,7 @@ from omnigraph.cli.maintenance import cleanup, ensure_indices, optimize, repair
 from omnigraph.cli.output import put
 from omnigraph.cli.product import version_text
 from omnigraph.cli.register import HelpingGroup, take_flags
+from omnigraph.cli.shell import command as shell
 
 ABOUT = "A typed property graph that branches, merges and time-travels like Git."
 MODULES = (
@@ -39,6 +40,7 @@ MODULES = (
     embed,
     query,
     explain,
+    shell,
     export,
     status,
     snapshot,
