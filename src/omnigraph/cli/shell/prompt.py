@@ -60,7 +60,7 @@ class Prompt:
             lexer=_lexer(),
             key_bindings=_keys(names),
             multiline=True,
-            prompt_continuation=lambda width, _line, _wraps: f"{'.' * (width - 1)} ",
+            prompt_continuation=_continuation,
             enable_suspend=True,
         )
 
@@ -70,6 +70,11 @@ class Prompt:
         Raises ``EOFError`` for Ctrl-D at an empty prompt, and ``KeyboardInterrupt`` for Ctrl-C.
         """
         return self._session.prompt([(LABEL, f"{label}> ")])
+
+
+def _continuation(width: int, _: int, wraps: int) -> str:
+    """Return what stands left of each line but the first; nothing where a long line goes on."""
+    return " " * width if wraps else f"{'.' * (width - 1)} "
 
 
 def _history(path: Path | None) -> History:
