@@ -1,6 +1,7 @@
 """The promises the project makes about itself: what is tracked, locked, listed and documented."""
 
 import inspect
+import os
 import re
 import subprocess
 import tomllib
@@ -181,7 +182,7 @@ def test_every_setting_is_documented_with_its_default():
             continue  # a directory of the user, in words
         default = str(known[variable].default())
         words = {"None": "none", "True": "on", "False": "off"}
-        assert shown.strip("`") == words.get(default, default), variable
+        assert os.path.expanduser(shown.strip("`")) == words.get(default, default), variable
 
 
 def test_no_setting_is_read_elsewhere():

@@ -150,3 +150,4 @@ HOME: Setting[Path | None] = Setting(
     lambda text: Path(text).expanduser().absolute(),
     _user_home,
 )
+PROFILE = _text("OMNIGRAPH_PROFILE", "the name of a profile")

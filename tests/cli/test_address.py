@@ -68,8 +68,9 @@ def test_another_scheme_is_refused_with_the_known_ones(omnigraph):
         (("init", "--schema", "people.pg", "g"), "--store", "init (direct command)"),
         (("init", "--schema", "people.pg", "g"), "--as", "init (direct command)"),
         (("init", "--schema", "people.pg", "g"), "--server", "init (direct command)"),
-        (("lint", "--query", "q.gq"), "--server", "lint (direct command)"),
-        (("lint", "--query", "q.gq"), "--as", "lint (direct command)"),
+        (("optimize", "g"), "--server", "optimize (direct command)"),
+        (("optimize", "g"), "--as", "optimize (direct command)"),
+        (("lint", "--query", "q.gq"), "--as", "lint (any command)"),
         (("snapshot", "g"), "--as", "snapshot (any command)"),
         (("snapshot", "g"), "--cluster", "snapshot (any command)"),
         (("branch", "list"), "--as", "branch list (any command)"),
@@ -86,13 +87,6 @@ def test_a_flag_the_command_cannot_use_is_refused_with_advice(omnigraph, argv, f
     why, _, instead = result.stderr.removeprefix(start).partition("; ")
     assert why
     assert instead
-
-
-@pytest.mark.parametrize("flag", ["--server", "--graph", "--profile"])
-def test_what_is_not_built_yet_says_so(omnigraph, flag):
-    result = omnigraph("snapshot", "g.omni", flag, "x")
-    assert result.exit == 1
-    assert f"{flag} is not available" in result.stderr
 
 
 @pytest.mark.parametrize("actor", ["omnigraph:recovery", " omnigraph:x", "", "  ", "x" * 257])

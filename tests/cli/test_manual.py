@@ -21,7 +21,7 @@ from tests.cli.running import environment
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "user" / "cli.md").read_text("utf-8")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHARED = {"--store", "--as", "--yes", "--quiet", "--json", "--help", "-h"}
+SHARED = {"--store", "--profile", "--as", "--yes", "--quiet", "--json", "--help", "-h"}
 
 
 def sections():

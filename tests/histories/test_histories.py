@@ -28,11 +28,15 @@ LONG = settings(
 )
 
 
-def test_the_graph_does_what_the_plain_model_does(record_property):
-    """At least so many steps, and every rule often enough; more with `./dev faults --steps N`."""
+def test_the_graph_does_what_the_plain_model_does(record_property, monkeypatch):
+    """At least so many steps, and every rule often enough; more with `./dev faults --steps N`.
+
+    In every second history upkeep merges fragments after each few commits.
+    """
     RAN.clear()
     first = int(sampling.seed())
     for number in range(first, first + MAX_ROUNDS):
+        monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", "3" if number % 2 else "64")
         machine = seed(number)(type("History", (History,), {}))
         try:
             run_state_machine_as_test(machine, settings=LONG)

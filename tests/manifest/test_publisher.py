@@ -132,7 +132,8 @@ def test_head_and_rows_describe_the_same_snapshot(manifest):
     assert read_table_states(manifest.table_rows(state)) == dict(state.head.tables)
 
 
-def test_fragments_do_not_pile_up_and_nothing_is_lost(graph):
+def test_fragments_do_not_pile_up_and_nothing_is_lost(graph, monkeypatch):
+    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 32)
     commits = [advance(workspace_of(graph).manifest, PERSON) for _ in range(80)]
     state = workspace_of(graph).manifest.state("main")
     assert len(state.table.fragments()) <= publisher.COMPACT_AT_FRAGMENTS
@@ -143,6 +144,15 @@ def test_fragments_do_not_pile_up_and_nothing_is_lost(graph):
         assert graph.snapshot(snapshot=commit.graph_commit_id).commit == commit
     fresh = Manifest(workspace_of(graph).root)
     assert fresh.state("main").head == state.head
+
+
+def test_a_maintenance_commit_takes_the_fragments_of_the_manifest_along(manifest):
+    few = publisher.COMPACT_WITH_MAINTENANCE_AT
+    for _ in range(few):
+        advance(manifest, PERSON)
+    assert len(manifest.state("main").table.fragments()) > few
+    publish(manifest, "main", Changes(), [], intent(operation="optimize"), unchecked=True)
+    assert len(manifest.state("main").table.fragments()) < few
 
 
 def test_a_failing_compaction_does_not_fail_the_publish(manifest, monkeypatch):

@@ -111,7 +111,7 @@ UNFIT = [
     ("I64", objects(object(), 1), {1: "a Python object"}),
     ("String", objects("a", 1, b"x"), {2: "got 1", 3: "a Python bytes"}),
     ("String", objects("\ud800", "a"), {1: ""}),
-    ("F64", objects(1.5, "1.5"), {2: 'got "1.5"'}),
+    ("F64", objects(1.5, "1,5"), {2: 'got "1,5"'}),
     ("Date", objects(DAY, NOON), {2: "time of day"}),
     ("Date", objects("2024-02-29", "soon", DAY), {2: "soon"}),
     ("DateTime", pd.Series(pd.period_range("2024", periods=2, freq="Y")), {1: "Period", 2: "Period"}),
@@ -138,11 +138,9 @@ def test_values_of_pandas_that_do_not_fit_are_bad_rows(type_, series, said):
 @pytest.mark.parametrize(
     ("type_", "series"),
     [
-        ("I64", pd.Series(["1", "2"])),
         ("I64", pd.Series([1.0, None], dtype="Float64")),
         ("String", pd.Series([1, 2])),
         ("String", pd.Series([1.5, None])),
-        ("Bool", pd.Series([1, 0])),
         ("Bool", pd.Series([1.0, None])),
         ("DateTime", pd.Series(pd.to_timedelta([1], unit="s"))),
         ("[I64]", pd.Series([1.0, None])),

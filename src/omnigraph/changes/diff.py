@@ -31,6 +31,8 @@ from omnigraph.changes.image_json import images as images_of
 from omnigraph.changes.row_changes import RowChanges, Rows
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import cell_text, printable
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.past_schemas import catalog_at
@@ -42,8 +44,8 @@ Image = dict[str, Any]
 EVERYTHING = ChangeFilter()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+@dataclass(frozen=True, slots=True, repr=False)
+class Change(Shown):
     """One entity that differs. An insert has no ``before``, a delete no ``after``.
 
     An image is ``{"properties": {…}}``, of an edge with ``"endpoints": {"from": …, "to": …}``.
@@ -74,6 +76,23 @@ class Change:
         if self.after is not None:
             shown["after"] = self.after
         return shown
+
+    def _panel(self) -> Panel:
+        sides = before, after = image_values(self.before), image_values(self.after)
+        title = f"{self.op} of {self.kind} {self.type} {self.id}"
+        rows = [
+            (name, *(None if side.get(name) is None else cell_text(side[name]) for side in sides))
+            for name in {**before, **after}
+        ]
+        return Panel.of_rows(title, ("", "before", "after"), rows) if rows else Panel(title)
+
+    def __repr__(self) -> str:
+        return f"<omnigraph.Change {printable(f'{self.op} of {self.kind} {self.type} {self.id}')}>"
+
+
+def image_values(image: Image | None) -> dict[str, Any]:
+    """What an image shows, with the ends of an edge first."""
+    return {} if image is None else {**image.get("endpoints", {}), **image.get("properties", {})}
 
 
 class Position(NamedTuple):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
 from omnigraph.changes.change_filter import Kind
+from omnigraph.changes.change_panels import changes_panel
 from omnigraph.changes.diff import Change, Position
 from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
 from omnigraph.changes.paging.tokens import DiffToken, read_token, write_token
 from omnigraph.changes.stats import Meter, Stats
-from omnigraph.errors import CursorRejected
+from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
+from omnigraph.display.text import counted
+from omnigraph.errors import CursorRejected, OmniGraphError
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 
@@ -60,7 +64,7 @@ class DiffPage:
         return shown
 
 
-class DiffResult:
+class DiffResult(Shown):
     """The changes from one snapshot to another.
 
     Iterating compares the two snapshots as it goes, in bounded memory, and may be done again;
@@ -128,7 +132,7 @@ class DiffResult:
         """Return the document that `diff --json` prints."""
         return DiffPage(self.from_, self.to, self.changes, self.stats, None).to_json()
 
-    def _compare(self) -> Iterator[Change]:
+    def _compare(self) -> Generator[Change]:
         meter = Meter(self._workspace)
         affected: set[str] = set()
         with meter.running():
@@ -147,9 +151,34 @@ class DiffResult:
             types_affected=tuple(sorted(affected)),
         )
 
-    def __repr__(self) -> str:
-        ends = f"{self.from_.graph_commit_id} to {self.to.graph_commit_id}"
-        return f"<omnigraph.DiffResult {ends}>"
+    @cached_property
+    def _first(self) -> tuple[Change, ...]:
+        """The changes that are shown, and one more if there is one."""
+        if "changes" in self.__dict__:
+            return self.changes[: SHOWN_ROWS + 1]
+        with closing(self._compare()) as found:
+            return tuple(itertools.islice(found, SHOWN_ROWS + 1))
+
+    def _panel(self) -> Panel:
+        ends = f"from {_side_text(self.from_)} to {_side_text(self.to)}"
+        try:
+            first = self._first
+        except OmniGraphError as error:
+            return Panel(f"changes {ends}", notes=[f"they cannot be read: {error}"])
+        if len(first) <= SHOWN_ROWS:
+            return changes_panel(f"{counted(len(first), 'change')} {ends}", first)
+        shown, more = first[:SHOWN_ROWS], "… more; .stats counts them, iterating gives them all"
+        title = f"changes {ends}"
+        if self._stats is not None:
+            found = self._stats
+            count = found.inserts + found.updates + found.deletes
+            title, more = f"{count:,} {title}", f"… {count - SHOWN_ROWS:,} more"
+        return changes_panel(title, shown, more=more)
+
+
+def _side_text(snapshot: Snapshot) -> str:
+    """Return one side of a diff in words."""
+    return f"{snapshot.branch} at {snapshot.graph_commit_id}"
 
 
 def _side_json(snapshot: Snapshot) -> dict[str, Any]:

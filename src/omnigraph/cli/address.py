@@ -1,16 +1,26 @@
-"""Decide which graph a command works on."""
+"""Decide which graph a command works on: what the command line says, then a profile, then defaults."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
 
-from omnigraph.cli.command import Command, Flags
+from omnigraph import settings
+from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, flag_text
+from omnigraph.cli.operator.config import Operator, Profile, ScopeKind
 from omnigraph.errors import BadRequest
+
+GRAPH_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+RESERVED_IDS: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
+_OF_GRAPH: Final = re.compile(r"(?P<base>.*)/graphs/(?P<graph>[^/]+)/?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """The storage of a graph. ``uri`` is spelled as the user spelled it."""
+class Store:
+    """The storage of one graph. ``uri`` is spelled as the user spelled it."""
 
     uri: str
     is_local: bool
@@ -21,29 +31,222 @@ class Address:
         return f"direct, {'local' if self.is_local else 'remote'}"
 
 
-def resolve(command: Command, flags: Flags, uri: str | None) -> Address:
-    """Return the one graph that the URI and the flags name; refuse none or two."""
-    given = [(flag, text) for flag, text in (("a URI", uri), ("--store", flags.store)) if text]
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A graph behind a server; ``graph`` is None if nothing says which."""
+
+    url: str
+    graph: str | None
+
+    @property
+    def uri(self) -> str:
+        """The address that the server itself shows for the graph."""
+        return self.url if self.graph is None else f"{self.url}/graphs/{self.graph}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A graph of a cluster, opened at its storage; ``graph`` is None if nothing says which."""
+
+    root: str
+    graph: str | None
+
+    @property
+    def uri(self) -> str:
+        """The storage of the graph."""
+        return f"{self.root.rstrip('/')}/graphs/{self.graph or '<id>'}.omni"
+
+
+Address: TypeAlias = Store | Server | Cluster
+
+
+def resolve(command: Command, flags: Flags, uri: str | None, operator: Operator) -> Address | None:
+    """Return the one graph that the command line, a profile or a default names; None if none does.
+
+    A flag that has no meaning for that graph is refused.
+    """
+    address = _explicit(command, flags, uri, operator)
+    if address is None:
+        address = _configured(command, flags, operator)
+    if flags.graph is not None and not isinstance(address, Server | Cluster):
+        given = (
+            "neither is given" if address is None else f'"{address.uri}" is storage of one graph'
+        )
+        why = f"it names a graph of a server or cluster, and {given}"
+        raise command.refusal("--graph", why, "leave it out")
+    if isinstance(address, Server) and flags.as_actor is not None:
+        raise command.refusal("--as", "a server knows its callers by their tokens", "leave it out")
+    return address
+
+
+def refuse_unusable(command: Command, flags: Flags, operator: Callable[[], Operator]) -> None:
+    """Refuse the flags that this command can never use."""
+    for name in SCOPE_FLAGS:
+        if getattr(flags, name) is not None and name not in command.takes:
+            raise command.refusal(flag_text(name), *_advice(command, flags, name, operator))
+
+
+def _advice(
+    command: Command, flags: Flags, name: str, operator: Callable[[], Operator]
+) -> tuple[str, str]:
+    """Return why the flag makes no sense here, and what to pass instead."""
+    if command.capability == "local":
+        return "it touches no graph", "leave it out"
+    if name == "as_actor":
+        return "it records no actor", "leave it out"
+    if not command.takes:
+        return "it works on the storage that its URI names", "pass the URI as an argument"
+    if name == "server":
+        return "it opens the storage of the graph itself", "pass --store URI"
+    root = flags.cluster or "<root>"
+    graph = Cluster(operator().clusters.get(root, root), flags.graph)
+    return "it works on one graph, not on a cluster", f"pass --store {graph.uri}"
+
+
+def _explicit(
+    command: Command, flags: Flags, uri: str | None, operator: Operator
+) -> Address | None:
+    """Return the graph that the command line itself names."""
+    given = [
+        (flag, text)
+        for flag, text in (
+            ("a URI", uri),
+            ("--store", flags.store),
+            ("--server", flags.server),
+            ("--cluster", flags.cluster),
+        )
+        if text is not None
+    ]
     if len(given) > 1:
         named = " and ".join(f'{flag} "{text}"' for flag, text in given)
-        raise BadRequest(f"{command.name} works on one graph and was given two, {named}; drop one")
+        raise BadRequest(f"{command.name} works on one graph and was given {named}; keep one")
     if not given:
-        empty = uri is not None or flags.store is not None
+        return None
+    flag, text = given[0]
+    if not text.strip():
+        raise BadRequest(f"{flag} is empty; give {command.name} the address of a graph")
+    if flag == "--server":
+        return _server(text, flags.graph, operator)
+    if flag == "--cluster":
+        return _cluster(text, flags.graph, operator)
+    return _storage(text)
+
+
+def _configured(command: Command, flags: Flags, operator: Operator) -> Address | None:
+    """Return the graph of the profile, or else of the defaults."""
+    name = flags.profile if flags.profile is not None else settings.PROFILE.get()
+    if name is not None:
+        profile = find_profile(operator, name)
+        kind, target = binding_of(profile)
+        whose = f"profile `{profile.name}`"
+        graph = profile.default_graph if flags.graph is None else flags.graph
+    elif operator.defaults.server is not None:
+        kind, target, whose = "server", operator.defaults.server, "`defaults.server`"
+        graph = operator.defaults.default_graph if flags.graph is None else flags.graph
+    elif operator.defaults.store is not None:
+        kind, target, whose, graph = "store", operator.defaults.store, "`defaults.store`", None
+    else:
+        return None
+    if kind not in command.takes:
         raise BadRequest(
-            f"{command.name} needs a graph{', and the URI given is empty' if empty else ''}: pass "
-            "its URI, or --store URI (graphs behind a server: --server, which this version does "
-            "not have yet)"
+            f"{whose} names a {kind}, which {command.name} ({command.capability} command) cannot "
+            "use; pass --store URI"
         )
-    return _storage_address(given[0][1])
+    return scope(kind, target, graph, operator)
 
 
-def _storage_address(uri: str) -> Address:
+def find_profile(operator: Operator, name: str) -> Profile:
+    """Return the profile of this name; refuse an unknown one."""
+    if name not in operator.profiles:
+        raise BadRequest(f"there is no profile `{name}`; {_known('profiles', operator.profiles)}")
+    return operator.profiles[name]
+
+
+def binding_of(profile: Profile) -> tuple[ScopeKind, str]:
+    """Return what a profile names; refuse one that does not name exactly one thing."""
+    if len(profile.bindings) != 1:
+        has = " and ".join(profile.bindings) or "none of them"
+        raise BadRequest(
+            f"profile `{profile.name}` must name one of server, cluster and store, and has {has}; "
+            "keep one"
+        )
+    kind, target = next(iter(profile.bindings.items()))
+    if kind == "store" and profile.default_graph is not None:
+        raise BadRequest(
+            f"profile `{profile.name}` has a store, which is the storage of one graph, and a "
+            "default_graph; drop one"
+        )
+    return kind, target
+
+
+def scope(kind: ScopeKind, target: str, graph: str | None, operator: Operator) -> Address:
+    """Return the address of what a profile or a default names."""
+    if kind == "server":
+        return _server(target, graph, operator)
+    if kind == "cluster":
+        return _cluster(target, graph, operator)
+    return _storage(target)
+
+
+def _storage(uri: str) -> Store:
     """Return the address of a storage URI; refuse the URI of a server."""
     from omnigraph.storage.uris import SUPPORTED, Root
 
     if uri.lower().startswith(("http://", "https://")):
         raise BadRequest(
-            f'"{uri}" is a server, not the storage of a graph; servers are addressed with '
-            f"--server, which this version does not have yet: give {SUPPORTED}"
+            f'"{uri}" is a server, not the storage of a graph; pass it as --server URL, or give '
+            f"{SUPPORTED}"
         )
-    return Address(uri, Root.parse(uri).is_local)
+    return Store(uri, Root.parse(uri).is_local)
+
+
+def _server(text: str, graph: str | None, operator: Operator) -> Server:
+    """Return the address behind a name of the file, or behind a URL."""
+    url = text
+    if "://" not in text:
+        if text not in operator.servers:
+            raise BadRequest(f"there is no server `{text}`; {_known('servers', operator.servers)}")
+        url = operator.servers[text]
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in {"http", "https"} or not parts.hostname:
+        raise BadRequest(f'"{url}" is not the URL of a server; give one such as https://host:8080')
+    if parts.username is not None or parts.query or parts.fragment:
+        raise BadRequest(
+            f'"{url}" has more than a host and a path; give a URL without user, ? and #'
+        )
+    named = _OF_GRAPH.fullmatch(url)
+    if named is None:
+        return Server(url.rstrip("/"), None if graph is None else _graph_id(graph))
+    if graph is not None and graph != named["graph"]:
+        raise BadRequest(
+            f'--graph is "{graph}", and the URL "{url}" names the graph "{named["graph"]}"; drop one'
+        )
+    return Server(named["base"], _graph_id(named["graph"]))
+
+
+def _cluster(text: str, graph: str | None, operator: Operator) -> Cluster:
+    """Return the graph of a cluster given by a name of the file, a directory or a URI."""
+    from pathlib import Path
+
+    root = operator.clusters.get(text, text)
+    if root is text and "://" not in text and not Path(text).is_dir():
+        raise BadRequest(
+            f"`{text}` is neither a cluster nor a directory; "
+            f"{_known('clusters', operator.clusters)}"
+        )
+    return Cluster(root, None if graph is None else _graph_id(graph))
+
+
+def _graph_id(text: str) -> str:
+    if not GRAPH_ID.fullmatch(text) or text in RESERVED_IDS:
+        raise BadRequest(
+            f"`{text}` cannot be the id of a graph; it is at most 64 letters, digits and -, begins "
+            f"with a letter or digit, and is none of {', '.join(sorted(RESERVED_IDS))}"
+        )
+    return text
+
+
+def _known(what: str, names: Mapping[str, object]) -> str:
+    if not names:
+        return f"config.yaml has no {what}"
+    return f"config.yaml has the {what} {', '.join(sorted(names))}"

@@ -4,45 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.address import Address, resolve
+from omnigraph.cli.address import Cluster, Server, Store, refuse_unusable, resolve
 from omnigraph.cli.command import Command, Flags
 from omnigraph.cli.consent import require_consent
+from omnigraph.cli.operator.config import Operator, read_operator
 from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json
+from omnigraph.errors import BadRequest
 from omnigraph.manifest.actors import check_actor
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """A command and the shared flags of this call."""
 
     command: Command
     flags: Flags
 
+    @cached_property
+    def operator(self) -> Operator:
+        """What the operator's own file says."""
+        found = read_operator()
+        for key in found.unknown:
+            note(f"warning: {found.path}: `{key}` is no setting of omnigraph and has no effect")
+        return found
+
+    def check_flags(self) -> None:
+        """Refuse the flags that this command can never use."""
+        refuse_unusable(self.command, self.flags, lambda: self.operator)
+        check_actor(self.flags.as_actor, "--as")
+
     @property
     def actor(self) -> str | None:
-        """Who asks for the change, or None if the call does not say."""
-        return check_actor(self.flags.as_actor, "--as")
+        """Who asks for the change: `--as`, else the operator's own name; None if nothing says."""
+        if "as_actor" not in self.command.takes:
+            return None
+        if self.flags.as_actor is not None:
+            return check_actor(self.flags.as_actor, "--as")
+        return check_actor(self.operator.actor, f"`operator.actor` in {self.operator.path}")
 
-    def address(self, uri: str | None, *, read_only: bool = False) -> Address:
+    def address(self, uri: str | None, *, read_only: bool = False) -> Store:
         """Return the graph of this call; a writing command first prints where it is about to write.
 
         With ``read_only`` this call of it writes nothing.
         """
-        address = resolve(self.command, self.flags, uri)
+        address = self.find_address(uri)
+        if address is None:
+            raise BadRequest(
+                f"{self.command.name} needs a graph: pass its URI or --store URI, or name one in "
+                f"{self.operator.path or 'config.yaml'} (graphs behind a server: --server, which "
+                "this version does not have yet)"
+            )
         if self.command.writes and not read_only and not self.flags.quiet:
             note(f"omnigraph {self.command.name} -> {address.uri} ({address.route})")
         return address
 
-    def consent(self, address: Address, act: str) -> None:
+    def names_graph(self, uri: str | None) -> bool:
+        """Return whether the command line itself names a graph."""
+        flags = self.flags
+        return any(text is not None for text in (uri, flags.store, flags.server, flags.cluster))
+
+    def find_address(self, uri: str | None) -> Store | None:
+        """Return the graph of this call, or None if neither flags nor the operator's file name one."""
+        found = resolve(self.command, self.flags, uri, self.operator)
+        if isinstance(found, Server):
+            raise BadRequest(
+                f"{found.uri} is behind a server, which this version of omnigraph cannot reach; "
+                "pass --store URI to open the storage of the graph"
+            )
+        if isinstance(found, Cluster):
+            raise BadRequest(
+                "this version of omnigraph cannot look into a cluster; pass --store "
+                f"{found.uri} to open the storage of one of its graphs"
+            )
+        return found
+
+    def consent(self, address: Store, act: str) -> None:
         """Raise unless the user agrees to this act; call it before the graph is opened."""
         require_consent(self.flags, address, act)
 
-    def open(self, address: Address, *, read_only: bool = False) -> Graph:
+    def open(self, address: Store, *, read_only: bool = False) -> Graph:
         """Open the graph, read-only unless the command writes."""
         import omnigraph
 

@@ -1,20 +1,25 @@
-"""What a command is, and which of the shared flags it can use.
+"""What each command is: its capability, and which of the shared flags it can use.
 
 A flag that a command cannot use is refused with advice; none is silently ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Final, Literal
 
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.actors import check_actor
 
 Capability = Literal["any", "direct", "local"]
 
-NOT_YET = ("server", "cluster", "graph", "profile")
-SCOPE_FLAGS = ("store", *NOT_YET, "as_actor")
+SCOPE_FLAGS: Final = ("store", "server", "cluster", "graph", "profile", "as_actor")
+LEGEND: Final[Mapping[Capability, str]] = {
+    "any": "works on a graph, wherever it is",
+    "direct": "opens the storage of a graph itself",
+    "local": "touches no graph",
+}
+"""What each capability means, as help says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,7 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, described by what it needs.
-
-    ``any`` works on a graph wherever it is served from, ``direct`` opens its storage itself,
-    ``local`` touches no graph. ``takes`` are the scope flags it can use.
-    """
+    """A command: ``takes`` are the scope flags it can use, ``writes`` whether it changes a graph."""
 
     name: str
     capability: Capability
@@ -61,55 +62,88 @@ class Command:
         """The last word of the name, under which the command is registered in its group."""
         return self.name.rpartition(" ")[2]
 
+    def refusal(self, flag: str, why: str, instead: str) -> BadRequest:
+        """Return the error about a flag that this command cannot use."""
+        return BadRequest(
+            f"{flag} cannot be used with {self.name} ({self.capability} command): {why}; {instead}",
+            flag=flag,
+        )
+
+
+_ANYWHERE: Final = frozenset({"store", "server", "graph", "profile"})
+_WRITERS: Final = _ANYWHERE | {"as_actor"}
+_STORAGE: Final = frozenset({"store", "cluster", "graph", "profile"})
+_NONE: Final[frozenset[str]] = frozenset()
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    command.name: command
+    for command in (
+        Command("init", "direct", _NONE, writes=True),
+        Command("load", "any", _WRITERS, writes=True),
+        Command("ingest", "any", _WRITERS, writes=True),
+        Command("mutate", "any", _WRITERS, writes=True),
+        Command("blob get", "any", _ANYWHERE),
+        Command("blob stat", "any", _ANYWHERE),
+        Command("blob put", "any", _WRITERS, writes=True),
+        Command("embed", "any", _WRITERS, writes=True),
+        Command("query", "any", _ANYWHERE),
+        Command("explain", "any", _ANYWHERE),
+        # Each of its statements may write; it opens the graph for that itself.
+        Command("shell", "any", _WRITERS),
+        Command("export", "any", _ANYWHERE),
+        Command("status", "any", _ANYWHERE),
+        Command("snapshot", "any", _ANYWHERE),
+        Command("schema show", "any", _ANYWHERE),
+        Command("schema plan", "any", _ANYWHERE),
+        Command("schema apply", "any", _WRITERS, writes=True),
+        Command("branch create", "any", _WRITERS, writes=True),
+        Command("branch list", "any", _ANYWHERE),
+        Command("branch merge", "any", _WRITERS, writes=True),
+        Command("branch delete", "any", _WRITERS, writes=True),
+        Command("tag create", "any", _WRITERS, writes=True),
+        Command("tag list", "any", _ANYWHERE),
+        Command("tag delete", "any", _WRITERS, writes=True),
+        Command("commit list", "any", _ANYWHERE),
+        Command("commit show", "any", _ANYWHERE),
+        Command("commit changes", "any", _ANYWHERE),
+        Command("commit revert", "any", _WRITERS, writes=True),
+        Command("log", "any", _ANYWHERE),
+        Command("changes poll", "any", _ANYWHERE),
+        Command("changes baseline", "any", _ANYWHERE),
+        Command("diff", "any", _ANYWHERE),
+        Command("optimize", "direct", _STORAGE, writes=True),
+        Command("ensure-indices", "direct", _STORAGE, writes=True),
+        Command("repair", "direct", _STORAGE, writes=True),
+        Command("cleanup", "direct", _STORAGE, writes=True),
+        Command("lint", "any", _ANYWHERE | {"cluster"}),
+        Command("alias", "local", _NONE),
+        Command("profile list", "local", _NONE),
+        Command("profile show", "local", _NONE),
+        Command("login", "local", _NONE),
+        Command("logout", "local", _NONE),
+        Command("examples", "local", _NONE),
+        Command("completion", "local", _NONE),
+        Command("version", "local", _NONE),
+    )
+}
+"""Every command by its words."""
+
 
 def reads_graph(name: str) -> Command:
     """Return a command that reads a graph."""
-    return Command(name, "any", frozenset({"store", "server", "graph", "profile"}))
+    return COMMANDS[name]
 
 
 def writes_graph(name: str) -> Command:
     """Return a command that changes a graph and records who asked for it."""
-    takes = frozenset({"store", "server", "graph", "profile", "as_actor"})
-    return Command(name, "any", takes, writes=True)
+    return COMMANDS[name]
 
 
 def opens_storage(name: str) -> Command:
     """Return a command that works on the storage of a graph itself, never through a server."""
-    return Command(name, "direct", frozenset({"store", "cluster", "graph", "profile"}), writes=True)
+    return COMMANDS[name]
 
 
-def refuse_unusable(command: Command, flags: Flags) -> None:
-    """Refuse the flags that this command cannot use, or that no command can use yet."""
-    for name in SCOPE_FLAGS:
-        if getattr(flags, name) is None:
-            continue
-        flag = _flag_text(name)
-        if name not in command.takes:
-            raise BadRequest(
-                f"{flag} cannot be used with {command.name} ({command.capability} command): "
-                f"{_advice(command, name)}",
-                flag=flag,
-            )
-        if name in NOT_YET:
-            raise BadRequest(
-                f"{flag} is not available in this version of omnigraph; pass --store URI to open "
-                "the graph's storage",
-                flag=flag,
-            )
-    check_actor(flags.as_actor, "--as")
-
-
-def _flag_text(name: str) -> str:
+def flag_text(name: str) -> str:
+    """Return a flag as it is written on the command line."""
     return "--as" if name == "as_actor" else f"--{name}"
-
-
-def _advice(command: Command, name: str) -> str:
-    """Return why the flag makes no sense here, and what to pass instead."""
-    if command.capability == "local":
-        return "it touches no graph; leave it out"
-    if name == "as_actor":
-        return "it records no actor; leave it out"
-    instead = "--store URI" if "store" in command.takes else "the graph's URI as an argument"
-    if name == "server":
-        return f"it opens the graph's storage itself; pass {instead}"
-    return f"it works on the storage of one graph; pass {instead}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from omnigraph.cli.address import Address
+from omnigraph.cli.address import Store
 from omnigraph.cli.command import Flags
 from omnigraph.cli.output import printable
 from omnigraph.errors import BadRequest
 
 
-def require_consent(flags: Flags, address: Address, act: str) -> None:
+def require_consent(flags: Flags, address: Store, act: str) -> None:
     """Return for a local graph, with `--yes`, or if the user agrees at the terminal; else raise."""
     if address.is_local or flags.yes:
         return

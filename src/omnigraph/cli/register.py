@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, refuse_unusable
+from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags
 from omnigraph.cli.output import WANTS_JSON, put
 
 Function = Callable[..., None]
@@ -28,6 +28,10 @@ OperationOption = Annotated[
     str | None,
     typer.Option("--operation-id", metavar="ULID", help="An id of yours to find the commit by."),
 ]
+IfCommitOption = Annotated[
+    str | None,
+    typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
+]
 SchemaOption = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg).")]
 
 
@@ -39,7 +43,10 @@ def _shared(
     server: Annotated[str | None, typer.Option("--server", hidden=True)] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", hidden=True)] = None,
     graph: Annotated[str | None, typer.Option("--graph", hidden=True)] = None,
-    profile: Annotated[str | None, typer.Option("--profile", hidden=True)] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME", help="The profile that names the graph."),
+    ] = None,
     as_actor: Annotated[
         str | None, typer.Option("--as", metavar="ACTOR", help="Who asks for the change.")
     ] = None,
@@ -95,20 +102,23 @@ def add(
 ) -> None:
     """Register a command function, whose first parameter is the ``Call``.
 
-    A parameter whose type is a dataclass stands for the options that its fields declare.
+    A parameter whose type is a dataclass stands for the options that its fields declare. A command
+    may give a shared flag another meaning after its name (`explain --profile`).
     """
 
     def run(context: typer.Context, **values: Any) -> None:
-        flags = Flags(**{name: values.pop(name) for name in FLAG_NAMES})
+        flags = Flags(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         call = Call(command, _inherited_flags(context).then(flags))
         WANTS_JSON.set(call.flags.json)
-        refuse_unusable(command, call.flags)
+        call.check_flags()
         function(call, **_group_options(own, values))
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     options = [option for parameter in own for option in _options(parameter)]
+    names = {option.name for option in options}
+    shared = [parameter for parameter in SHARED if parameter.name not in names]
     _set_signature(
-        run, [CONTEXT, *options, *(_hide_if_refused(parameter, command) for parameter in SHARED)]
+        run, [CONTEXT, *options, *(_hide_if_refused(parameter, command) for parameter in shared)]
     )
     run.__doc__ = function.__doc__
     app.command(command.word, cls=HelpingCommand)(run)

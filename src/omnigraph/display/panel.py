@@ -166,7 +166,7 @@ def _html_row(tag: str, cells: Iterable[str], right: Sequence[bool]) -> str:
 
 
 def _align(right: bool) -> str:
-    return f' style="text-align:{"right" if right else "left"}"'
+    return f' style="text-align:{"right" if right else "left"};white-space:pre-wrap"'
 
 
 class Shown:

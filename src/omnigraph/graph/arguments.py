@@ -34,6 +34,8 @@ def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
         branch=trim_branch_name(asked.branch),
         from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
         operation_id=check_operation_id(asked.operation_id),
+        check=check_flag("check", asked.check),
+        embed=check_flag("embed", asked.embed),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.accepted_schema import AcceptedSchema
@@ -18,15 +18,22 @@ from omnigraph.policy.checker import Action
 
 # Loads import what they need inside their functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.pipeline.frame_options import FrameKeywords, FrameOptions
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
     from omnigraph.pipeline.request import LoadResult
 
 
 def load_options(access: Access, options: LoadKeywords) -> LoadOptions:
-    """Return the checked options of a load that its actor may do; refuse a handle that may not write."""
-    access.state.ensure_writable()
+    """Return the checked options of a load that its actor may do.
+
+    A handle that may not write is refused, unless the load only checks its records.
+    """
     asked = check_load_options(options)
+    if asked.check:
+        access.state.ensure_open()
+    else:
+        access.state.ensure_writable()
     acting = access.acting(asked.actor)
     acting.ask(Action.CHANGE, asked.branch)
     return replace(asked, actor=acting.actor)
@@ -42,10 +49,22 @@ def load_gathered(
         return run_load(access.state, inputs, asked)
 
 
+def load_frame(
+    access: Access,
+    add: Callable[[LoadInput, FrameOptions], object],
+    **options: Unpack[FrameKeywords],
+) -> LoadResult:
+    """Load the frame that ``add`` adds to an empty input, read as the options say."""
+    from omnigraph.pipeline.frame_options import split_options
+
+    shape, rest = split_options(options)
+    return load_gathered(access, lambda inputs: add(inputs, shape), **cast("LoadKeywords", rest))
+
+
 def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = None) -> LoadInput:
     """Return an empty input, to be filled and loaded inside its ``with`` block.
 
-    It is checked against the schema of the branch it will be loaded into.
+    Its records are checked against the schema of the branch they will be loaded into.
     """
     from omnigraph.pipeline.load_input import LoadInput
 

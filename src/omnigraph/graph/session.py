@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
+    from omnigraph.pipeline.frame_options import FrameKeywords
     from omnigraph.pipeline.load_options import EngineName, LoadKeywords
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
@@ -189,10 +190,14 @@ class Session:
         """
         return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 
-    def load_nodes(self, type: str, frame: Any, **options: Unpack[LoadKeywords]) -> LoadResult:
-        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files."""
-        return loads.load_gathered(
-            self._access, lambda inputs: inputs.nodes(type, frame), **options
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[FrameKeywords]) -> LoadResult:
+        """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files.
+
+        The options are those of ``load``, and those of ``FrameOptions``: ``columns`` to rename columns,
+        ``ignore_extra``, and for CSV files ``delimiter``, ``header``, ``names``, ``null``, ``encoding``.
+        """
+        return loads.load_frame(
+            self._access, lambda inputs, shape: inputs.nodes(type, frame, shape), **options
         )
 
     def load_edges(
@@ -201,11 +206,16 @@ class Session:
         frame: Any,
         from_col: str = "from",
         to_col: str = "to",
-        **options: Unpack[LoadKeywords],
+        **options: Unpack[FrameKeywords],
     ) -> LoadResult:
-        """Load a frame of one edge type; the two columns hold the ids of its ends."""
-        return loads.load_gathered(
-            self._access, lambda inputs: inputs.edges(type, frame, from_col, to_col), **options
+        """Load a frame of one edge type; the two columns hold the ids of its ends.
+
+        The options are those of ``load_nodes``.
+        """
+        return loads.load_frame(
+            self._access,
+            lambda inputs, shape: inputs.edges(type, frame, from_col, to_col, shape),
+            **options,
         )
 
     def mutate(

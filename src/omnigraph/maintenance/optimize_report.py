@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.manifest.rows import GraphCommit
 
 Skipped = Literal["drift_needs_repair", "large_blobs"]
@@ -47,8 +49,8 @@ class OptimizeRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizeReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class OptimizeReport(Shown):
     """The rows of `optimize`, in the order of table keys, and its commit; None if there was no work.
 
     It is used like a list of its rows. ``engine`` is `spark` if executors did a part of it, and
@@ -78,3 +80,24 @@ class OptimizeReport:
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""
         return {"tables": [row.to_json() for row in self.tables]}
+
+    def _panel(self) -> Panel:
+        commit = "none, there was nothing to do"
+        if self.commit is not None:
+            commit = self.commit.graph_commit_id
+        return Panel.of_rows(
+            f"optimized {counted(sum(row.committed for row in self.tables), 'table')} "
+            f"of {len(self.tables)}",
+            ("table", "fragments removed", "added", "remark"),
+            [
+                (
+                    row.table_key,
+                    row.fragments_removed,
+                    row.fragments_added,
+                    row.error or row.skipped or ("" if row.committed else "as it was"),
+                )
+                for row in self.tables
+            ],
+            facts=[("commit", commit), ("engine", self.engine)],
+            notes=[*([] if self.note is None else [self.note]), *self.warnings],
+        )

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.commit.classify import CONTENT_PRESERVING
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.transactions import Operation
 
@@ -51,8 +54,8 @@ class RepairRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class RepairReport(Shown):
     """The rows of a repair: all tables of `main`, then those of each branch that are its own.
 
     It is used like a list of its rows. ``commits`` are what was published, one for each branch with a
@@ -91,6 +94,27 @@ class RepairReport:
             "manifest_version": self.commits[0].manifest_version if self.commits else None,
             "tables": [row.to_json() for row in self.tables],
         }
+
+    def _panel(self) -> Panel:
+        title = f"{counted(len(self.tables), 'table')}, {len(self.drifted)} not at the pin"
+        facts = [("commit", one.graph_commit_id) for one in self.commits]
+        return Panel.of_rows(
+            title,
+            ("table", "branch", "pinned", "newest", "judgement", "action", "remark"),
+            [
+                (
+                    row.table_key,
+                    row.table_branch or MAIN,
+                    row.manifest_version,
+                    row.lance_head_version,
+                    row.classification,
+                    row.action,
+                    row.error or ", ".join(row.operations),
+                )
+                for row in self.tables
+            ],
+            facts=facts,
+        )
 
 
 def classify_drift(operations: Iterable[Operation | None]) -> Classification:

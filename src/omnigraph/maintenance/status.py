@@ -16,6 +16,8 @@ from omnigraph.commit.drift import covers
 from omnigraph.commit.heal import dead_writers
 from omnigraph.commit.sidecar import Sidecar, list_sidecars, pending_and_strays
 from omnigraph.commit.staging import needs_fork
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted, moment_text, size_text
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.maintenance.advice import (
@@ -80,8 +82,8 @@ class TableStatus:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+@dataclass(frozen=True, slots=True, repr=False)
+class Status(Shown):
     """How a graph stands. Printed, it is a summary for people; ``status[name]`` reads its document.
 
     ``bytes_by_branch`` are the bytes on the store that each branch holds alone. ``advice`` concerns the
@@ -131,18 +133,37 @@ class Status:
             "tables": [table.to_json() for table in self.tables],
         }
 
-    def __str__(self) -> str:
-        lines = [
-            f"{self.uri}: {len(self.tables)} tables, branches {', '.join(self.branches)}",
-            f"head of main: {self.head.graph_commit_id} ({self.head.operation})",
+    def _panel(self) -> Panel:
+        facts: list[tuple[str, Any]] = [
+            ("head of main", f"{self.head.graph_commit_id} ({self.head.operation})"),
+            ("made", moment_text(self.head.created_us)),
+            ("branches", ", ".join(self.branches)),
+            ("size", size_text(sum(self.bytes_by_branch.values()))),
         ]
-        lines += [
-            f"{table.table_key}: {table.pin.row_count} rows, version {table.pin.table_version}, "
-            f"{table.versions} versions, {table.fragments} fragments"
-            for table in self.tables
-        ]
-        lines += [f"{one.code}: {one.message}; {one.command}" for one in self.all_advice]
-        return "\n".join(lines)
+        if self.last_optimize is not None:
+            facts.append(("last optimize", moment_text(self.last_optimize)))
+        if self.pending_recoveries:
+            facts.append(("pending recoveries", self.pending_recoveries))
+        return Panel.of_rows(
+            f"{self.uri}: {counted(len(self.tables), 'table')}",
+            ("table", "rows", "version", "versions", "fragments", "indexes"),
+            [
+                (
+                    one.table_key,
+                    one.pin.row_count,
+                    one.pin.table_version,
+                    one.versions,
+                    one.fragments,
+                    len(one.indexes),
+                )
+                for one in self.tables
+            ],
+            facts=facts,
+            notes=[
+                f"{one.code}: {one.message}" + (f"; {one.command}" if one.command else "")
+                for one in self.all_advice
+            ],
+        )
 
 
 def graph_status(workspace: Workspace, catalog_at: Callable[[BranchState], Catalog]) -> Status:

@@ -28,6 +28,9 @@ class BlobSelector:
             if not isinstance(value, str) or not value:
                 raise BadRequest(f"the {name} of a blob is a text, not {value!r}")
 
+    def __str__(self) -> str:
+        return f"{self.property} of {self.kind} {self.type} {self.id}"
+
     def entity(self, catalog: Catalog) -> Entity:
         """The type; ``BadRequest`` when the schema has no such type or no such Blob property."""
         known = catalog.nodes if self.kind == "node" else catalog.edges

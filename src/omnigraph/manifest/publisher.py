@@ -33,6 +33,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
@@ -48,7 +49,9 @@ PUBLISHER_RETRY_BUDGET = 5
 
 # Every publish adds one small fragment, and many fragments slow down every later publish. Fragments
 # that reached the target size are never rewritten again, so the cost of compacting stays bounded.
-COMPACT_AT_FRAGMENTS = 32
+# A maintenance commit takes them along early: the commits between two of them then need not compact.
+COMPACT_AT_FRAGMENTS = 80
+COMPACT_WITH_MAINTENANCE_AT = 16
 COMPACT_TARGET_ROWS = 8192
 
 BEFORE_WRITE = failpoints.declare("publish.before_write")
@@ -149,7 +152,8 @@ def publish(
                 f"of the manifest instead of {commit.manifest_version}; report this as a bug"
             )
         manifest.remember_publish(state, published, head)
-        tidy(published)
+        maintenance = intent.operation in MAINTENANCE
+        tidy(published, COMPACT_WITH_MAINTENANCE_AT if maintenance else COMPACT_AT_FRAGMENTS)
         return commit
     raise _contention(branch)
 
@@ -226,7 +230,7 @@ def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite 
             _pause(attempt)  # another publish came first
             continue
         manifest.remember_publish(state, table, head)
-        tidy(table)
+        tidy(table, COMPACT_AT_FRAGMENTS)
         return
     raise _contention(MAIN)
 
@@ -377,12 +381,12 @@ def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[st
     return {table.table_key: table for table in sorted(states.values(), key=lambda t: t.table_key)}
 
 
-def tidy(table: Table) -> None:
-    """Compact the manifest when many small fragments have piled up.
+def tidy(table: Table, limit: int) -> None:
+    """Compact the manifest if it has that many fragments.
 
     A failure is only logged, so that it never makes a user's write fail.
     """
-    if len(table.fragments()) < COMPACT_AT_FRAGMENTS:
+    if len(table.fragments()) < limit:
         return
     try:
         failpoints.hit(BEFORE_COMPACT)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.display.panel import Panel, Shown
 from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash
 from omnigraph.manifest.history.records import find_commit
@@ -30,8 +31,8 @@ AFTER_DELETE = failpoints.declare("branch.after_delete")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchCreated:
+@dataclass(frozen=True, slots=True, repr=False)
+class BranchCreated(Shown):
     """The result of creating a branch."""
 
     name: str
@@ -49,6 +50,10 @@ class BranchCreated:
             "head_commit_id": self.head_commit_id,
             "version": self.version,
         }
+
+    def _panel(self) -> Panel:
+        title = f"branch {self.name}, made from {self.from_}"
+        return Panel(title, [("head", self.head_commit_id), ("version", self.version)])
 
 
 def list_refs(manifest: Manifest) -> list[str]:

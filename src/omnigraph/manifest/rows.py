@@ -24,7 +24,10 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted, moment_text, printable
 from omnigraph.errors import StorageError
+from omnigraph.manifest.branch_names import MAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +55,7 @@ TableIdentity = tuple[int, str | None, str | None, int]
 """Incarnation, table branch, its Lance identifier, version."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TableState:
     """What a snapshot pins for one table: a version of one incarnation on one table branch.
 
@@ -85,9 +88,14 @@ class TableState:
             "row_count": self.row_count,
         }
 
+    def __repr__(self) -> str:
+        at = "" if self.table_branch is None else f" on {self.table_branch}"
+        state = f"version {self.table_version}{at}, {counted(self.row_count, 'row')}"
+        return f"<omnigraph.TableState {self.table_key}: {state}>"
 
-@dataclass(frozen=True, slots=True)
-class GraphCommit:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GraphCommit(Shown):
     """The record of one publish. ``branch`` is None for commits made on `main`.
 
     ``created_us`` are microseconds since the epoch. ``depth`` is the number of commits on the
@@ -135,6 +143,26 @@ class GraphCommit:
         if "recovery" in self.facts:
             record["recovery"] = self.facts["recovery"]
         return record
+
+    def _panel(self) -> Panel:
+        facts: list[tuple[str, Any]] = [
+            ("branch", self.branch or MAIN),
+            ("actor", self.actor_id),
+            ("made", moment_text(self.created_us)),
+            ("version", self.manifest_version),
+            ("parent", self.parent_commit_id),
+        ]
+        if self.merged_parent_commit_id is not None:
+            facts.append(("merged", self.merged_parent_commit_id))
+        if self.operation_id is not None:
+            facts.append(("operation id", self.operation_id))
+        facts += [(name.replace("_", " "), value) for name, value in self.facts.items()]
+        return Panel(f"commit {self.graph_commit_id}: {self.operation}", facts)
+
+    def __repr__(self) -> str:
+        by = "" if self.actor_id is None else f" by {printable(self.actor_id)}"
+        made = f"{self.operation} on {self.branch or MAIN}{by}, {moment_text(self.created_us)}"
+        return f"<omnigraph.GraphCommit {self.graph_commit_id}: {made}>"
 
 
 @dataclass(frozen=True, slots=True)

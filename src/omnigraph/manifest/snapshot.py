@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypedDict
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_tag_name
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.types.temporal import format_moment, moment_of
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, repr=False)
+class Snapshot(Shown):
     """Everything a read needs to stay on one state of the graph from start to end."""
 
     branch: str
@@ -51,6 +53,18 @@ class Snapshot:
             "manifest_version": self.manifest_version,
             "tables": [self.tables[key].to_json() for key in sorted(self.tables)],
         }
+
+    def _panel(self) -> Panel:
+        tables = [self.tables[key] for key in sorted(self.tables)]
+        return Panel.of_rows(
+            f"snapshot {self.graph_commit_id} of branch {self.branch}, version "
+            f"{self.manifest_version}: {counted(len(tables), 'table')}",
+            ("table", "rows", "version", "stored on"),
+            [
+                (one.table_key, one.row_count, one.table_version, one.table_branch or MAIN)
+                for one in tables
+            ],
+        )
 
 
 class TargetKeywords(TypedDict, total=False):

@@ -75,11 +75,12 @@ def load(
         raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
     if options.on_bad not in ON_BAD:
         raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
-    heal(workspace)
+    if not options.check:
+        heal(workspace)
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
     with (
         scratch() as spooled,
-        contextlib.closing(VectorSpool(request.embedder, spooled / "vectors")) as vectors,
+        contextlib.closing(_vector_spool(request, spooled)) as vectors,
     ):
         while True:
             schema = pin_schema()
@@ -89,6 +90,13 @@ def load(
                 if left == 0 or options.if_commit is not None or pin_schema()[0] == schema[0]:
                     raise
             left = None if left is None else left - 1
+
+
+def _vector_spool(request: LoadRequest, directory: Path) -> VectorSpool:
+    options = request.options
+    return VectorSpool(
+        request.embedder, directory / "vectors", all_needed=options.embed, only_asked=options.check
+    )
 
 
 def _load_under(
@@ -108,6 +116,9 @@ def _load_under(
     with scratch() as directory, contextlib.closing(engine):
         work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
         work.read()
+        if options.check:
+            checked = work.check(workspace.manifest.state(_base_of(workspace, options)))
+            return replace(checked, base_branch=options.from_branch, note=note)
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
         heal(workspace)
@@ -137,23 +148,29 @@ def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
     """Refuse what can be seen before the records are read, which may take long."""
     options = request.options
     live = refs.list_refs(workspace.manifest)
-    there = options.branch in live
     if options.from_branch is not None and options.from_branch not in live:
         raise BranchNotFound(
             f"there is no branch `{options.from_branch}` to load from; name a live one with "
             "from_branch (--from), or leave it out",
             branch=options.from_branch,
         )
-    if not there and options.from_branch is None:
+    if options.branch not in live and options.from_branch is None:
         raise BranchNotFound(
             f"there is no branch `{options.branch}`; make it first, or let the load make it with "
             "from_branch (--from)",
             branch=options.branch,
         )
-    base = options.branch if there or options.from_branch is None else options.from_branch
-    check_precondition(workspace, workspace.manifest.state(base), options.if_commit)
+    base = workspace.manifest.state(_base_of(workspace, options))
+    check_precondition(workspace, base, options.if_commit)
     if request.rejects is not None:
         prepare_rejects(request.rejects, request.inputs.sources, workspace.root)
+
+
+def _base_of(workspace: Workspace, options: LoadOptions) -> str:
+    """The branch whose rows the records meet: their own, or the one it will be made from."""
+    if options.from_branch is None or options.branch in refs.list_refs(workspace.manifest):
+        return options.branch
+    return options.from_branch
 
 
 @contextmanager
@@ -223,9 +240,22 @@ class _Load:
             self.workspace, self.request, row_rules, self.engine, found, self.directory
         )
 
+    def check(self, state: BranchState) -> LoadResult:
+        """Run stage 3 on one state of the branch, and write nothing."""
+        final, pending = self._validate(state)
+        return self._result(final, pending, None, IndexReport())
+
     def write(self, attempt: Attempt) -> LoadResult:
         """Run stages 3 to 5 on the newest snapshot of the branch."""
-        state = attempt.state
+        final, pending = self._validate(attempt.state)
+        report = IndexReport()
+        self.report.tell("writing")
+        with self._timed("write"):
+            made = self._commit(attempt, final, report)
+        return self._result(final, pending, made, report)
+
+    def _validate(self, state: BranchState) -> tuple[FinalRows, int]:
+        """Run stage 3: the rows that are to be written, and how many of their vectors stay null."""
         if state.head.ir_hash != self.ir_hash:
             raise SchemaConflict("the schema changed while the records were read; load them again")
         self.report.tell("validating")
@@ -233,13 +263,13 @@ class _Load:
         try:
             with self._timed("validate"):
                 final = self.search.find(runner, state)
-            pending = self._fill_vectors(runner, state, final)
+            return final, self._fill_vectors(runner, state, final)
         finally:
             runner.close()
-        report = IndexReport()
-        self.report.tell("writing")
-        with self._timed("write"):
-            made = self._commit(attempt, final, report)
+
+    def _result(
+        self, final: FinalRows, pending: int, made: GraphCommit | None, report: IndexReport
+    ) -> LoadResult:
         return LoadResult(
             branch=self.options.branch,
             mode=self.options.mode,

@@ -6,15 +6,17 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
-from omnigraph.pipeline.formats.frame_files import frame_sources
+from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv
 from omnigraph.pipeline.formats.frame_layout import check_ends
 from omnigraph.pipeline.formats.typed_batch import ReadBlock
+from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources.scratch import scratch
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COPIED_BYTES = 1 << 20
+AS_THEY_ARE = FrameOptions()
 
 Part = Callable[[Catalog, bool], Iterator[ReadTask]]
 Find = Callable[[Catalog], Entity]
@@ -96,16 +99,23 @@ class LoadInput:
         self._parts.append(tasks)
         return self
 
-    def nodes(self, type_name: str, frame: Any) -> LoadInput:
+    def nodes(self, type_name: str, frame: Any, options: FrameOptions = AS_THEY_ARE) -> LoadInput:
         """Add a frame (or files of frames) of one node type."""
-        return self._frame(lambda catalog: _node(catalog, type_name), frame, "from", "to")
+        return self._frame(lambda catalog: _node(catalog, type_name), frame, "from", "to", options)
 
     def edges(
-        self, type_name: str, frame: Any, from_col: str = "from", to_col: str = "to"
+        self,
+        type_name: str,
+        frame: Any,
+        from_col: str = "from",
+        to_col: str = "to",
+        options: FrameOptions = AS_THEY_ARE,
     ) -> LoadInput:
         """Add a frame (or files of frames) of one edge type; two columns hold the ids of its ends."""
         check_ends(from_col, to_col)
-        return self._frame(lambda catalog: _edge(catalog, type_name), frame, from_col, to_col)
+        return self._frame(
+            lambda catalog: _edge(catalog, type_name), frame, from_col, to_col, options
+        )
 
     def _frame(
         self,
@@ -113,25 +123,31 @@ class LoadInput:
         frame: Any,
         from_col: str,
         to_col: str,
+        options: FrameOptions,
     ) -> LoadInput:
         first = len(self.sources)
         self._named.append(find)
         if _is_files(frame):
             files = frame_sources(frame, first)
             self.sources += files
+            if not options.shared and not any(map(is_csv, files)):
+                _refuse_csv_options(options)
 
             def file_tasks(catalog: Catalog, patch: bool) -> Iterator[ReadTask]:
                 key = find(catalog).table_key
-                return (FileTask(one, key, from_col, to_col, patch=patch) for one in files)
+                task = partial(FileTask, patch=patch, options=options)
+                return (task(one, key, from_col, to_col) for one in files)
 
             self._parts.append(file_tasks)
             return self
+        _refuse_csv_options(options)
         source = Source(first, "<frame>", InMemory(b""), _size_of(frame), unit="row")
         self.sources.append(source)
         self._frames.append(frame)
 
         def frame_tasks(catalog: Catalog, patch: bool) -> Iterator[ReadTask]:
-            yield FrameTask(source, find(catalog).table_key, from_col, to_col, frame, patch)
+            key = find(catalog).table_key
+            yield FrameTask(source, key, from_col, to_col, frame, patch, options)
 
         self._parts.append(frame_tasks)
         return self
@@ -184,6 +200,11 @@ class LoadInput:
 def is_spark_frame(frame: Any) -> bool:
     """Whether a frame is a DataFrame of PySpark."""
     return type(frame).__module__.startswith("pyspark.sql") and hasattr(frame, "mapInArrow")
+
+
+def _refuse_csv_options(options: FrameOptions) -> None:
+    for name in options.csv_only():
+        raise BadRequest(f"{name} says how a CSV file is read, and there is none; leave it out")
 
 
 def _size_of(frame: Any) -> int:

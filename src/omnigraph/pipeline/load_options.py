@@ -32,7 +32,9 @@ class LoadOptions:
     does: fail (the default), nothing is loaded; skip, it is left out. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
-    ``operation_id`` is a ULID of the caller's choice by which its commit can be found.
+    ``operation_id`` is a ULID of the caller's choice by which its commit can be found. ``check``
+    judges every record by every rule and writes nothing: there is no commit, and no branch is made.
+    ``embed`` fails the load where a vector cannot be made; otherwise one that may be null stays null.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a
     ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
     ``spark_master`` and ``spark_conf`` say how to make one.
@@ -52,6 +54,8 @@ class LoadOptions:
     progress: ProgressCallback | None = None
     on_bad: OnBad = "fail"
     operation_id: str | None = None
+    check: bool = False
+    embed: bool = False
 
 
 class LoadKeywords(TypedDict, total=False):
@@ -74,3 +78,5 @@ class LoadKeywords(TypedDict, total=False):
     progress: ProgressCallback | None
     on_bad: OnBad
     operation_id: str | None
+    check: bool
+    embed: bool

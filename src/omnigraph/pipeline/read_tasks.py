@@ -12,6 +12,7 @@ from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
+from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import Split
 
@@ -66,6 +67,7 @@ class FileTask:
     to_col: str
     groups: RowGroups | None = None
     patch: bool = False
+    options: FrameOptions = field(default_factory=FrameOptions)
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the file, or of the groups."""
@@ -74,7 +76,7 @@ class FileTask:
     def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the file, or of the groups."""
         entity = catalog.entity(self.table_key)
-        layout = Layout(entity, self.from_col, self.to_col, patch=self.patch)
+        layout = Layout(entity, self.from_col, self.to_col, self.patch, self.options)
         return file_blocks(layout, self.source, self.groups)
 
     def parts(self) -> list[FileTask]:
@@ -92,11 +94,12 @@ class FrameTask:
     to_col: str
     frame: Any = field(repr=False)
     patch: bool = False
+    options: FrameOptions = field(default_factory=FrameOptions)
 
     def layout(self, catalog: Catalog) -> Layout:
         """Which columns of the frame become which columns of the type."""
         entity = catalog.entity(self.table_key)
-        return Layout(entity, self.from_col, self.to_col, patch=self.patch)
+        return Layout(entity, self.from_col, self.to_col, self.patch, self.options)
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the frame."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
@@ -46,8 +48,8 @@ class LoadRequest:
         return self.inputs.named_types(catalog) if self.options.mode == "overwrite" else []
 
 
-@dataclass
-class LoadResult:
+@dataclass(repr=False)
+class LoadResult(Shown):
     """The outcome of a load."""
 
     branch: str
@@ -55,7 +57,8 @@ class LoadResult:
     engine: str
     tables: list[dict[str, Any]]
     actor_id: str | None
-    commit: GraphCommit
+    commit: GraphCommit | None
+    """The commit; None of a load that only checked its records."""
     base_branch: str | None = None
     branch_created: bool = False
     indexes_built: list[tuple[str, str]] = field(default_factory=list)
@@ -86,12 +89,34 @@ class LoadResult:
             "engine": self.engine,
             "tables": self.tables,
             "total_rows": self.total_rows,
-            "actor_id": self.actor_id,
             "bad_records": self.bad_records,
             "skipped": self.skipped,
+            "note": self.note,
+            "timings": self.timings,
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
-            "timings": self.timings,
-            "commit": self.commit.to_json(),
-            "note": self.note,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_json(),
         }
+
+    def _panel(self) -> Panel:
+        facts: list[tuple[str, Any]] = []
+        if self.branch_created:
+            facts.append(("branch", f"{self.branch}, made from {self.base_branch}"))
+        if self.commit is not None:
+            facts.append(("commit", self.commit.graph_commit_id))
+        if self.skipped:
+            facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
+        if self.embeddings_pending:
+            facts.append(("vectors pending", self.embeddings_pending))
+        if self.indexes_built:
+            facts.append(("indexes built", len(self.indexes_built)))
+        if self.timings:
+            facts.append(("seconds", float(sum(self.timings.values()))))
+        return Panel.of_rows(
+            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            ("table", "rows"),
+            [(table["table_key"], table["rows_loaded"]) for table in self.tables],
+            facts=facts,
+            notes=[] if self.note is None else [self.note],
+        )

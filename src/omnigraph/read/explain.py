@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import printable
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
@@ -59,8 +61,8 @@ class ExplainedStep:
             yield f"{indent}index {index}"
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     """The plan of a query on one state of the graph.
 
     ``path`` is what would be tried first: look-ups (`indexed`), or adjacency in memory (`csr`).
@@ -92,8 +94,28 @@ class Explanation:
             "path": self.path,
         }
 
+    def _panel(self) -> Panel:
+        return Panel.of_rows(
+            f"{self.query_name} on {self.target}, commit {self.graph_commit_id}",
+            ("step", "table", "rows", "in memory", "indexes"),
+            [
+                (
+                    step.text,
+                    step.table_key,
+                    step.rows,
+                    None if step.cached is None else ("yes" if step.cached else "no"),
+                    ", ".join(map(str, step.indexes)),
+                )
+                for step in self.steps
+            ],
+            notes=[f"path: {self.path}"],
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join(map(printable, self.text.split("\n")))
+
     def __str__(self) -> str:
-        return self.text
+        return repr(self)
 
 
 def explain(view: View, plan: ir.ReadPlan, target: Target) -> Explanation:

@@ -18,6 +18,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from omnigraph.cancel import look
+from omnigraph.display.panel import Panel, Shown
 from omnigraph.read.output.query_result import QueryResult
 
 
@@ -71,8 +72,8 @@ def timed(profile: Profile | None, name: str) -> AbstractContextManager[Phase]:
 _UNHEEDED = Phase("")
 
 
-@dataclass(frozen=True, slots=True)
-class Profiled:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profiled(Shown):
     """A result, and how long each phase on the way to it took."""
 
     result: QueryResult
@@ -81,7 +82,13 @@ class Profiled:
     @property
     def text(self) -> str:
         """The phases as an indented table."""
-        lines = [("phase", "rows", "ms"), *_lines(self.steps, "")]
+        lines = [
+            ("phase", "rows", "ms"),
+            *(
+                (name, "" if rows is None else str(rows), f"{spent:.2f}")
+                for name, rows, spent in _lines(self.steps, "")
+            ),
+        ]
         sizes = [max(len(line[at]) for line in lines) for at in range(3)]
         return "\n".join(
             f"{name:<{sizes[0]}}  {rows:>{sizes[1]}}  {spent:>{sizes[2]}}"
@@ -95,12 +102,14 @@ class Profiled:
             "steps": [phase.to_json() for phase in self.steps],
         }
 
-    def __str__(self) -> str:
-        return self.text
+    def _panel(self) -> Panel:
+        columns = ("phase", "rows", "ms")
+        return Panel.of_rows(self.result.summary, columns, _lines(self.steps, ""))
 
 
-def _lines(phases: tuple[Phase, ...] | list[Phase], indent: str) -> Iterator[tuple[str, str, str]]:
+def _lines(
+    phases: tuple[Phase, ...] | list[Phase], indent: str
+) -> Iterator[tuple[str, int | None, float]]:
     for phase in phases:
-        rows = "" if phase.rows is None else str(phase.rows)
-        yield indent + phase.name, rows, f"{phase.milliseconds:.2f}"
+        yield indent + phase.name, phase.rows, phase.milliseconds
         yield from _lines(phase.phases, indent + "  ")

@@ -21,6 +21,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import size_text
 from omnigraph.errors import (
     BadRequest,
     BlobChanged,
@@ -51,8 +53,8 @@ BlobSourceLike = str | os.PathLike[str] | BinaryIO | Iterable[bytes] | bytes | N
 """A path, a binary file, bytes or an iterator of them; None clears the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlobWritten:
+@dataclass(frozen=True, slots=True, repr=False)
+class BlobWritten(Shown):
     """What a write of a blob did; ``size`` and ``etag`` are None after it was cleared."""
 
     selector: BlobSelector
@@ -72,6 +74,11 @@ class BlobWritten:
             "actor_id": self.actor_id,
             "commit": self.commit.to_json(),
         }
+
+    def _panel(self) -> Panel:
+        done = "cleared" if self.size is None else f"wrote {size_text(self.size)} to"
+        facts = [("etag", self.etag), ("commit", self.commit.graph_commit_id)]
+        return Panel(f"{done} {self.selector} on branch {self.branch}", facts)
 
 
 @dataclass(frozen=True, slots=True)

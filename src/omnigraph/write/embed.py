@@ -17,6 +17,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import may_be_the_texts, require_embedder
 from omnigraph.errors import BadRequest, ProviderError, SchemaConflict
@@ -40,8 +42,8 @@ OnFilled = Callable[[int, int], object]
 """Called with the number of vectors filled and failed so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class EmbedResult(Shown):
     """What the job did: vectors ``filled``, still ``pending``, and ``failed`` (which stay pending).
 
     ``commit`` is the last commit, None if nothing was filled.
@@ -62,6 +64,11 @@ class EmbedResult:
             "failed": self.failed,
             "commit": None if self.commit is None else self.commit.to_json(),
         }
+
+    def _panel(self) -> Panel:
+        commit = "none" if self.commit is None else self.commit.graph_commit_id
+        facts = [("pending", self.pending), ("failed", self.failed), ("commit", commit)]
+        return Panel(f"filled {counted(self.filled, 'vector')} of branch {self.branch}", facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.commit.changes import StagedStep
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.lang.schema.indexes import IndexKind, declared_indexes
@@ -55,8 +57,8 @@ def build_here(_wanted: Sequence[WantedIndex]) -> Build:
     return build
 
 
-@dataclass
-class IndexReport:
+@dataclass(repr=False)
+class IndexReport(Shown):
     """What was built, what has no values to build on yet, and what failed.
 
     ``extended`` are the indexes that did not cover all rows, and do now.
@@ -85,6 +87,22 @@ class IndexReport:
             "commit": None if self.commit is None else self.commit.to_json(),
             **({} if self.note is None else {"note": self.note}),
         }
+
+    def _panel(self) -> Panel:
+        listed = (
+            ("built", self.built),
+            ("extended", self.extended),
+            ("pending", self.pending),
+        )
+        rows = [(*item, what) for what, items in listed for item in items]
+        rows += [(key, name, f"failed: {why}") for key, name, why in self.failed]
+        commit = "none" if self.commit is None else self.commit.graph_commit_id
+        notes = [] if self.note is None else [self.note]
+        title = f"{counted(len(self.built), 'index', 'indexes')} built"
+        facts = [("extended", len(self.extended)), ("commit", commit), ("engine", self.engine)]
+        if not rows:
+            return Panel(title, facts, notes=notes)
+        return Panel.of_rows(title, ("table", "property", ""), rows, facts=facts, notes=notes)
 
 
 def wanted_indexes(entity: Entity) -> list[WantedIndex]:

@@ -21,6 +21,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
@@ -42,8 +44,8 @@ from omnigraph.write.pending import ENDPOINT_COLUMNS, PendingTable
 from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, note_inserted
 
 
-@dataclass(frozen=True, slots=True)
-class MutationResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class MutationResult(Shown):
     """What a mutation did; ``commit`` is None if nothing matched."""
 
     branch: str
@@ -63,6 +65,14 @@ class MutationResult:
             "actor_id": self.actor_id,
             "commit": None if self.commit is None else self.commit.to_json(),
         }
+
+    def _panel(self) -> Panel:
+        nodes, edges = counted(self.affected_nodes, "node"), counted(self.affected_edges, "edge")
+        commit = "none, nothing matched" if self.commit is None else self.commit.graph_commit_id
+        return Panel(
+            f"{self.query_name} changed {nodes} and {edges} of branch {self.branch}",
+            [("commit", commit)],
+        )
 
 
 @dataclass(frozen=True, slots=True)

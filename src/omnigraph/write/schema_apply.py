@@ -13,7 +13,7 @@ table, the new schema and the commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.lang.schema.catalog_of import catalog_of
@@ -57,8 +59,8 @@ BEFORE_MIRRORS = failpoints.declare("schema_apply.before_mirrors")
 BEFORE_PURGE = failpoints.declare("schema_apply.before_purge")
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaPlan(Shown):
     """The steps to a new schema, and whether all of them can be made."""
 
     steps: tuple[SchemaStep, ...]
@@ -74,9 +76,13 @@ class SchemaPlan:
             "steps": [step.to_json() for step in self.steps],
         }
 
+    def _panel(self) -> Panel:
+        judged = "can be made" if self.supported else "cannot be made"
+        return _steps_panel(f"schema change that {judged}", self.steps, (), self.warnings)
 
-@dataclass(frozen=True, slots=True)
-class SchemaApplied:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaApplied(Shown):
     """What a schema change did; ``commit`` is None if there was nothing to change."""
 
     applied: bool
@@ -97,6 +103,24 @@ class SchemaApplied:
             "steps": [step.to_json() for step in self.steps],
             "commit": None if self.commit is None else self.commit.to_json(),
         }
+
+    def _panel(self) -> Panel:
+        done = "applied" if self.applied else "nothing to change"
+        facts = [] if self.commit is None else [("commit", self.commit.graph_commit_id)]
+        return _steps_panel(f"schema change: {done}", self.steps, facts, self.warnings)
+
+
+def _steps_panel(
+    title: str,
+    steps: Sequence[SchemaStep],
+    facts: Sequence[tuple[str, Any]],
+    warnings: Sequence[str],
+) -> Panel:
+    title = f"{title}, {counted(len(steps), 'step')}"
+    if not steps:
+        return Panel(title, facts, notes=warnings)
+    rows = [(step.kind, step.describe()) for step in steps]
+    return Panel.of_rows(title, ("step", ""), rows, facts=facts, notes=warnings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from omnigraph.changes.export.lines import ADDRESS, LineEncoder
 from omnigraph.changes.export.output import Output
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
 from omnigraph.changes.stats import Meter, Stats
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted, size_text
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.protocol import Runner
@@ -44,8 +46,8 @@ class ExportStats(Stats):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-@dataclass(frozen=True, slots=True)
-class ExportResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportResult(Shown):
     """An export that is complete.
 
     ``leased`` says whether its tables were protected from cleanup while it ran: not so if the handle,
@@ -74,6 +76,19 @@ class ExportResult:
             "leased": self.leased,
             "note": self.note,
         }
+
+    def _panel(self) -> Panel:
+        stats = self.stats
+        return Panel(
+            f"exported {counted(stats.records, 'record')} of branch {self.branch}",
+            [
+                ("commit", self.graph_commit_id),
+                ("written", size_text(stats.bytes_written)),
+                ("seconds", stats.ms / 1000),
+                ("engine", self.engine),
+            ],
+            notes=[] if self.note is None else [self.note],
+        )
 
 
 def write_export(

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.changes.export.export import ExportResult, ExportStats
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class BaselineResult(Shown):
     """A complete baseline. Store what was written before the cursor, or both together."""
 
     snapshot_commit_id: str
@@ -28,3 +30,7 @@ class BaselineResult:
             "resume_cursor": self.resume_cursor,
             "stats": self.stats.to_json(),
         }
+
+    def _panel(self) -> Panel:
+        facts = [("commit", self.snapshot_commit_id), ("resume at", self.resume_cursor)]
+        return Panel(f"baseline of {counted(self.stats.records, 'record')}", facts)

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, cast
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
+from omnigraph.changes.change_panels import changes_panel
 from omnigraph.changes.declared_types import type_names
 from omnigraph.changes.diff import Change, Position, diff_chunks
 from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
@@ -22,6 +23,8 @@ from omnigraph.changes.paging.tokens import (
     read_token,
     write_token,
 )
+from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import (
     ChangeFeedGap,
     CursorRejected,
@@ -39,8 +42,8 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangeBlock(Shown):
     """The changes of one commit, or of the part of them that fits on a page.
 
     ``schema`` is there where the commit changed the schema: both hashes, and the steps.
@@ -78,9 +81,17 @@ class ChangeBlock:
             shown["schema"] = dict(self.schema)
         return shown
 
+    def _panel(self) -> Panel:
+        return changes_panel(
+            f"{counted(len(self.changes), 'change')} of commit {self.commit.graph_commit_id}",
+            self.changes[:SHOWN_ROWS],
+            hidden=len(self.changes) - SHOWN_ROWS,
+            notes=[] if self.schema is None else ["it changed the schema, see .schema"],
+        )
 
-@dataclass(frozen=True, slots=True)
-class CommitChanges:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CommitChanges(Shown):
     """A page of the changes of one commit; ``next_page_token`` is None on the last one."""
 
     block: ChangeBlock
@@ -107,6 +118,12 @@ class CommitChanges:
         if self.next_page_token is not None:
             shown["next_page_token"] = self.next_page_token
         return shown
+
+    def _panel(self) -> Panel:
+        panel = self.block._panel()  # noqa: SLF001
+        if self.next_page_token is None:
+            return panel
+        return replace(panel, notes=[*panel.notes, "there are more, see .next_page_token"])
 
 
 @dataclass(frozen=True, slots=True)

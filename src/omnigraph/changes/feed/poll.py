@@ -30,6 +30,8 @@ from omnigraph.changes.paging.tokens import (
     read_token,
     write_token,
 )
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
@@ -61,8 +63,8 @@ class PollRequest:
     max_commits: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePage:
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangePage(Shown):
     """A page of the change feed.
 
     It has either a ``cursor``, with which the next poll goes on, or a ``next_page_token``, because the
@@ -80,6 +82,19 @@ class ChangePage:
         if self.next_page_token is not None:
             return {**shown, "next_page_token": self.next_page_token}
         return {**shown, "cursor": self.cursor, "caught_up": self.caught_up}
+
+    def _panel(self) -> Panel:
+        title = f"{counted(len(self.blocks), 'commit')} of the change feed"
+        notes = [] if self.next_page_token is None else ["the last one goes on: .next_page_token"]
+        if self.caught_up:
+            notes.append("caught up")
+        rows = [
+            (one.commit.graph_commit_id, one.commit.operation, len(one.changes))
+            for one in self.blocks
+        ]
+        if not rows:
+            return Panel(title, notes=notes)
+        return Panel.of_rows(title, ("commit", "operation", "changes"), rows, notes=notes)
 
 
 class Feed:

@@ -12,7 +12,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.output import OutputLost, StdoutBytes
-from omnigraph.cli.register import BranchOption, add, group
+from omnigraph.cli.register import BranchOption, IfCommitOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
@@ -99,10 +99,7 @@ def put_blob(
         str | None,
         typer.Option("--if-match", metavar="ETAG", help="Only if the value has this ETag."),
     ] = None,
-    if_commit: Annotated[
-        str | None,
-        typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
-    ] = None,
+    if_commit: IfCommitOption = None,
 ) -> None:
     """Replace or clear a blob as one commit; other properties stay."""
     selector = blob.selector()

@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import Command
+from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.output import note
 from omnigraph.cli.register import SchemaOption, add
-
-INIT = Command("init", "direct", frozenset(), writes=True)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, INIT, init)
+    add(app, COMMANDS["init"], init)
 
 
 def init(

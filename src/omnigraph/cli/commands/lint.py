@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import Command
+from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import printable, put, report
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.source import STDIN, read_stdin
@@ -18,12 +18,10 @@ from omnigraph.errors import BadRequest
 if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport
 
-LINT = Command("lint", "direct", frozenset({"store", "cluster", "graph", "profile"}))
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, LINT, lint)
+    add(app, reads_graph("lint"), lint)
 
 
 def lint(
@@ -40,16 +38,15 @@ def lint(
     """Check queries against a schema, without running them."""
     import omnigraph
 
-    has_graph = uri is not None or call.flags.store is not None
-    if schema is not None and has_graph:
+    if schema is not None and call.names_graph(uri):
         raise BadRequest("lint was given both --schema FILE and a graph; drop one")
-    if schema is None and not has_graph:
-        raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
+    address = None if schema is not None else call.find_address(uri)
     source = read_stdin("--query") if query == STDIN else Path(query)
     if schema is not None:
         found = omnigraph.lint(schema, source)
+    elif address is None:
+        raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
     else:
-        address = call.address(uri)
         with call.open(address) as graph:
             accepted = graph.schema.source
         found = omnigraph.lint(accepted, source)

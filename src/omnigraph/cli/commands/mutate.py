@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
-from omnigraph.cli.register import BranchOption, OperationOption, UriOption, add
+from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
 
 
@@ -21,10 +19,7 @@ def mutate(
     call: Call,
     source: QueryOptions,
     branch: BranchOption = None,
-    if_commit: Annotated[
-        str | None,
-        typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
-    ] = None,
+    if_commit: IfCommitOption = None,
     operation_id: OperationOption = None,
     uri: UriOption = None,
 ) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import Command
+from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.product import version_document, version_text
 from omnigraph.cli.register import add
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, Command("version", "local", frozenset()), version)
+    add(app, COMMANDS["version"], version)
 
 
 def version(call: Call) -> None:

@@ -24,7 +24,7 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.service.query import QueryRequest, query
 
 if TYPE_CHECKING:
-    from omnigraph.cli.address import Address
+    from omnigraph.cli.address import Store
     from omnigraph.service.requests import Session, TargetValues
 
 SHOWN_ROWS = 200
@@ -73,7 +73,7 @@ def put_profile(session: Session, text: str, params: Params, state: TargetValues
     put(printable(session.profile(text, None, params, **state).text))
 
 
-def put_load(call: Call, address: Address, session: Session, words: list[str], branch: str) -> None:
+def put_load(call: Call, address: Store, session: Session, words: list[str], branch: str) -> None:
     """Load a file of JSON lines, in the mode named behind it, and say what was loaded."""
     file, mode = _file_and_mode(words)
     if mode == "overwrite":

@@ -21,7 +21,7 @@ from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.query.syntax.parser import parse
 
 if TYPE_CHECKING:
-    from omnigraph.cli.address import Address
+    from omnigraph.cli.address import Store
     from omnigraph.graph import Graph
     from omnigraph.lang.query.syntax.ast import Query
 
@@ -33,7 +33,7 @@ class Left(Exception):
 class Shell:
     """An open graph, and what dot commands have set: the state looked at, parameters, format."""
 
-    def __init__(self, call: Call, address: Address, graph: Graph, branch: str | None) -> None:
+    def __init__(self, call: Call, address: Store, graph: Graph, branch: str | None) -> None:
         self._call = call
         self._address = address
         self._graph = graph

@@ -6,6 +6,8 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack, overload
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.access import Access
 from omnigraph.graph.reads import resolve, retry_if_remade
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 _MAX_OFFSET = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class BlobStat:
+@dataclass(frozen=True, slots=True, repr=False)
+class BlobStat(Shown):
     """A blob without its bytes. A managed one has ``size`` and ``etag``, an external one ``uri``."""
 
     selector: BlobSelector
@@ -54,6 +56,13 @@ class BlobStat:
             **{name: value for name, value in known.items() if value is not None},
             "target": {**named, "resolved_snapshot": self.graph_commit_id},
         }
+
+    def _panel(self) -> Panel:
+        size = None if self.size is None else size_text(self.size)
+        facts = [("size", size), ("etag", self.etag), ("uri", self.uri)]
+        known = [(name, value) for name, value in facts if value is not None]
+        title = f"{self.kind} blob {self.selector}"
+        return Panel(title, [*known, ("commit", self.graph_commit_id)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 from typing import Literal as OneOf
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError, ParseError, SourceError
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.check import check
@@ -83,8 +85,8 @@ class LintedQuery:
         return facts
 
 
-@dataclass(frozen=True, slots=True)
-class LintReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class LintReport(Shown):
     """The whole answer; `status` is `error` exactly when there is an error."""
 
     schema_source: dict[str, str]
@@ -129,6 +131,22 @@ class LintReport:
             "results": [result.to_json() for result in self.results],
             "findings": [finding.to_json() for finding in self.findings],
         }
+
+    def _panel(self) -> Panel:
+        rows = [
+            (
+                one.name,
+                "ok" if one.failure is None else "error",
+                "; ".join(one.warnings) if one.failure is None else str(one.failure),
+            )
+            for one in self.results
+        ]
+        rows += [(one.code, one.severity, one.message) for one in self.findings]
+        title = (
+            f"{self.status}: {counted(len(self.results), 'query', 'queries')}, "
+            f"{counted(self.errors, 'error')}, {counted(self.warnings, 'warning')}"
+        )
+        return Panel.of_rows(title, ("query", "status", "message"), rows) if rows else Panel(title)
 
 
 def lint(

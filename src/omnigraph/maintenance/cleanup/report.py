@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted, size_text
 from omnigraph.maintenance.cleanup.keep_set import Policy
+from omnigraph.manifest.branch_names import MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class CleanupRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CleanupReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CleanupReport(Shown):
     """The rows of a cleanup, in the order of table keys; `__manifest` and the audit table come last.
 
     It is used like a list of its rows. With ``dry_run`` the rows say what a cleanup would do.
@@ -81,3 +84,23 @@ class CleanupReport:
             "older_than_secs": self.policy.older_than,
             "tables": [row.to_json() for row in self.tables],
         }
+
+    def _panel(self) -> Panel:
+        would = "would remove" if self.dry_run else "removed"
+        versions = counted(self.old_versions_removed, "version")
+        return Panel.of_rows(
+            f"{would} {versions} and {size_text(self.bytes_removed)}",
+            ("table", "branch", "versions", "size", "kept", "remark"),
+            [
+                (
+                    row.table_key,
+                    row.table_branch or MAIN,
+                    row.old_versions_removed,
+                    size_text(row.bytes_removed),
+                    len(row.why_kept),
+                    row.error or "",
+                )
+                for row in self.tables
+            ],
+            notes=self.warnings,
+        )

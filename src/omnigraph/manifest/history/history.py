@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted, moment_text
 from omnigraph.errors import BadRequest, BranchNotFound, ResourceLimit
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph
@@ -30,8 +32,8 @@ LOOKS = 5
 """How often all branches are looked at, at most, while some are being deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+@dataclass(frozen=True, slots=True, repr=False)
+class History(Shown):
     """One page of the commits of some branches, children before their parents.
 
     ``heads`` maps each branch to its newest commit, and ``tags`` commits to their names. ``next`` is
@@ -67,6 +69,26 @@ class History:
             ],
         }
         return document if self.next is None else {**document, "next": self.next}
+
+    def _panel(self) -> Panel:
+        return Panel.of_rows(
+            f"{counted(len(self.commits), 'commit')} of {', '.join(self.heads)}",
+            ("commit", "operation", "branch", "actor", "made", "here"),
+            [
+                (
+                    one.graph_commit_id,
+                    one.operation,
+                    one.branch or MAIN,
+                    one.actor_id,
+                    moment_text(one.created_us),
+                    ", ".join(
+                        (*self.branches_at(one.graph_commit_id), *self.tags_at(one.graph_commit_id))
+                    ),
+                )
+                for one in self.commits
+            ],
+            notes=[] if self.next is None else [f"older ones: before={self.next!r}"],
+        )
 
 
 def read_history(

@@ -2,8 +2,8 @@
 
 Integers, and decimals without a scale, fit any integer or float type that can hold them, texts are
 dates when written like dates, timestamps lose what is finer than a millisecond, and without a zone
-are UTC. A float never becomes an integer, and a text becomes a number only in a format that has
-nothing but texts.
+are UTC. A float never becomes an integer. A text is read as the value that it spells, and the
+integers 0 and 1 are the values of a Bool.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from omnigraph.types import (
 from omnigraph.types.temporal import MS_PER_DAY
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_BITS = {0: False, 1: True}
+_TRUTH = {"true": True, "false": False, "1": True, "0": False}
 _INTEGER = r"^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
@@ -44,15 +46,12 @@ class Cast(NamedTuple):
     unfit: dict[int, str]
 
 
-def cast_column(t: PropType, array: pa.Array, *, from_text: bool = False) -> Cast:
-    """A column as one of a property; ``Unfit`` when columns of its type never fit.
-
-    ``from_text`` reads numbers, booleans and JSON arrays from a column of texts.
-    """
+def cast_column(t: PropType, array: pa.Array) -> Cast:
+    """A column as one of a property; ``Unfit`` when columns of its type never fit."""
     array, broken = _valid_texts(plain(array))
     if pa.types.is_null(array.type):
         return Cast(pa.nulls(len(array), column_type(t)), {})
-    if from_text:
+    if pa.types.is_string(array.type):
         cast = _read_texts(t, array)
     elif t.is_vector or t.is_list:
         cast = _cast_lists(t, array)
@@ -114,6 +113,8 @@ def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
             return Cast(array, {})
         case Family.BOOLEAN if types.is_boolean(kind):
             return Cast(array, {})
+        case Family.BOOLEAN if types.is_integer(kind):
+            return _cast_bits(t, array)
         case Family.INTEGER if types.is_integer(kind):
             return _whole_or_each(t, array, lambda: array.cast(t.arrow_type()))
         case Family.INTEGER if _is_whole_decimal(kind):
@@ -170,6 +171,13 @@ def _each(t: PropType, values: list[Any], read: Callable[[Any], Any]) -> Cast:
             stored.append(None)
             unfit[row] = str(reason)
     return Cast(stored_column(t, stored), unfit)
+
+
+def _cast_bits(t: PropType, array: pa.Array) -> Cast:
+    """The integers 0 and 1 as false and true."""
+    if pc.all(pc.is_in(array, pa.array([0, 1, None], array.type)), min_count=0).as_py():
+        return Cast(array.cast(pa.bool_()), {})
+    return _each(t, array.to_pylist(), lambda number: from_json(t, _BITS.get(number, number)))
 
 
 def _cast_times(t: PropType, array: pa.Array) -> Cast:
@@ -266,8 +274,6 @@ def _cast_lists(t: PropType, array: pa.Array) -> Cast:
 
 
 def _read_texts(t: PropType, array: pa.Array) -> Cast:
-    if not pa.types.is_string(array.type):
-        raise _refuse(t, array.type)
     if t.is_integer or t.is_float:
         pattern = _INTEGER if t.is_integer else _NUMBER
         if pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py():
@@ -290,7 +296,7 @@ def _json_of(t: PropType, text: str) -> object:
         except (ValueError, RecursionError):
             raise Unfit(f"expected a JSON array, got {shown(text)}") from None
     if t.scalar.is_boolean:
-        return {"true": True, "false": False}.get(text.lower(), text)
+        return _TRUTH.get(text.lower(), text)
     if t.is_integer and re.fullmatch(_INTEGER, text) and len(text) <= 40:
         return int(text)
     if t.is_float and re.fullmatch(_NUMBER, text):

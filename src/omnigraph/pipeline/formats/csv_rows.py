@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import InputError
+from omnigraph.pipeline.frame_options import UTF_8, FrameOptions
 from omnigraph.pipeline.sources.locations import open_plain
 from omnigraph.pipeline.sources.sources import Source
 
@@ -33,45 +34,83 @@ class _Ragged(NamedTuple):
 
 
 def open_csv(
-    columns: Sequence[str], source: Source, stack: ExitStack, block_bytes: int = BLOCK_BYTES
+    columns: Sequence[str],
+    source: Source,
+    stack: ExitStack,
+    block_bytes: int = BLOCK_BYTES,
+    options: FrameOptions | None = None,
 ) -> tuple[list[str], Iterator[pa.RecordBatch | BadRow]]:
     """The header, and the rows in their order, bad ones between batches.
 
     All columns are texts: an empty cell is null, a quoted empty cell is the empty text. Whether a text
     is valid UTF-8 is not checked here. ``block_bytes`` are read at once, and no row can be longer.
     """
+    options = FrameOptions() if options is None else options
+    with ExitStack() as trial:
+        names, batches = _open(columns, source, trial, block_bytes, options)
+        if set(names) <= set(columns) or not options.ignore_extra:
+            stack.enter_context(trial.pop_all())
+            return names, batches
+    # Arrow guesses the type of a column that it is not told, and fails where a later row has another.
+    return _open(names, source, stack, block_bytes, options)
+
+
+def _open(
+    columns: Sequence[str],
+    source: Source,
+    stack: ExitStack,
+    block_bytes: int,
+    options: FrameOptions,
+) -> tuple[list[str], Iterator[pa.RecordBatch | BadRow]]:
     from pyarrow import csv
 
     ragged: deque[_Ragged] = deque()
+    header = 1 if options.header else 0
 
     def skip(row: Any) -> str:
         reason = f"{row.actual_columns} values for {row.expected_columns} columns; check its quotes"
-        ragged.append(_Ragged(row.number - 1, reason))  # the header is row 1 to Arrow
+        ragged.append(_Ragged(row.number - header, reason))  # the header is row 1 to Arrow
         return "skip"
 
     stream = stack.enter_context(open_plain(source.location, source.compression, source.name))
     try:
         reader = csv.open_csv(
             stream,
-            read_options=csv.ReadOptions(use_threads=False, block_size=block_bytes),
-            parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+            read_options=csv.ReadOptions(
+                use_threads=False,
+                block_size=block_bytes,
+                column_names=options.names,
+                encoding=options.encoding,
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=options.delimiter, newlines_in_values=True, invalid_row_handler=skip
+            ),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.binary()),
-                null_values=[""],
+                null_values=["", *options.null],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
         )
         names = stack.enter_context(reader).schema.names
     except UnicodeDecodeError:
+        if options.encoding != UTF_8:
+            raise _not_text(source.name, options.encoding) from None
         raise InputError(
-            f'the header of "{source.name}" is not UTF-8 text; save the file as UTF-8',
+            f'the header of "{source.name}" is not UTF-8 text; save the file as UTF-8, or say what it '
+            "is with encoding (--encoding)",
             source=source.name,
         ) from None
-    return names, _in_order(_texts(reader, source.name, block_bytes), ragged)
+    return names, _in_order(_texts(reader, source.name, block_bytes, options.encoding), ragged)
 
 
-def _texts(reader: Any, name: str, block_bytes: int) -> Iterator[pa.RecordBatch]:
+def _not_text(name: str, encoding: str) -> InputError:
+    return InputError(
+        f'"{name}" is not {encoding} text; give the encoding that it was written in', source=name
+    )
+
+
+def _texts(reader: Any, name: str, block_bytes: int, encoding: str) -> Iterator[pa.RecordBatch]:
     try:
         for batch in reader:
             columns = [
@@ -79,6 +118,8 @@ def _texts(reader: Any, name: str, block_bytes: int) -> Iterator[pa.RecordBatch]
                 for column in batch.columns
             ]
             yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    except UnicodeDecodeError:
+        raise _not_text(name, encoding) from None
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error):
             raise

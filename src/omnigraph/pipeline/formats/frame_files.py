@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +42,11 @@ def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) ->
         Source(index, name, location, size, compression_of(name), "row")
         for index, (name, location, size) in enumerate(found, start=first)
     ]
+
+
+def is_csv(source: Source) -> bool:
+    """Whether a source is a CSV file."""
+    return source.name.lower().endswith(_CSV)
 
 
 class RowGroups(NamedTuple):
@@ -86,13 +90,10 @@ def file_blocks(
     layout: Layout, source: Source, groups: RowGroups | None = None
 ) -> Iterator[ReadBlock]:
     """The blocks of ``read_frame_file``, each as a function that reads it."""
-    lowered = source.name.lower()
-    layout = replace(layout, from_text=lowered.endswith(_CSV))
     batches: Batches
     with readable(source.name, source.compression), ExitStack() as stack:
-        if lowered.endswith(_CSV):
-            known = [*layout.ends, "id", *layout.entity.properties]
-            names, batches = open_csv(known, source, stack)
+        if is_csv(source):
+            names, batches = open_csv(layout.known, source, stack, options=layout.options)
         else:
             names, batches = _open_batches(source, stack, groups)
         layout.check(names, source.name)

@@ -1,18 +1,19 @@
 """How the columns of a frame or of a file of columns map to those of a type.
 
 Columns go by name: the properties, `id`, and for an edge the two columns that hold the ids of its
-ends, which the caller may name.
+ends, which the caller may name. Whatever the caller renames goes by its new name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.errors import BadRequest, InputError, did_you_mean
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.formats.typed_batch import required_embeds, required_names
+from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.types import shown
 
 _FAULTS = 8
@@ -26,14 +27,25 @@ class Layout:
     entity: Entity
     from_col: str = "from"
     to_col: str = "to"
-    from_text: bool = False
     patch: bool = False
     """Whether any column may be missing: the rows keep what they have there."""
+    options: FrameOptions = field(default_factory=FrameOptions)
 
     @property
     def ends(self) -> tuple[str, ...]:
         """The columns that hold the ids of an edge's ends."""
         return (self.from_col, self.to_col) if isinstance(self.entity, EdgeType) else ()
+
+    @property
+    def known(self) -> list[str]:
+        """The columns that are read, by the names that they have in the frame or file."""
+        mine = [*self.ends, "id", *self.entity.properties]
+        return [*mine, *(old for old, new in self.options.columns.items() if new in mine)]
+
+    def places(self, columns: Sequence[str]) -> dict[str, int]:
+        """Where each column is in a frame, by the name that it has for the type."""
+        renames = self.options.columns
+        return {renames.get(column, column): at for at, column in enumerate(columns)}
 
     def check(self, columns: Sequence[str], name: str) -> None:
         """Refuse unknown and repeated columns, and a frame that lacks a required one."""
@@ -51,13 +63,23 @@ class Layout:
     def _faults(self, columns: Sequence[str]) -> Iterator[str]:
         entity = self.entity
         known = dict.fromkeys([*self.ends, "id", *entity.properties])
-        times = Counter(columns)
+        renames = self.options.columns
+        times = Counter(renames.get(column, column) for column in columns)
         strange = 0
+        if not self.options.shared:
+            for column in renames:
+                if column not in columns:
+                    hint = did_you_mean(column[:_NAME_LENGTH], columns)
+                    yield f"there is no column {shown(column)}" + (f", {hint}" if hint else "")
         for end in self.ends:
             if end in entity.properties:
                 yield f'"{end}" is a property, name another column for the ends of the edge'
         for column in times:
             if column not in known:
+                if self.options.ignore_extra and (
+                    self.options.shared or column not in renames.values()
+                ):
+                    continue
                 # Finding what was meant takes long, so it is done only for the names that are shown.
                 strange += 1
                 hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None

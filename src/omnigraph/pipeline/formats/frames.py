@@ -21,7 +21,13 @@ from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.json_line import missing
-from omnigraph.pipeline.formats.pandas_columns import PandasBatch, Read, is_pandas, pandas_batches
+from omnigraph.pipeline.formats.pandas_columns import (
+    PandasBatch,
+    Read,
+    is_pandas,
+    pandas_batches,
+    pandas_names,
+)
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     Parsed,
@@ -72,7 +78,7 @@ def frame_blocks(
 ) -> Iterator[ReadBlock]:
     """The blocks of ``typed_batches``, each as a function that reads it."""
     if is_pandas(data):
-        layout.check(PandasBatch(data).names, name)
+        layout.check(pandas_names(data), name)
         return blocks_of(layout, pandas_batches(data, batch_rows), source, name)
     reader = frame_reader(data, batch_rows)
     layout.check(reader.schema.names, name)
@@ -162,6 +168,7 @@ def _read_batch(
     layout: Layout, batch: pa.RecordBatch | PandasBatch, source: int, row: int
 ) -> Parsed:
     entity, size = layout.entity, batch.num_rows
+    places = layout.places(_names(batch))
     columns: list[pa.Array] = []
     bad: dict[int, tuple[str, str]] = {}
 
@@ -171,17 +178,17 @@ def _read_batch(
         columns.append(cast.column)
         return cast.column
 
-    take(_texts(batch, "id", layout), f"the id of {entity.name}", "id")
+    take(_texts(batch, "id", layout, places), f"the id of {entity.name}", "id")
     for end in layout.ends:
-        column = take(_texts(batch, end, layout), f'"{end}" of {entity.name}', end)
+        column = take(_texts(batch, end, layout, places), f'"{end}" of {entity.name}', end)
         if not layout.patch:
             _note_nulls(bad, column, f'{entity.name} needs "{end}", the id of a node', end)
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
-        read = partial(cast_column, prop.type, from_text=layout.from_text)
+        read = partial(cast_column, prop.type)
         whole = prop.type.scalar.is_counted and not prop.type.is_list
         try:
-            cast = _cast(batch, prop.name, prop.type, read, integers=whole)
+            cast = _cast(batch, places.get(prop.name, -1), prop.type, read, integers=whole)
         except Unfit as unfit:
             raise Unfit(f"{entity.name}.{prop.name}: {unfit}") from None
         take(cast, place, prop.name)
@@ -190,7 +197,7 @@ def _read_batch(
     columns.append(pa.array(np.full(size, source, np.int32)))
     columns.append(pa.array(np.arange(row, row + size, dtype=np.int64)))
     if layout.patch:
-        there = [_place(batch, name) >= 0 for name in (*layout.ends, *entity.properties)]
+        there = [name in places for name in (*layout.ends, *entity.properties)]
         columns.append(given_column(entity, [np.full(size, has) for has in there], size))
     typed = pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity, patch=layout.patch))
     if bad:
@@ -205,9 +212,9 @@ def _read_batch(
 
 
 def _cast(
-    batch: pa.RecordBatch | PandasBatch, name: str, t: PropType, read: Read, *, integers: bool
+    batch: pa.RecordBatch | PandasBatch, place: int, t: PropType, read: Read, *, integers: bool
 ) -> Cast:
-    place = _place(batch, name)
+    """Read the column at a place; -1 stands for one that the frame does not have."""
     if place < 0:
         return read(pa.nulls(batch.num_rows))
     if isinstance(batch, PandasBatch):
@@ -215,15 +222,14 @@ def _cast(
     return read(batch.column(place))
 
 
-def _place(batch: pa.RecordBatch | PandasBatch, name: str) -> int:
-    """Where the column is; -1 where there is none."""
-    if isinstance(batch, PandasBatch):
-        return batch.place(name)
-    place: int = batch.schema.get_field_index(name)
-    return place
+def _names(batch: pa.RecordBatch | PandasBatch) -> list[str]:
+    names: list[str] = batch.names if isinstance(batch, PandasBatch) else batch.schema.names
+    return names
 
 
-def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Cast:
+def _texts(
+    batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout, places: dict[str, int]
+) -> Cast:
     """Read a column of ids. The ends of an edge may be integers, whose text is that of the key."""
 
     def read(array: pa.Array) -> Cast:
@@ -233,7 +239,7 @@ def _texts(batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout) -> Ca
         return cast_column(_STRING, array)
 
     try:
-        return _cast(batch, name, _STRING, read, integers=name in layout.ends)
+        return _cast(batch, places.get(name, -1), _STRING, read, integers=name in layout.ends)
     except Unfit as unfit:
         raise Unfit(f'the column "{name}": {unfit}') from None
 

@@ -8,7 +8,7 @@ others into it, so the values of such a column are read separately for each Pyth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,6 @@ class PandasBatch:
     """Some rows of a pandas frame; the index is not a column."""
 
     frame: Any
-    _places: dict[str, int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        places = {name: at for at, name in enumerate(self.names)}
-        object.__setattr__(self, "_places", places)
-
-    def place(self, name: str) -> int:
-        """The position of a column; -1 if there is none of that name."""
-        return self._places.get(name, -1)
 
     @property
     def num_rows(self) -> int:
@@ -57,7 +48,7 @@ class PandasBatch:
     @property
     def names(self) -> list[str]:
         """The names of the columns, as texts."""
-        return [str(label) for label in self.frame.columns]
+        return pandas_names(self.frame)
 
     def cast(self, place: int, t: PropType, read: Read, *, integers: bool) -> Cast:
         """Cast the column at a position with ``read``; with ``integers``, whole floats count as integers."""
@@ -80,6 +71,11 @@ class PandasBatch:
             # Periods and intervals: what they are stored as is not what they mean.
             return _cast_objects(t, series.astype(object), read)
         return read(array)
+
+
+def pandas_names(frame: Any) -> list[str]:
+    """The names of the columns of a pandas frame, as texts."""
+    return [str(label) for label in frame.columns]
 
 
 def pandas_batches(frame: Any, size: int) -> Iterator[PandasBatch]:

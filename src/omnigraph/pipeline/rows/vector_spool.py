@@ -36,11 +36,24 @@ def text_digest(text: str) -> bytes:
 
 
 class VectorSpool:
-    """Makes the vectors of one load and keeps them in files of a directory."""
+    """Makes the vectors of one load and keeps them in files of a directory.
 
-    def __init__(self, embedder: Embedder | None, directory: Path) -> None:
+    With ``all_needed`` every vector is treated as a required one. With ``only_asked`` no text is sent,
+    so that every vector stays missing; what the provider would be needed for is refused all the same.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder | None,
+        directory: Path,
+        *,
+        all_needed: bool = False,
+        only_asked: bool = False,
+    ) -> None:
         self._configured = embedder
         self._directory = directory
+        self._all_needed = all_needed
+        self._only_asked = only_asked
         self._embedder: Embedder | None = None
         self._groups: dict[tuple[str | None, int], _Group] = {}
         self._database: sqlite3.Connection | None = None
@@ -56,14 +69,17 @@ class VectorSpool:
         """
         if not len(texts):
             return
-        kind, place = entity.properties[name].type, f"{entity.name}.{name}"
+        place = f"{entity.name}.{name}"
+        is_required = self._all_needed or not entity.properties[name].type.nullable
         if not self._can_embed(place):
             assert self.failure is not None
-            if not kind.nullable:
+            if is_required:
                 raise self.failure
             return
+        if self._only_asked:
+            return
         group = self.group(entity, name)
-        group.is_required |= not kind.nullable
+        group.is_required |= is_required
         group.place = place
         for text in texts.unique().to_pylist():
             group.queue.setdefault(text_digest(text), text)

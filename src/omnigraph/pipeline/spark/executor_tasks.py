@@ -104,8 +104,7 @@ def read_spark_frame(
     *,
     number: int,
     source: Source,
-    key: str,
-    ends: tuple[str, str],
+    layout: Layout,
     rules: RowRules,
     counter: Counter = None,
 ) -> Batches:
@@ -128,7 +127,6 @@ def read_spark_frame(
             seen += batch.num_rows
             yield batch.remove_column(batch.schema.get_field_index(PART))
 
-    layout = Layout(rules.catalog.entity(key), *ends, patch=rules.patch)
     first = (part << PART_SHIFT) + 1
     blocks = read_batches(layout, counted(), source=source.index, first_row=first)
     yield from counted_records(packed(number + part, blocks, rules), counter)

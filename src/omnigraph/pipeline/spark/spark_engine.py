@@ -230,14 +230,13 @@ class _Plan:
     def _of_spark_frame(self, number: int, task: FrameTask) -> DataFrame:
         from pyspark.sql import functions
 
-        ends = (task.from_col, task.to_col)
-        task.layout(self.rules.catalog).check(task.frame.columns, "the frame")
+        layout = task.layout(self.rules.catalog)
+        layout.check(task.frame.columns, "the frame")
         run = partial(
             read_spark_frame,
             number=number,
             source=task.source,
-            key=task.table_key,
-            ends=ends,
+            layout=layout,
             rules=self.rules,
             counter=self.counter,
         )

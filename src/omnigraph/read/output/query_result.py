@@ -46,6 +46,11 @@ class QueryResult(Shown):
         """How many rows there are."""
         return int(self.table.num_rows)
 
+    @property
+    def summary(self) -> str:
+        """How many rows came from where, in words."""
+        return f"{self.row_count} rows from {self.target} via {self.query_name}"
+
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dicts of plain JSON values, made on first use."""
@@ -148,7 +153,7 @@ class QueryResult(Shown):
     def _panel(self) -> Panel:
         shown = zip(*self.values(0, SHOWN_ROWS), strict=True)
         return Panel(
-            f"{self.row_count} rows from {self.target} via {self.query_name}",
+            self.summary,
             columns=self.columns,
             rows=[[shortened(cell_text(value), CELL_CHARACTERS) for value in row] for row in shown],
             hidden=max(self.row_count - SHOWN_ROWS, 0),

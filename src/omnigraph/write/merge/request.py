@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.compare import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
@@ -68,8 +70,8 @@ class MergeStats(Stats):
         return {**Stats.to_json(self), "resolved": self.resolved}
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeResult(Shown):
     """What a merge or a revert did; ``commit`` is None if there was nothing to do, or in a dry run.
 
     ``source`` is the branch that was merged; of a revert it is None, and ``reverted`` names the commit.
@@ -117,3 +119,31 @@ class MergeResult:
         if self.branch_delete_error is not None:
             document["branch_delete_error"] = self.branch_delete_error
         return document
+
+    def _panel(self) -> Panel:
+        what = f"revert of {self.reverted}" if self.reverted else f"merge of {self.source}"
+        planned = " (dry run)" if self.dry_run else ""
+        facts: list[tuple[str, Any]] = [
+            ("commit", None if self.commit is None else self.commit.graph_commit_id),
+            ("base", self.base_commit_id),
+            ("inserts", self.stats.inserts),
+            ("updates", self.stats.updates),
+            ("deletes", self.stats.deletes),
+        ]
+        if self.stats.resolved:
+            facts.append(("resolved", self.stats.resolved))
+        title = f"{what} into {self.target}{planned}: {self.outcome}"
+        notes = []
+        if self.branch_delete_error is not None:
+            notes.append(f"branch {self.source} is still there: {self.branch_delete_error}")
+        elif self.branch_deleted:
+            notes.append(f"branch {self.source} was deleted")
+        if not self.conflicts:
+            return Panel(title, facts, notes=notes)
+        return Panel.of_rows(
+            f"{title}, {counted(len(self.conflicts), 'conflict')}",
+            ("conflict", "table", "id", "why"),
+            [(one.kind, one.table_key, one.row_id, one.message) for one in self.conflicts],
+            facts=facts,
+            notes=notes,
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from omnigraph.cli.address import Address
+from omnigraph.cli.address import Store
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import note, put
 from omnigraph.cli.register import BranchOption, UriOption
@@ -109,7 +109,7 @@ def _opened(
     call: Call, uri: str | None, flags: MergeFlags, act: str = "", asks: bool = False
 ) -> Iterator[Graph]:
     """Open the graph, for a dry run without writing; ``act`` needs the user's consent if it ``asks``."""
-    address: Address = call.address(uri, read_only=flags.dry_run)
+    address: Store = call.address(uri, read_only=flags.dry_run)
     if asks:
         call.consent(address, act)
     with call.open(address, read_only=flags.dry_run) as graph:
