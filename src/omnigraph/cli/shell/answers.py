@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.cli.address import Store
     from omnigraph.service.requests import Session, TargetValues
 
-SHOWN_ROWS = 200
+SHOWN_ROWS = 100
 """So many rows of a table are drawn on a screen."""
 
 DEFAULT_MODE: LoadMode = "merge"
@@ -80,7 +80,8 @@ def put_load(call: Call, address: Store, session: Session, words: list[str], bra
         call.consent(address, "an overwrite load")
     with load_progress(call.flags) as progress:
         result = session.load(file, mode=mode, branch=branch, progress=progress)
-    put(f"loaded {result.total_rows} rows; commit {result.commit.graph_commit_id}")
+    made = "no commit" if result.commit is None else f"commit {result.commit.graph_commit_id}"
+    put(f"loaded {result.total_rows} rows; {made}")
 
 
 def _file_and_mode(words: list[str]) -> tuple[str, LoadMode]:

@@ -6,7 +6,7 @@ The only module that needs prompt_toolkit, which is installed with the extra `sh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,7 @@ def _keys(names: Callable[[], Vocabulary]) -> KeyBindings:
             return
         start, found = complete(buffer.text, buffer.cursor_position, names())
         typed = buffer.text[start : buffer.cursor_position]
-        common = os.path.commonprefix([one.text for one in found])
+        common = _common_start([one.text for one in found])
         if common.startswith(typed) and common != typed:
             buffer.insert_text(common.removeprefix(typed))
         elif len(found) == 1:
@@ -142,6 +142,13 @@ def _keys(names: Callable[[], Vocabulary]) -> KeyBindings:
         buffer.insert_text("}")
 
     return keys
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    """Return what all texts begin with."""
+    first, last = min(texts, default=""), max(texts, default="")
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((at for at, (one, other) in pairs if one != other), len(first))]
 
 
 def _depth(text: str) -> int:

@@ -34,7 +34,7 @@ def _prompt(shell: Shell) -> None:
 
     home = settings.HOME.get()
     prompt = Prompt(shell.names, None if home is None else home / HISTORY)
-    note(".help lists the commands, Ctrl-D leaves")
+    note(f"{shell.uri}: .help lists the commands, Ctrl-D leaves")
     while True:
         try:
             text = prompt.ask(shell.label)
@@ -54,7 +54,7 @@ def _run_typed(shell: Shell, text: str) -> None:
     except OmniGraphError as error:
         report(error)
     except KeyboardInterrupt:
-        note("interrupted")
+        note("\ninterrupted")  # the terminal has written ^C
 
 
 def _run_piped(shell: Shell) -> None:

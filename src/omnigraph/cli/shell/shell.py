@@ -38,10 +38,15 @@ class Shell:
         self._address = address
         self._graph = graph
         self._params: dict[str, Any] = {}
-        self._format = Format.TABLE
+        self._format = Format(call.operator.defaults.output or Format.TABLE)
         self._last_read: str | None = None
         self._looked_at = LookedAt()
         self._look_at(LookedAt() if branch is None else LookedAt(branch))
+
+    @property
+    def uri(self) -> str:
+        """The graph, as the user named it."""
+        return self._address.uri
 
     @property
     def label(self) -> str:
