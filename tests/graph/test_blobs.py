@@ -411,14 +411,14 @@ class TestWriting:
             assert graph.blobs.read(*where, branch="side") == PACKED
             assert workspace_of(graph).store.list("__recovery") == []
 
-    def test_a_store_that_fails_after_the_commit_does_not_hide_it(self, stored, monkeypatch):
+    def test_a_blob_that_cannot_be_described_is_written_all_the_same(self, stored, monkeypatch):
         def fails(*_):
             raise StorageError("the store does not answer")
 
         def break_store(_):
             monkeypatch.setattr("omnigraph.write.blobs.find_blob", fails)
 
-        with failpoints.arm("mutation.after_phase_c_before_phase_d", break_store):
+        with failpoints.arm("mutation.after_phase_b_before_phase_c", break_store):
             written = stored.blobs.write("node", "Plate", "p", "scan", b"there")
         assert (written.size, written.etag) == (5, None)
         assert written.commit.graph_commit_id == stored.commits.list()[0].graph_commit_id

@@ -27,7 +27,7 @@ from omnigraph.errors import (
 from omnigraph.graph.graph import state_of
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import STEPS, migrate, read_internal_version
-from omnigraph.manifest.rows import INTERNAL_VERSION_KEY
+from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, WRITTEN_BY_KEY
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.inline_residual import set_schema_metadata
@@ -244,8 +244,17 @@ def stamp(graph, value: int) -> None:
     workspace_of(graph).manifest.forget()
 
 
+def release_that_wrote(table) -> str | None:
+    found = (table.schema.metadata or {}).get(WRITTEN_BY_KEY.encode())
+    return None if found is None else found.decode()
+
+
 def test_a_newer_format_is_refused_for_writing_and_nothing_changes(tmp_path):
     with new_graph(tmp_path) as graph:
+        table = workspace_of(graph).manifest.state("main").table
+        assert release_that_wrote(table) == og.__version__
+        set_schema_metadata(table, {WRITTEN_BY_KEY: "47.11"})
+        workspace_of(graph).manifest.forget()
         stamp(graph, INTERNAL_SCHEMA_VERSION + 1)
         before = files(tmp_path)
         for call in (
@@ -254,8 +263,10 @@ def test_a_newer_format_is_refused_for_writing_and_nothing_changes(tmp_path):
             lambda: og.open(graph.uri),
             graph.refresh,
         ):
-            with pytest.raises(NewerFormat, match="upgrade omnigraph first"):
+            with pytest.raises(NewerFormat, match="upgrade omnigraph first") as caught:
                 call()
+            assert "written by omnigraph 47.11" in str(caught.value)
+            assert caught.value.details["written_by"] == "47.11"
         assert {name for name in files(tmp_path) if "__locks" not in name} == {
             name for name in before if "__locks" not in name
         }
@@ -284,6 +295,7 @@ def is_current(table) -> bool:
     return (
         read_internal_version(table) == INTERNAL_SCHEMA_VERSION
         and key.get(b"lance-schema:unenforced-primary-key") == b"true"
+        and release_that_wrote(table) == og.__version__
     )
 
 

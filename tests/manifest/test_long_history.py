@@ -13,6 +13,7 @@ from omnigraph.manifest.history.ancestry import (
     merge_bases,
     unknown_records,
 )
+from omnigraph.manifest.history.operations import LOOKED_AT, RecentOperations
 from omnigraph.manifest.history.records import PAGE
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
@@ -116,3 +117,20 @@ def test_a_page_of_history_reads_one_page_of_each_branch(graph, read):
 def test_a_publish_reads_no_record(graph, read):
     advance(workspace_of(graph).manifest, PERSON, branch="x")
     assert read == []
+
+
+def test_an_operation_id_is_looked_up_in_one_page_and_then_in_what_is_new(graph, read):
+    manifest, recent = workspace_of(graph).manifest, RecentOperations()
+
+    def look(branch: str = "main") -> list[int]:
+        read.clear()
+        assert recent.find(manifest, manifest.state(branch), "01" + 24 * "Z") is None
+        return list(read)
+
+    first, again = look(), look()
+    advance(manifest, TEAM)
+    one_more = look()
+    for _ in range(3):
+        advance(manifest, TEAM)
+    assert (first, again, one_more, look()) == ([LOOKED_AT], [], [], [3])
+    assert look("x") == [LOOKED_AT], "its own commits, and those of its parent before the fork"

@@ -12,6 +12,7 @@ from tests.opened import workspace_of
 LOST = (ExpectedVersionMismatch, Contention)
 INSERT_EDGE = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
 DELETE_NODE = "query q($a: String) { delete Person where name = $a }"
+INSERT_ONE = 'query q() { insert Person { name: "one" } }'
 INSERT_NODE = "query q($a: String, $w: I64) { insert Person { name: $a, age: $w } }"
 
 
@@ -95,3 +96,20 @@ def _age(graph: Any, seen: Any) -> int:
 
     rows = open_table(workspace_of(graph).pinned(seen.tables["node:Person"])).read(["name", "age"])
     return next(row["age"] for row in rows.to_pylist() if row["name"] == "counter")
+
+
+def insert_once(uri: str, ids: list[str]) -> list[tuple[str, bool]]:
+    """Insert a node of a new id under each operation id; its commit, and whether it was there."""
+    return _send(uri, ids, lambda graph, chosen: graph.mutate(INSERT_ONE, operation_id=chosen))
+
+
+def load_once(uri: str, ids: list[str]) -> list[tuple[str, bool]]:
+    """Load a node of a new id under each operation id; its commit, and whether it was there."""
+    one = [{"type": "Person", "data": {"name": "one"}}]
+    return _send(uri, ids, lambda graph, chosen: graph.load(one, operation_id=chosen))
+
+
+def _send(uri: str, ids: list[str], write: Any) -> list[tuple[str, bool]]:
+    with open_graph(uri) as graph:
+        answers = [write(graph, chosen) for chosen in ids]
+    return [(answer.commit.graph_commit_id, answer.replayed) for answer in answers]

@@ -56,6 +56,7 @@ class Meter:
         self.tables_adopted = 0
         self._bytes_read = 0
         self._seconds = 0.0
+        self._began: tuple[float, int] | None = None
 
     def count(self, op: Op) -> None:
         """Count one entity that was inserted, updated or deleted."""
@@ -70,18 +71,27 @@ class Meter:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Charge the time and the bytes read inside; what a caller does between pages is free."""
-        began, read = perf_counter(), self._read_so_far()
+        self._began = perf_counter(), self._read_so_far()
         try:
             yield
         finally:
-            self._seconds += perf_counter() - began
-            self._bytes_read += self._read_so_far() - read
+            self._charge()
+            self._began = None
+
+    def _charge(self) -> None:
+        """Charge what was used since the block began, or since it was charged last."""
+        if self._began is not None:
+            began, read = self._began
+            self._began = perf_counter(), self._read_so_far()
+            self._seconds += self._began[0] - began
+            self._bytes_read += self._began[1] - read
 
     def _read_so_far(self) -> int:
         return int(self._dataset.io_stats_snapshot().read_bytes)
 
     def stats(self) -> Stats:
         """Return the counts so far."""
+        self._charge()
         return Stats(
             inserts=self.inserts,
             updates=self.updates,

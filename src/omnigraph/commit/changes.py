@@ -7,9 +7,9 @@ manifest pins ``node:Person`` at version 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
@@ -92,6 +92,9 @@ class NewDataset:
     create: Callable[[], Table]
 
 
+LateFacts = Callable[[Sequence[TableState]], Mapping[str, Any]]
+
+
 class NothingToPublish(OmniGraphError):
     """Raised by a write with ``only_if_changed`` that changed no table."""
 
@@ -108,7 +111,8 @@ class Write:
     ``NothingToPublish``. ``is_large``: preparing it again under its locks takes long, so others
     should expect to wait. ``taken_over`` are states of tables that other branches made and that this
     branch pins from now on; the pins they replace are among ``relied_on``. ``adopted`` are the records
-    of commits that the branch does not know yet.
+    of commits that the branch does not know yet. ``late_facts`` gives facts that are known only once the
+    tables are committed, from their new pins; it raises nothing, and a recovered commit lacks them.
     """
 
     writer: Writer
@@ -128,6 +132,7 @@ class Write:
     ir_hash: str | None = None
     only_if_changed: bool = False
     is_large: bool = False
+    late_facts: LateFacts | None = None
     operation_id: str = field(default_factory=new_ulid)
 
     @property

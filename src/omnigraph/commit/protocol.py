@@ -38,6 +38,7 @@ from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
 from omnigraph.commit.heal import run_healing
 from omnigraph.commit.observed import has_moved, observe
 from omnigraph.commit.publishing import publish_under_locks
+from omnigraph.commit.replays.once import refuse_repeated
 from omnigraph.commit.sidecar import (
     Sidecar,
     build_sidecar,
@@ -134,6 +135,9 @@ def lock_names(workspace: Workspace, write: Write) -> set[str]:
     names = {workspace.lock_name(table.location, write.branch) for table in tables}
     if write.exact_head or write.touches_no_table:
         names.add(workspace.locks.head_lock(write.branch))
+    if write.intent.operation_id is not None and not write.exact_head:
+        # Two writes of one id may touch different tables; whoever needs the exact head locks them all.
+        names.add(workspace.locks.operation_lock(write.branch, write.intent.operation_id))
     if write.takes_graph_lock:
         names.add(workspace.locks.graph_lock())
     return names
@@ -203,6 +207,7 @@ class _Commit:
         state = self.workspace.manifest.state(self.write.branch)
         refuse_newer(state.table)
         self._check_branch(state)
+        refuse_repeated(self.workspace, state, self.write.intent)
         self._check_schema(state.head)
         check_expected(state.head, self.write.expected, self.write.head_commit_id)
         graph_id = state.head.graph_id
@@ -439,6 +444,9 @@ class _Commit:
     def _publish(self, pins: list[TableState]) -> GraphCommit:
         """Publish the pins with everything else that the write carries."""
         write = self.write
+        intent = write.intent
+        if write.late_facts is not None:
+            intent = replace(intent, facts={**intent.facts, **write.late_facts(pins)})
         created = {new.state.incarnation for new in write.created}
         changes = Changes(
             tables=(
@@ -459,7 +467,7 @@ class _Commit:
             write.pin.identifier,
             changes,
             write.expected,
-            write.intent,
+            intent,
             write.head_commit_id,
         )
 

@@ -233,7 +233,8 @@ class Session:
 
         ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
-        ``operation_id``: a ULID of the caller's choice by which the commit can be found.
+        ``operation_id``: a ULID of the caller's choice by which the commit can be found. Sent again
+        under the same id, the mutation has no effect, and the answer is the first one, ``replayed``.
         """
         return writes.mutate(
             self._access.acting(actor),
@@ -251,14 +252,17 @@ class Session:
         actor: str | None = None,
         *,
         progress: Callable[[int, int], object] | None = None,
+        operation_id: str | None = None,
     ) -> EmbedResult:
         """Fill the vectors of `@embed` properties that are null although their text is there.
 
         Every 1,000 rows are a commit, so a job that is stopped goes on where it was. ``types`` names
         node types, all by default; ``limit`` fills at most that many vectors. ``progress`` is called
-        with the vectors filled and failed so far.
+        with the vectors filled and failed so far. ``operation_id`` as for ``mutate``; a job that was
+        stopped goes on under it.
         """
-        return writes.embed(self._access.acting(actor), branch, types, limit, progress)
+        acting = self._access.acting(actor)
+        return writes.embed(acting, branch, types, limit, progress, operation_id)
 
     def export(
         self,

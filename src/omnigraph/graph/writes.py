@@ -73,6 +73,7 @@ def embed(
     types: Iterable[str] | None,
     limit: int | None,
     progress: Callable[[int, int], object] | None,
+    operation_id: str | None,
 ) -> EmbedResult:
     """Fill the vectors that are null although their text is there."""
     from omnigraph.write.embed import EmbedRequest, embed
@@ -88,6 +89,7 @@ def embed(
         access.actor,
         state.embedder,
         check_progress(progress),
+        check_operation_id(operation_id),
     )
 
     def accepted() -> tuple[str, Catalog]:

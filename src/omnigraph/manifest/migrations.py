@@ -13,7 +13,7 @@ from dataclasses import replace
 from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.manifest import read_head_row
-from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, GraphCommit
+from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, WRITTEN_BY_KEY, GraphCommit, format_stamp
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata
 from omnigraph.storage.tables.table import Table
@@ -37,11 +37,14 @@ def refuse_newer(table: Table) -> None:
     """Refuse to write to a graph that a newer product made."""
     stamp = read_internal_version(table)
     if stamp > INTERNAL_SCHEMA_VERSION:
+        release = (table.schema.metadata or {}).get(WRITTEN_BY_KEY.encode(), b"").decode()
+        by = f", written by omnigraph {release}," if release else ""
         raise NewerFormat(
-            f"the graph has internal schema version {stamp} and this omnigraph knows "
+            f"the graph has internal schema version {stamp}{by} and this omnigraph knows "
             f"{INTERNAL_SCHEMA_VERSION}: upgrade omnigraph first",
             found=stamp,
             known=INTERNAL_SCHEMA_VERSION,
+            written_by=release or None,
         )
 
 
@@ -50,7 +53,7 @@ def migrate(table: Table) -> Table:
     refuse_newer(table)
     while (stamp := read_internal_version(table)) < INTERNAL_SCHEMA_VERSION:
         table = STEPS[stamp](table)
-        table = set_schema_metadata(table, {INTERNAL_VERSION_KEY: str(stamp + 1)})
+        table = set_schema_metadata(table, format_stamp(stamp + 1))
     return table
 
 

@@ -28,6 +28,7 @@ from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, moment_text, printable
 from omnigraph.errors import StorageError
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -235,7 +236,7 @@ class Row:
 
 
 def arrow_schema(internal_version: int) -> pa.Schema:
-    """Return the schema of `__manifest`, stamped with the internal schema version."""
+    """Return the schema of `__manifest`, stamped with the internal schema version and this release."""
     import pyarrow as pa
 
     primary_key = {"lance-schema:unenforced-primary-key": "true"}
@@ -250,10 +251,16 @@ def arrow_schema(internal_version: int) -> pa.Schema:
         pa.field("table_branch", pa.string()),
         pa.field("row_count", pa.uint64()),
     ]
-    return pa.schema(fields, metadata={INTERNAL_VERSION_KEY: str(internal_version)})
+    return pa.schema(fields, metadata=format_stamp(internal_version))
 
 
 INTERNAL_VERSION_KEY = "omnigraph:internal_schema_version"
+WRITTEN_BY_KEY = "omnigraph:written_by"
+
+
+def format_stamp(internal_version: int) -> dict[str, str]:
+    """Return how `__manifest` says which format it has, and which release gave it that format."""
+    return {INTERNAL_VERSION_KEY: str(internal_version), WRITTEN_BY_KEY: __version__}
 
 
 def to_table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.operations import RecentOperations
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import LockManager
@@ -32,7 +33,8 @@ AfterCommit = Callable[["Workspace", str, Sequence[Written]], Callable[[], objec
 class Workspace:
     """The root, control objects, locks and manifest of one graph.
 
-    ``after_commit`` is told of every commit that changes rows, after its last phase.
+    ``after_commit`` is told of every commit that changes rows, after its last phase. ``operations``
+    remembers which ids of callers the newest commits hold.
     """
 
     root: Root
@@ -40,6 +42,7 @@ class Workspace:
     locks: LockManager
     manifest: Manifest
     after_commit: AfterCommit = lambda _workspace, _branch, _written: None
+    operations: RecentOperations = field(default_factory=RecentOperations)
 
     def ref(self, location: str) -> TableRef:
         """Return the address of a table."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
-from omnigraph.commit.changes import StagedStep, TableChange, Write
+from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import (
     BadRequest,
     BranchExists,
@@ -68,7 +70,8 @@ def load(
     work is finished, which may change the schema. Records are read once, and rows that were written as
     files stay as they are: only what depends on the head of the branch is done again. Only under
     another schema they mean something else, so they are read again if they can be. ``engine`` is
-    given for records that were read elsewhere; otherwise the request decides.
+    given for records that were read elsewhere; otherwise the request decides. A load of a known
+    operation id is only answered.
     """
     options = request.options
     if options.mode not in MODES:
@@ -77,6 +80,21 @@ def load(
         raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
     if not options.check:
         heal(workspace)
+    targets = [options.branch] + ([] if options.from_branch is None else [options.from_branch])
+
+    def run() -> LoadResult:
+        return _load(workspace, pin_schema, request, engine)
+
+    return run_once(workspace, targets, request.asked, run, LoadResult.replay)
+
+
+def _load(
+    workspace: Workspace,
+    pin_schema: Callable[[], tuple[str, Catalog]],
+    request: LoadRequest,
+    engine: Engine | None,
+) -> LoadResult:
+    options = request.options
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
     with (
         scratch() as spooled,
@@ -114,15 +132,14 @@ def _load_under(
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors)
+        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors, note)
         work.read()
         if options.check:
-            checked = work.check(workspace.manifest.state(_base_of(workspace, options)))
-            return replace(checked, base_branch=options.from_branch, note=note)
+            return work.check(workspace.manifest.state(_base_of(workspace, options)))
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
         heal(workspace)
-        with _target(workspace, options) as created:
+        with _target(workspace, options) as work.branch_created:
             attempts = Attempts(
                 workspace,
                 options.branch,
@@ -131,9 +148,7 @@ def _load_under(
                 request.branch_id,
                 one_schema=True,
             )
-            result = attempts.run(work.write)
-    note = _and_note(note, vectors.failure) if result.embeddings_pending else note
-    return replace(result, base_branch=options.from_branch, branch_created=created, note=note)
+            return attempts.run(work.write)
 
 
 def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
@@ -202,6 +217,7 @@ class _Load:
         engine: Engine,
         directory: Path,
         vectors: VectorSpool,
+        note: str | None,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
@@ -213,6 +229,8 @@ class _Load:
         self.started = stamp_us()
         self.search: FindFinalRows
         self.vectors = vectors
+        self.note = note
+        self.branch_created = False
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -243,16 +261,26 @@ class _Load:
     def check(self, state: BranchState) -> LoadResult:
         """Run stage 3 on one state of the branch, and write nothing."""
         final, pending = self._validate(state)
-        return self._result(final, pending, None, IndexReport())
+        return self._result(final, pending)
 
     def write(self, attempt: Attempt) -> LoadResult:
         """Run stages 3 to 5 on the newest snapshot of the branch."""
         final, pending = self._validate(attempt.state)
         report = IndexReport()
         self.report.tell("writing")
-        with self._timed("write"):
-            made = self._commit(attempt, final, report)
-        return self._result(final, pending, made, report)
+        began = time.perf_counter()
+        told = self._result(final, pending)
+
+        def complete(_pins: Sequence[TableState] = ()) -> dict[str, Any]:
+            # What is known once the tables are written, so that a repetition is told the same.
+            told.indexes_built = list(report.built)
+            told.timings["write"] = round(time.perf_counter() - began, 4)
+            return self.request.asked.facts(told.answer())
+
+        told.commit = self._commit(attempt, final, report, told.answer(), complete)
+        if "write" not in told.timings:
+            complete()  # others have published it
+        return told
 
     def _validate(self, state: BranchState) -> tuple[FinalRows, int]:
         """Run stage 3: the rows that are to be written, and how many of their vectors stay null."""
@@ -267,9 +295,7 @@ class _Load:
         finally:
             runner.close()
 
-    def _result(
-        self, final: FinalRows, pending: int, made: GraphCommit | None, report: IndexReport
-    ) -> LoadResult:
+    def _result(self, final: FinalRows, pending: int) -> LoadResult:
         return LoadResult(
             branch=self.options.branch,
             mode=self.options.mode,
@@ -279,11 +305,13 @@ class _Load:
                 for key, count in sorted(final.counts.items())
             ],
             actor_id=self.options.actor,
-            commit=made,
-            indexes_built=report.built,
+            commit=None,
+            base_branch=self.options.from_branch,
+            branch_created=self.branch_created,
             embeddings_pending=pending,
             bad_records=self.search.bad.report(self.request.inputs.sources),
             timings=dict(self.timings),
+            note=_and_note(self.note, self.vectors.failure) if pending else self.note,
         )
 
     def _fill_vectors(self, runner: Runner, state: BranchState, final: FinalRows) -> int:
@@ -300,7 +328,14 @@ class _Load:
         with self._timed("embed"):
             return fill_vectors(final.incoming.values(), runner, stored, self.vectors)
 
-    def _commit(self, attempt: Attempt, final: FinalRows, report: IndexReport) -> GraphCommit:
+    def _commit(
+        self,
+        attempt: Attempt,
+        final: FinalRows,
+        report: IndexReport,
+        answer: dict[str, Any],
+        complete: LateFacts,
+    ) -> GraphCommit:
         state = attempt.state
         pins = state.head.tables
         changes = [
@@ -316,8 +351,10 @@ class _Load:
                 "load",
                 self.started,
                 self.options.actor,
+                facts=self.request.asked.facts(answer),
                 operation_id=self.options.operation_id,
             ),
+            late_facts=complete,
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(final.relied_on - set(final.incoming))),
             is_large=sum(incoming.rows for incoming in final.incoming.values()) > LARGE_ROWS,

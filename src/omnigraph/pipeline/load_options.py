@@ -32,7 +32,8 @@ class LoadOptions:
     does: fail (the default), nothing is loaded; skip, it is left out. ``from_branch`` makes a missing ``branch``
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
-    ``operation_id`` is a ULID of the caller's choice by which its commit can be found. ``check``
+    ``operation_id`` is a ULID of the caller's choice by which its commit can be found; sent again under
+    the same id, the load has no effect, and the answer is the first one, ``replayed``. ``check``
     judges every record by every rule and writes nothing: there is no commit, and no branch is made.
     ``embed`` fails the load where a vector cannot be made; otherwise one that may be null stays null.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -29,6 +30,12 @@ class LoadRequest:
     embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
+
+    @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this load is recognised by; a check has nothing that could be repeated."""
+        options = self.options
+        return WriteRequest("load", None if options.check else options.operation_id)
 
     @property
     def skips(self) -> bool:
@@ -68,6 +75,17 @@ class LoadResult(Shown):
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
     """Why that engine ran, where the caller did not choose it."""
+    replayed: bool = False
+    """Whether it was made before, under the same operation id, and had no effect this time."""
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> LoadResult:
+        """The answer that a commit keeps."""
+        kept = dict(kept_answer(commit))
+        for name in ("operation", "operation_id", "total_rows", "skipped"):
+            kept.pop(name, None)
+        kept["indexes_built"] = [(table_key, name) for table_key, name in kept["indexes_built"]]
+        return cls(**kept, commit=commit, replayed=True)
 
     @property
     def total_rows(self) -> int:
@@ -80,7 +98,15 @@ class LoadResult(Shown):
         return int(self.bad_records["total"])
 
     def to_json(self) -> dict[str, Any]:
-        """The public form."""
+        """The public form; ``replayed`` appears only if it is true."""
+        return {
+            **self.answer(),
+            "commit": None if self.commit is None else self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
+        }
+
+    def answer(self) -> dict[str, Any]:
+        """The public form without the commit."""
         return {
             "branch": self.branch,
             "base_branch": self.base_branch,
@@ -92,11 +118,10 @@ class LoadResult(Shown):
             "bad_records": self.bad_records,
             "skipped": self.skipped,
             "note": self.note,
-            "timings": self.timings,
+            "timings": dict(self.timings),
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
             "actor_id": self.actor_id,
-            "commit": None if self.commit is None else self.commit.to_json(),
         }
 
     def _panel(self) -> Panel:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import size_text
 from omnigraph.errors import (
@@ -39,7 +41,7 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, BlobFacts, find_blob
+from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import shown_place
 from omnigraph.write.pending import PendingTable
@@ -55,7 +57,10 @@ BlobSourceLike = str | os.PathLike[str] | BinaryIO | Iterable[bytes] | bytes | N
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BlobWritten(Shown):
-    """What a write of a blob did; ``size`` and ``etag`` are None after it was cleared."""
+    """What a write of a blob did; ``size`` and ``etag`` are None after it was cleared.
+
+    ``replayed``: it was made before, under the same operation id, and had no effect this time.
+    """
 
     selector: BlobSelector
     branch: str
@@ -63,9 +68,18 @@ class BlobWritten(Shown):
     etag: str | None
     actor_id: str | None
     commit: GraphCommit
+    replayed: bool = False
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> BlobWritten:
+        """Return the answer that a commit keeps."""
+        kept = kept_answer(commit)
+        size, etag = kept["size"], kept["etag"]
+        selector = BlobSelector(**kept["selector"])
+        return cls(selector, kept["branch"], size, etag, kept["actor_id"], commit, replayed=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form."""
+        """Return the public form; ``replayed`` appears only if it is true."""
         return {
             "selector": self.selector.to_json(),
             "branch": self.branch,
@@ -73,6 +87,7 @@ class BlobWritten(Shown):
             "etag": self.etag,
             "actor_id": self.actor_id,
             "commit": self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
         }
 
     def _panel(self) -> Panel:
@@ -91,26 +106,44 @@ class BlobWrite:
     actor_id: str | None = None
     if_commit: str | None = None
     if_match: str | None = None
+    operation_id: str | None = None
+
+    def facts(self, value: dict[str, Any] | None, etag: str | None = None) -> dict[str, Any]:
+        """Return what the commit keeps, so that a repetition can be answered."""
+        answer = {
+            "selector": self.selector.to_json(),
+            "branch": self.branch,
+            "size": _size(value),
+            "etag": etag,
+            "actor_id": self.actor_id,
+        }
+        return self.asked.facts(answer)
+
+    @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this write is recognised by."""
+        return WriteRequest("blob_write", self.operation_id)
 
 
 def write_blob(workspace: Workspace, request: BlobWrite, source: BlobSourceLike) -> BlobWritten:
-    """Write the blob, after finishing what dead writers left."""
+    """Write the blob, after finishing what dead writers left; one of a known id is only answered."""
     heal(workspace)
+
+    def run() -> BlobWritten:
+        return _write_blob(workspace, request, source)
+
+    return run_once(workspace, [request.branch], request.asked, run, BlobWritten.replay)
+
+
+def _write_blob(workspace: Workspace, request: BlobWrite, source: BlobSourceLike) -> BlobWritten:
     state = workspace.manifest.state(request.branch)
     # What can be refused is refused before the source is read.
     _Attempt(workspace, request, state).check(source is None)
     with spooled(source) as value:
         started = stamp_us()
         attempts = Attempts(workspace, request.branch, None, request.if_commit)
-        made, facts = attempts.run(lambda attempt: _write(attempt, request, value, started))
-    return BlobWritten(
-        request.selector,
-        request.branch,
-        _size(value),
-        None if facts is None else facts.etag,
-        request.actor_id,
-        made,
-    )
+        made, etag = attempts.run(lambda attempt: _write(attempt, request, value, started))
+    return BlobWritten(request.selector, request.branch, _size(value), etag, request.actor_id, made)
 
 
 def _size(value: dict[str, Any] | None) -> int | None:
@@ -120,27 +153,38 @@ def _size(value: dict[str, Any] | None) -> int | None:
 
 def _write(
     attempt: Attempt, request: BlobWrite, value: dict[str, Any] | None, started: int
-) -> tuple[GraphCommit, BlobFacts | None]:
+) -> tuple[GraphCommit, str | None]:
+    """Commit the value; return the commit and the ETag that the value has now."""
     state = attempt.state
     work = _Attempt(attempt.workspace, request, state)
     work.check(value is None)
     pending = PendingTable(work.entity, work.pin, work.table)
     rows = pending.rows_where(Condition("id", "=", request.selector.id))
     pending.replace(_with_value(rows, request.selector.property, value))
+    etag: str | None = None
+
+    def describe(pins: Sequence[TableState]) -> dict[str, Any]:
+        # While the table is locked, so that nobody has moved or removed it since.
+        nonlocal etag
+        etag = _etag(attempt.workspace, request, pins)
+        return request.facts(value, etag)
+
     write = Write(
         writer="mutation",
         pin=state.pin,
         ir_hash=state.head.ir_hash,
-        intent=Intent(new_ulid(), "mutation", started, request.actor_id),
+        intent=Intent(
+            new_ulid(),
+            "mutation",
+            started,
+            request.actor_id,
+            facts=request.facts(value),
+            operation_id=request.operation_id,
+        ),
         tables=(TableChange(work.pin, (pending.write_step(),)),),
+        late_facts=describe,
     )
-    commit = attempt.commit(write)
-    try:
-        # While the table is still locked, so that nobody has moved or removed it since.
-        return commit, _facts_now(attempt.workspace, request, work.pin)
-    except OmniGraphError as error:
-        logger.warning("the blob is written; it could not be described: %s", error)
-        return commit, None
+    return attempt.commit(write), etag
 
 
 def _with_value(rows: pa.Table, column: str, value: dict[str, Any] | None) -> pa.Table:
@@ -190,13 +234,16 @@ class _Attempt:
             )
 
 
-def _facts_now(workspace: Workspace, request: BlobWrite, before: TableState) -> BlobFacts | None:
-    """What the newest version of the table says of the blob."""
-    tables = workspace.manifest.state(request.branch).head.tables.values()
-    pin = next(pin for pin in tables if pin.incarnation == before.incarnation)
-    table = open_table(workspace.pinned(pin))
-    found = find_blob(table, request.selector.property, request.selector.id)
-    return None if found is None else found.facts
+def _etag(workspace: Workspace, request: BlobWrite, pins: Sequence[TableState]) -> str | None:
+    """Return what the new version of the table says of the blob; None if it cannot be read now."""
+    (pin,) = pins
+    try:
+        table = open_table(workspace.pinned(pin))
+        found = find_blob(table, request.selector.property, request.selector.id)
+    except OmniGraphError as error:
+        logger.warning("the blob could not be described while it was written: %s", error)
+        return None
+    return None if found is None or found.facts is None else found.facts.etag
 
 
 # ------------------------------------------------------------------ the source

@@ -3,13 +3,14 @@
 Rows without a vector are found in one scan of the state that the job starts on. Every
 ``ROWS_PER_COMMIT`` of them become a commit, which looks at the rows again: one whose text changed
 meanwhile, or that has got a vector, is left as it is. A job that is killed has lost only the vectors
-after its last commit; the next run finds the rows that are still without one.
+after its last commit; the next run finds the rows that are still without one. Under an operation id
+the last commit answers for the whole job, and a job that was stopped before it goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph import settings
@@ -17,12 +18,15 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays.request import UNFINISHED, WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import may_be_the_texts, require_embedder
 from omnigraph.errors import BadRequest, ProviderError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, NodeType
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
@@ -46,7 +50,8 @@ OnFilled = Callable[[int, int], object]
 class EmbedResult(Shown):
     """What the job did: vectors ``filled``, still ``pending``, and ``failed`` (which stay pending).
 
-    ``commit`` is the last commit, None if nothing was filled.
+    ``commit`` is the last commit, None if nothing was filled. ``replayed``: the job was done before, under
+    the same operation id, and had no effect this time.
     """
 
     branch: str
@@ -54,15 +59,30 @@ class EmbedResult(Shown):
     pending: int
     failed: int
     commit: GraphCommit | None
+    replayed: bool = False
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> EmbedResult:
+        """Return the answer that a commit keeps."""
+        kept = kept_answer(commit)
+        counts = (kept["filled"], kept["pending"], kept["failed"])
+        return cls(kept["branch"], *counts, commit, replayed=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form."""
+        """Return the public form; ``replayed`` appears only if it is true."""
+        return {
+            **self.answer(),
+            "commit": None if self.commit is None else self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
+        }
+
+    def answer(self) -> dict[str, Any]:
+        """Return the public form without the commit."""
         return {
             "branch": self.branch,
             "filled": self.filled,
             "pending": self.pending,
             "failed": self.failed,
-            "commit": None if self.commit is None else self.commit.to_json(),
         }
 
     def _panel(self) -> Panel:
@@ -81,6 +101,12 @@ class EmbedRequest:
     actor_id: str | None = None
     embedder: Embedder | None = None
     on_filled: OnFilled | None = None
+    operation_id: str | None = None
+
+    @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this job is recognised by."""
+        return WriteRequest("embed", self.operation_id)
 
 
 class Target(NamedTuple):
@@ -117,20 +143,16 @@ def embed(
 
     ``pin_schema`` gives the accepted schema and the hash that names it. A text that the provider
     refuses fails alone. A provider that fails for every text ends the job: with an error if nothing
-    was filled, else with what was filled so far.
+    was filled, else with what was filled so far. A job of a known operation id is only answered.
     """
     heal(workspace)
-    ir_hash, catalog = pin_schema()
-    targets = find_targets(catalog, request.types)
-    job = _Job(workspace, ir_hash, request)
-    for parts in job.parts(targets):
-        job.fill(parts)
-        if job.dead is not None:
-            break
-    if job.dead is not None and not job.filled:
-        raise job.dead
-    pending = sum(job.count_pending(target) for target in targets)
-    return EmbedResult(request.branch, job.filled, pending, job.failed, job.commit)
+
+    def run() -> EmbedResult:
+        ir_hash, catalog = pin_schema()
+        job = _Job(workspace, ir_hash, request, find_targets(catalog, request.types))
+        return job.run()
+
+    return run_once(workspace, [request.branch], request.asked, run, EmbedResult.replay)
 
 
 def find_targets(catalog: Catalog, types: Sequence[str] | None) -> list[Target]:
@@ -156,20 +178,41 @@ class _Job:
     workspace: Workspace
     ir_hash: str
     request: EmbedRequest
+    targets: Sequence[Target]
     filled: int = 0
     failed: int = 0
     commit: GraphCommit | None = None
     dead: ProviderError | None = None
     _in_a_row: int = 0
+    _last: EmbedResult | None = None
+    """What the last commit says of the job, if it has an operation id."""
+
+    def run(self) -> EmbedResult:
+        """Fill all parts, or as many as the provider lives through."""
+        state = self.workspace.manifest.state(self.request.branch)
+        left = 0 if self.request.operation_id is None else self._count_pending(state)
+        for parts in self._parts(state):
+            left -= sum(len(part.ids) for part in parts)
+            self._fill(parts, unfinished=left > 0)
+            if self.dead is not None:
+                break
+        if self.dead is not None and not self.filled:
+            raise self.dead
+        if self._last is not None:
+            return replace(self._last, commit=self.commit)
+        now = self.workspace.manifest.state(self.request.branch)
+        return self._result(self.filled, self._count_pending(now))
+
+    def _result(self, filled: int, pending: int) -> EmbedResult:
+        return EmbedResult(self.request.branch, filled, pending, self.failed, self.commit)
 
     # -- the rows
 
-    def parts(self, targets: Sequence[Target]) -> Iterator[list[_Part]]:
+    def _parts(self, state: BranchState) -> Iterator[list[_Part]]:
         """Yield the rows without a vector, in parts that become one commit each."""
-        state = self.workspace.manifest.state(self.request.branch)
         waiting: list[_Part] = []
         room = self._room()
-        for target in targets:
+        for target in self.targets:
             pin = state.head.tables.get(target.entity.table_key)
             if pin is None or not pin.row_count:
                 continue
@@ -194,24 +237,26 @@ class _Job:
         left = ROWS_PER_COMMIT if limit is None else limit - self.filled
         return max(0, min(ROWS_PER_COMMIT, left))
 
-    def count_pending(self, target: Target) -> int:
-        """Return how many vectors of a property are null now although their text is there."""
-        pin = self.workspace.manifest.state(self.request.branch).head.tables.get(
-            target.entity.table_key
-        )
-        if pin is None or not pin.row_count:
-            return 0
-        table = open_table(self.workspace.pinned(pin))
-        return table.count_rows(target.is_pending(table))
+    def _count_pending(self, state: BranchState) -> int:
+        """Return how many vectors are null although their text is there."""
+        pending = 0
+        for target in self.targets:
+            pin = state.head.tables.get(target.entity.table_key)
+            if pin is not None and pin.row_count:
+                table = open_table(self.workspace.pinned(pin))
+                pending += table.count_rows(target.is_pending(table))
+        return pending
 
     # -- the vectors
 
-    def fill(self, parts: Sequence[_Part]) -> None:
-        """Make the vectors of these rows and commit them."""
+    def _fill(self, parts: Sequence[_Part], *, unfinished: bool) -> None:
+        """Make the vectors of these rows and commit them; ``unfinished``: there are more."""
         made = [done for part in parts if (done := self._made(part)) is not None]
         if made:
             attempts = Attempts(self.workspace, self.request.branch, one_schema=True)
-            filled, commit = attempts.run(lambda attempt: self._write(attempt, made))
+            filled, commit = attempts.run(
+                lambda attempt: self._write(attempt, made, unfinished=unfinished)
+            )
             self.filled += filled
             self.commit = commit or self.commit
         if self.request.on_filled is not None:
@@ -265,7 +310,9 @@ class _Job:
 
     # -- the commit
 
-    def _write(self, attempt: Attempt, parts: Sequence[_Part]) -> tuple[int, GraphCommit | None]:
+    def _write(
+        self, attempt: Attempt, parts: Sequence[_Part], *, unfinished: bool
+    ) -> tuple[int, GraphCommit | None]:
         """Commit the vectors of the rows that still have the same text and no vector."""
         head = attempt.state.head
         if head.ir_hash != self.ir_hash:
@@ -283,10 +330,29 @@ class _Job:
         changed = [pending for pending in tables.values() if pending.rows.num_rows]
         if not changed:
             return 0, None
-        intent = Intent(new_ulid(), "embed", stamp_us(), self.request.actor_id)
+        intent = Intent(
+            new_ulid(),
+            "embed",
+            stamp_us(),
+            self.request.actor_id,
+            facts=self._facts(attempt.state, filled, unfinished=unfinished),
+            operation_id=self.request.operation_id,
+        )
         changes = tuple(TableChange(one.pin, (one.write_step(),)) for one in changed)
         write = Write("embed", attempt.state.pin, intent, changes, ir_hash=head.ir_hash)
         return filled, attempt.commit(write)
+
+    def _facts(self, state: BranchState, filled: int, *, unfinished: bool) -> dict[str, Any]:
+        """Return what a commit of so many vectors keeps, so that a repetition can be answered."""
+        if self.request.operation_id is None:
+            return {}
+        limit = self.request.limit
+        so_far = self.filled + filled
+        # A job that its provider ended is not done: sent again, it goes on.
+        goes_on = self.dead is not None or (unfinished and (limit is None or so_far < limit))
+        told = self._result(so_far, self._count_pending(state) - filled)
+        self._last = None if goes_on else told
+        return self.request.asked.facts({**told.answer(), UNFINISHED: goes_on})
 
 
 def _put_vectors(pending: PendingTable, part: _Part) -> int:

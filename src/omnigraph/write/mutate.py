@@ -13,7 +13,7 @@ name = "Ann"`` commits one row {name: Ann, age: 31}. Deleting a node also delete
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph import settings
@@ -21,6 +21,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -46,7 +48,10 @@ from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, not
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MutationResult(Shown):
-    """What a mutation did; ``commit`` is None if nothing matched."""
+    """What a mutation did; ``commit`` is None if nothing matched.
+
+    ``replayed``: it was made before, under the same operation id, and had no effect this time.
+    """
 
     branch: str
     query_name: str
@@ -54,16 +59,31 @@ class MutationResult(Shown):
     affected_edges: int
     actor_id: str | None
     commit: GraphCommit | None
+    replayed: bool = False
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> MutationResult:
+        """Return the answer that a commit keeps."""
+        kept = kept_answer(commit)
+        names = ("branch", "query_name", "affected_nodes", "affected_edges", "actor_id")
+        return cls(**{name: kept[name] for name in names}, commit=commit, replayed=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form."""
+        """Return the public form; ``replayed`` appears only if it is true."""
+        return {
+            **self.answer(),
+            "commit": None if self.commit is None else self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
+        }
+
+    def answer(self) -> dict[str, Any]:
+        """Return the public form without the commit."""
         return {
             "branch": self.branch,
             "query_name": self.query_name,
             "affected_nodes": self.affected_nodes,
             "affected_edges": self.affected_edges,
             "actor_id": self.actor_id,
-            "commit": None if self.commit is None else self.commit.to_json(),
         }
 
     def _panel(self) -> Panel:
@@ -98,9 +118,14 @@ class Request:
     blobs: BlobPolicy = NO_POLICY
     operation_id: str | None = None
 
+    @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this mutation is recognised by."""
+        return WriteRequest("mutate", self.operation_id)
+
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
-    """Run a mutation, after finishing what dead writers left.
+    """Run a mutation, after finishing what dead writers left; one of a known operation id is answered.
 
     A mutation that lost a race is run again on the new head. ``now()`` keeps the time of the first
     try.
@@ -109,11 +134,15 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     started = stamp_us()
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     vectors = TextVectors(request.embedder)
-    return attempts.run(
-        lambda attempt: _Mutation(
-            attempt, request, request.check(attempt.state), started, vectors
-        ).run()
-    )
+
+    def run() -> MutationResult:
+        return attempts.run(
+            lambda attempt: _Mutation(
+                attempt, request, request.check(attempt.state), started, vectors
+            ).run()
+        )
+
+    return run_once(workspace, [request.branch], request.asked, run, MutationResult.replay)
 
 
 class _Mutation:
@@ -153,19 +182,20 @@ class _Mutation:
                 self._delete(statement)
         for table in self.tables.values():
             fill_vectors(table, self.vectors)
-        made = self._commit() if self._has_changes() else None
-        if made is None:
-            # Without a publish nothing else checks ``if_commit`` at the end.
-            now = self.workspace.manifest.state(self.request.branch)
-            check_precondition(self.workspace, now, self.request.if_commit)
-        return MutationResult(
+        result = MutationResult(
             self.request.branch,
             self.checked.plan.name,
             self.nodes,
             self.edges,
             self.request.actor_id,
-            made,
+            None,
         )
+        if self._has_changes():
+            return replace(result, commit=self._commit(result))
+        # Without a publish nothing else checks ``if_commit`` at the end.
+        now = self.workspace.manifest.state(self.request.branch)
+        check_precondition(self.workspace, now, self.request.if_commit)
+        return result
 
     def _has_changes(self) -> bool:
         return any(table.rows.num_rows or table.removed for table in self.tables.values())
@@ -332,7 +362,7 @@ class _Mutation:
 
     # -- the end
 
-    def _commit(self) -> GraphCommit:
+    def _commit(self, result: MutationResult) -> GraphCommit:
         """Validate, then commit the changed tables; the others that were read are relied on."""
         relied_on = self._validate()
         changed = {
@@ -348,6 +378,7 @@ class _Mutation:
                 "mutation",
                 self.started,
                 self.request.actor_id,
+                facts=self.request.asked.facts(result.answer()),
                 operation_id=self.request.operation_id,
             ),
             tables=tuple(

@@ -22,6 +22,8 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
+from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
@@ -30,7 +32,7 @@ from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
-from omnigraph.lang.schema.migrate.steps import SchemaStep
+from omnigraph.lang.schema.migrate.steps import SchemaStep, read_step
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
 from omnigraph.manifest.history.tags import list_tags
@@ -83,7 +85,10 @@ class SchemaPlan(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SchemaApplied(Shown):
-    """What a schema change did; ``commit`` is None if there was nothing to change."""
+    """What a schema change did; ``commit`` is None if there was nothing to change.
+
+    ``replayed``: it was made before, under the same operation id, and had no effect this time.
+    """
 
     applied: bool
     manifest_version: int
@@ -92,9 +97,17 @@ class SchemaApplied(Shown):
     warnings: tuple[str, ...] = ()
     """What was destroyed, and what is left to do: a purge or a file that could not be finished."""
     supported: bool = True
+    replayed: bool = False
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> SchemaApplied:
+        """Return the answer that a commit keeps."""
+        warnings = tuple(kept_answer(commit)["warnings"])
+        steps = tuple(read_step(step) for step in commit.facts["schema"]["steps"])
+        return cls(True, commit.manifest_version, steps, commit, warnings, replayed=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form."""
+        """Return the public form; ``replayed`` appears only if it is true."""
         return {
             "supported": self.supported,
             "applied": self.applied,
@@ -102,6 +115,7 @@ class SchemaApplied(Shown):
             "step_count": len(self.steps),
             "steps": [step.to_json() for step in self.steps],
             "commit": None if self.commit is None else self.commit.to_json(),
+            **({"replayed": True} if self.replayed else {}),
         }
 
     def _panel(self) -> Panel:
@@ -131,6 +145,12 @@ class SchemaRequest:
     filename: str | None = None
     allow_data_loss: bool = False
     actor_id: str | None = None
+    operation_id: str | None = None
+
+    @property
+    def asked(self) -> WriteRequest:
+        """What a repetition of this change is recognised by."""
+        return WriteRequest("schema_apply", self.operation_id)
 
 
 def plan_schema(workspace: Workspace, request: SchemaRequest) -> SchemaPlan:
@@ -142,10 +162,15 @@ def plan_schema(workspace: Workspace, request: SchemaRequest) -> SchemaPlan:
 def apply_schema(workspace: Workspace, request: SchemaRequest) -> SchemaApplied:
     """Give the graph a new schema as one commit, or change nothing.
 
-    An unsupported plan is refused with its first reason; a plan without steps does nothing.
+    An unsupported plan is refused with its first reason; a plan without steps does nothing, and one of
+    a known operation id is only answered.
     """
     heal(workspace)
-    return run_healing(workspace, lambda: _Apply(workspace, request).run())
+
+    def run() -> SchemaApplied:
+        return run_healing(workspace, lambda: _Apply(workspace, request).run())
+
+    return run_once(workspace, [MAIN], request.asked, run, SchemaApplied.replay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +301,8 @@ class _Apply:
             "to_hash": row.ir_hash,
             "steps": [step.to_json() for step in found.steps],
         }
-        write = self._write(state, row, changes, {"schema": facts})
+        kept = self.request.asked.facts({"warnings": list(_warnings(found))})
+        write = self._write(state, row, changes, {"schema": facts, **kept})
         commit = commit_under_locks(self.workspace, write, {}, branch.held)
         BEFORE_MIRRORS.hit()
         return commit, self._mirror(row)
@@ -285,13 +311,20 @@ class _Apply:
         self, state: BranchState, row: SchemaRow, changes: TableChanges, facts: dict[str, Any]
     ) -> Write:
         """Return the write; every table of the branch is among those it rests on."""
-        actor = self.request.actor_id
+        request = self.request
         dropped = {table.incarnation for table in changes.dropped}
         moved = {table.incarnation for table, _ in changes.columns}
         return Write(
             writer="schema_apply",
             pin=state.pin,
-            intent=Intent(new_ulid(), "schema_apply", self.started, actor, facts=facts),
+            intent=Intent(
+                new_ulid(),
+                "schema_apply",
+                self.started,
+                request.actor_id,
+                facts=facts,
+                operation_id=request.operation_id,
+            ),
             tables=tuple(
                 TableChange(pin, tuple(self._steps(pin, columns)))
                 for pin, columns in changes.columns

@@ -11,6 +11,7 @@ from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.access import Access
 from omnigraph.graph.reads import resolve, retry_if_remade
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target, TargetKeywords
@@ -193,12 +194,13 @@ class Blobs:
         actor: str | None = None,
         if_commit: str | None = None,
         if_match: str | None = None,
+        operation_id: str | None = None,
     ) -> BlobWritten:
         """Replace a blob by the bytes of ``source``, as one commit; other properties stay.
 
         ``source`` is a path, a binary file, bytes, an iterator of bytes, or None, which clears the
         value. ``if_match``: refuse unless the stored value has that ETag (see ``stat``).
-        ``if_commit``: refuse unless the branch is at that commit.
+        ``if_commit``: refuse unless the branch is at that commit. ``operation_id`` as for ``mutate``.
         """
         from omnigraph.write.blobs import BlobWrite, write_blob
 
@@ -219,6 +221,7 @@ class Blobs:
             acting.actor,
             if_commit,
             if_match,
+            check_operation_id(operation_id),
         )
         return write_blob(self._state.workspace, request, source)
 

@@ -9,6 +9,7 @@ from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.manifest import refs
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.snapshot import Target, TargetLike
 from omnigraph.policy.checker import Action
@@ -31,17 +32,20 @@ class Branches:
         name: str,
         from_: TargetLike = MAIN,
         actor: str | None = None,
+        *,
+        operation_id: str | None = None,
     ) -> refs.BranchCreated:
         """Make a branch at the head of another one, or at a past state: a value of ``og.at``.
 
         No data is copied and no commit is made. ``actor`` is who asks. It is checked but not
-        recorded, since there is no commit.
+        recorded, since there is no commit; neither is ``operation_id``.
         """
         from omnigraph.write.branches import create_branch
 
         self._state.ensure_writable()
         start = Target.of_value(from_)
         self._access.acting(actor).ask_branch_create(start, name)
+        check_operation_id(operation_id)
         return create_branch(self._state.workspace, name, start)
 
     def list(self) -> list[str]:
@@ -54,12 +58,18 @@ class Branches:
         self,
         name: str,
         actor: str | None = None,
+        *,
+        operation_id: str | None = None,
     ) -> None:
-        """Delete a branch and its commits; this cannot be undone. ``actor`` is who asks."""
+        """Delete a branch and its commits; this cannot be undone.
+
+        ``actor`` is who asks. As there is no commit, it is not recorded, nor is ``operation_id``.
+        """
         from omnigraph.write.branches import delete_branch
 
         self._state.ensure_writable()
         self._access.acting(actor).ask(Action.BRANCH_DELETE, target=trim_branch_name(name))
+        check_operation_id(operation_id)
         delete_branch(self._state.workspace, name)
 
     def merge(
@@ -73,6 +83,8 @@ class Branches:
         dry_run: bool = False,
         engine: EngineName = "auto",
         images: bool = False,
+        *,
+        operation_id: str | None = None,
     ) -> MergeResult:
         """Bring what ``source`` changed since the common base into another branch, as one commit.
 
@@ -81,13 +93,13 @@ class Branches:
         each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
         nothing and lists the conflicts; ``images`` makes conflicts show the entities. With
         ``delete_branch`` the source is deleted afterwards. With ``engine="spark"`` executors compare
-        tables of which many rows changed.
+        tables of which many rows changed. ``operation_id`` as for ``mutate``.
         """
         from omnigraph.pipeline.spark.executors import Executors
         from omnigraph.write.merge.merge import merge_branches
 
         acting = self._access.acting(actor)
-        options = merge_options(acting, granularity, resolve, dry_run, images)
+        options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
         deletes = check_flag("delete_branch", delete_branch)
         theirs, ours = trim_branch_name(source), trim_branch_name(into)
         if options.dry_run:

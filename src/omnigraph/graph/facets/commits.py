@@ -97,6 +97,8 @@ class Commits:
         resolve: Resolve = None,
         dry_run: bool = False,
         images: bool = False,
+        *,
+        operation_id: str | None = None,
     ) -> MergeResult:
         """Undo one commit of a branch as a new commit; the options are those of a merge.
 
@@ -105,7 +107,7 @@ class Commits:
         from omnigraph.write.merge.revert import revert_commit
 
         acting, name = self._access.acting(actor), trim_branch_name(branch)
-        options = merge_options(acting, granularity, resolve, dry_run, images)
+        options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
         if options.dry_run:
             acting.ask(Action.READ, name)
             acting.ask_read(Target.of(snapshot=graph_commit_id))

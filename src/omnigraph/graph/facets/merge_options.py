@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_flag
+from omnigraph.manifest.actors import check_operation_id
 
 if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeOptions
@@ -21,6 +22,7 @@ def merge_options(
     resolve: Resolve,
     dry_run: object,
     images: object,
+    operation_id: object,
 ) -> MergeOptions:
     """Return the checked options of a merge or revert; a read-only handle may ask for a dry run."""
     from omnigraph.write.merge.request import MergeOptions, check_granularity
@@ -38,4 +40,5 @@ def merge_options(
         dry,
         check_flag("images", images),
         state.blob_policy,
+        operation_id=check_operation_id(operation_id),
     )

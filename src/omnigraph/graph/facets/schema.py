@@ -10,6 +10,7 @@ from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.access import Access
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
+from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
 
@@ -47,19 +48,24 @@ class Schema:
         return plan_schema(self._state.workspace, _request(schema, allow_data_loss))
 
     def apply(
-        self, schema: str | Path, allow_data_loss: bool = False, actor: str | None = None
+        self,
+        schema: str | Path,
+        allow_data_loss: bool = False,
+        actor: str | None = None,
+        *,
+        operation_id: str | None = None,
     ) -> SchemaApplied:
         """Give the graph a new schema as one commit, or change nothing.
 
         Without ``allow_data_loss`` what is dropped stays readable in earlier snapshots; with it,
-        the old versions of those tables are removed from disk.
+        the old versions of those tables are removed from disk. ``operation_id`` as for ``mutate``.
         """
         from omnigraph.write.schema_apply import apply_schema
 
         self._state.ensure_writable()
         acting = self._access.acting(actor)
         acting.ask(Action.SCHEMA_APPLY, target=MAIN)
-        request = _request(schema, allow_data_loss, acting.actor)
+        request = _request(schema, allow_data_loss, acting.actor, operation_id)
         return apply_schema(self._state.workspace, request)
 
     def _accepted(self) -> AcceptedSchema:
@@ -69,11 +75,15 @@ class Schema:
 
 
 def _request(
-    schema: str | Path, allow_data_loss: object, actor_id: str | None = None
+    schema: str | Path,
+    allow_data_loss: object,
+    actor_id: str | None = None,
+    operation_id: object = None,
 ) -> SchemaRequest:
     from omnigraph.write.schema_apply import SchemaRequest
 
     if not isinstance(allow_data_loss, bool):
         raise BadRequest(f"allow_data_loss is True or False, not {allow_data_loss!r}")
     source, filename = read_source(schema)
-    return SchemaRequest(source, filename, allow_data_loss, actor_id)
+    chosen = check_operation_id(operation_id)
+    return SchemaRequest(source, filename, allow_data_loss, actor_id, chosen)

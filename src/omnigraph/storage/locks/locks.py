@@ -1,4 +1,4 @@
-"""Table locks, head locks and the graph lock: they keep the threads and processes of one graph apart.
+"""Table, head and operation locks and the graph lock: they keep the threads and processes of one graph apart.
 
 On a local root a lock is an advisory lock of the operating system on a file, on an object store a
 lease. Threads of one process queue here, and only the first of them asks the store.
@@ -91,6 +91,14 @@ class LockManager:
         return f"head {branch}"
 
     @staticmethod
+    def operation_lock(branch: str, operation_id: str) -> str:
+        """The name of the lock that keeps writes of one caller's id apart; other ids may share it.
+
+        Lock files stay, so there are only as many as there are last characters of an id.
+        """
+        return f"operation {operation_id[-1]} on {branch}"
+
+    @staticmethod
     def graph_lock() -> str:
         """The name of the lock for branch changes, schema apply and cleanup."""
         return "graph"
@@ -101,7 +109,7 @@ class LockManager:
         patience: Patience | None = None,
         purpose: Purpose = WRITE,
     ) -> HeldLocks:
-        """Take all the locks or none, in sorted order: graph, heads, tables.
+        """Take all the locks or none, in sorted order: graph, heads, operations, tables.
 
         ``Contention`` when the patience runs out (``SchemaApplyInProgress`` when a schema apply
         holds the lock). Waiters are served roughly in order of arrival. ``purpose`` tells other

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph.commit.heal import refuse_rollbacks
+from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases, unknown_records
@@ -36,14 +37,14 @@ def merge_branches(
 ) -> MergeResult:
     """Bring what the source changed since the common base into the target.
 
-    With ``delete_branch`` the source is deleted afterwards; if that is refused, the result says so.
+    With ``delete_branch`` the source is deleted afterwards; if that is refused, the result says so. A
+    merge of a known operation id is only answered.
     """
     theirs, ours = _branch(source), _branch(target)
     if theirs == ours:
         raise BadRequest(f"branch `{ours}` cannot be merged into itself; name two branches")
     if options.dry_run and delete_branch:
         raise BadRequest("a dry run deletes no branch; leave out delete_branch or dry_run")
-    refuse_rollbacks(workspace, (theirs, ours), read_only=options.dry_run)
     merged: list[BranchPin] = []
 
     def make() -> _Merge:
@@ -53,8 +54,17 @@ def merge_branches(
         merged.append(merge.source.pin)
         return merge.run()
 
-    result = run_until_planned(make, run)
-    return _delete(workspace, merged[-1], result) if delete_branch else result
+    def planned() -> MergeResult:
+        refuse_rollbacks(workspace, (theirs, ours), read_only=options.dry_run)
+        return run_until_planned(make, run)
+
+    asked = options.asked("merge")
+    result = run_once(workspace, [ours], asked, planned, MergeResult.replay)
+    if not delete_branch:
+        return result
+    if result.replayed:
+        return _found(workspace, result)
+    return _delete(workspace, merged[-1], result)
 
 
 def _branch(name: object) -> str:
@@ -71,6 +81,17 @@ def _delete(workspace: Workspace, merged: BranchPin, result: MergeResult) -> Mer
     return replace(result, branch_deleted=True)
 
 
+def _found(workspace: Workspace, result: MergeResult) -> MergeResult:
+    """Say whether the branch of a merge that was made before is gone; nothing is deleted any more."""
+    if result.source is None or workspace.manifest.branch(result.source) is None:
+        return replace(result, branch_deleted=True)
+    left = (
+        f"branch `{result.source}` is still there: the merge was made before, and to repeat it deletes "
+        "nothing; delete the branch by itself"
+    )
+    return replace(result, branch_deleted=False, branch_delete_error=left)
+
+
 class _Merge(Operation):
     """One merge of two pinned heads."""
 
@@ -79,7 +100,7 @@ class _Merge(Operation):
         if self.source.head.ir_hash != self.target.head.ir_hash:
             raise schema_changed()
         theirs, ours = self.source.head.commit, self.target.head.commit
-        plan, commit = Plan(), None
+        plan = Plan()
         with self.meter.running():
             graph = CommitGraph(self.workspace.manifest, self.pinned)
             base = merge_bases(graph, theirs, ours)[0]
@@ -90,8 +111,8 @@ class _Merge(Operation):
                 after = Snapshot.of(self.source.name, self.source.head)
                 # The result of a fast-forward is the source, which keeps all rules.
                 plan = self.plan(before, after, checks=outcome == "merged")
-                commit = self._commit(graph, plan, outcome, base)
-        return self.result(outcome, base, theirs, plan, commit, source=self.source.name)
+            told = self.result(outcome, base, theirs, plan, source=self.source.name)
+            return told if outcome == "already_up_to_date" else self._commit(graph, plan, told)
 
     @property
     def source(self) -> BranchState:
@@ -113,13 +134,11 @@ class _Merge(Operation):
                 f"`{self.target.name}` is {outcome}; leave out resolve"
             )
 
-    def _commit(
-        self, graph: CommitGraph, plan: Plan, outcome: Outcome, base: GraphCommit
-    ) -> GraphCommit | None:
+    def _commit(self, graph: CommitGraph, plan: Plan, told: MergeResult) -> MergeResult:
         theirs = self.source.head.commit
         facts = {
-            "outcome": outcome,
-            "base_commit_id": base.graph_commit_id,
+            "outcome": told.outcome,
+            "base_commit_id": told.base_commit_id,
             "granularity": self.options.granularity,
             "resolved": plan.resolved,
         }
@@ -128,6 +147,7 @@ class _Merge(Operation):
             "branch_merge",
             f"the merge of `{self.source.name}` into `{self.target.name}`",
             {"merge": facts},
+            told,
             theirs.graph_commit_id,
             unknown_records(graph, theirs, self.target),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -77,26 +78,35 @@ class Operation:
         writer: Writer,
         what: str,
         facts: dict[str, Any],
+        told: MergeResult,
         merged_parent: str | None = None,
         adopted: tuple[GraphCommit, ...] = (),
-    ) -> GraphCommit | None:
-        """Publish the plan; return None in a dry run. Conflicts are raised; ``what`` has them."""
+    ) -> MergeResult:
+        """Publish the plan, and return what was told so far with its commit; in a dry run as it is.
+
+        Conflicts are raised; ``what`` has them.
+        """
         if self.options.dry_run:
-            return None
+            return told
         if plan.conflicts:
             raise conflicts_error(what, plan.conflicts)
+        asked = self.options.asked("merge" if writer == "branch_merge" else "revert")
         intent = Intent(
             new_ulid(),
             writer,
             self.started,
             self.options.actor_id,
             merged_parent_commit_id=merged_parent,
-            facts=facts,
+            facts={**facts, **asked.facts(told.answer())},
+            operation_id=asked.operation_id,
         )
         publication = Publication(
             writer, self.target, plan, intent, lambda: self._check(plan), adopted
         )
-        return publish_merge(self.workspace, publication)
+        made = publish_merge(self.workspace, publication)
+        # What is kept of an operation with an id is what its caller is told.
+        stats = told.stats if asked.operation_id is not None else self._stats(plan)
+        return replace(told, commit=made, stats=stats)
 
     def _check(self, plan: Plan) -> None:
         """Make sure, under the locks, that what the commit will refer to is still there.
@@ -131,26 +141,27 @@ class Operation:
         base: GraphCommit,
         theirs: GraphCommit,
         plan: Plan,
-        commit: GraphCommit | None,
         *,
         source: str | None = None,
         reverted: str | None = None,
     ) -> MergeResult:
-        """Return what was done; ``source`` was merged, or ``reverted`` undone."""
+        """Return what is to be done, without a commit; ``source`` is merged, or ``reverted`` undone."""
         return MergeResult(
             outcome=outcome,
             target=self.target.name,
             base_commit_id=base.graph_commit_id,
             source_commit_id=theirs.graph_commit_id,
             target_commit_id=self.target.head.commit.graph_commit_id,
-            stats=MergeStats.of(self.meter.stats(), plan.resolved),
+            stats=self._stats(plan),
             actor_id=self.options.actor_id,
-            commit=commit,
             dry_run=self.options.dry_run,
             conflicts=tuple(plan.conflicts),
             source=source,
             reverted=reverted,
         )
+
+    def _stats(self, plan: Plan) -> MergeStats:
+        return MergeStats.of(self.meter.stats(), plan.resolved)
 
 
 Made = TypeVar("Made", bound=Operation)

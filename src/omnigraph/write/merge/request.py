@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.compare import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
+from omnigraph.commit.replays.request import WriteRequest, kept_answer
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
@@ -41,6 +42,11 @@ class MergeOptions:
     images: bool = False
     blobs: BlobPolicy = NO_POLICY
     spark_for: SparkFor = nothing_on_spark
+    operation_id: str | None = None
+
+    def asked(self, operation: Literal["merge", "revert"]) -> WriteRequest:
+        """Return what a repetition is recognised by; a dry run has nothing that could be repeated."""
+        return WriteRequest(operation, None if self.dry_run else self.operation_id)
 
 
 def check_granularity(granularity: object) -> Granularity:
@@ -76,7 +82,8 @@ class MergeResult(Shown):
 
     ``source`` is the branch that was merged; of a revert it is None, and ``reverted`` names the commit.
     ``conflicts`` are those that a dry run found. ``branch_deleted`` says what became of the source
-    if it was to be deleted, ``branch_delete_error`` why it is still there.
+    if it was to be deleted, ``branch_delete_error`` why it is still there. ``replayed``: it was made
+    before, under the same operation id, and had no effect this time.
     """
 
     outcome: Outcome
@@ -93,9 +100,28 @@ class MergeResult(Shown):
     conflicts: tuple[MergeConflict, ...] = ()
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
+    replayed: bool = False
+
+    @classmethod
+    def replay(cls, commit: GraphCommit) -> MergeResult:
+        """Return the answer that a commit keeps."""
+        kept = dict(kept_answer(commit))
+        for name in ("operation", "operation_id"):
+            del kept[name]
+        stats = MergeStats(**kept.pop("stats"))
+        return cls(**kept, stats=stats, commit=commit, replayed=True)
+
+    def answer(self) -> dict[str, Any]:
+        """Return what the commit keeps, so that a repetition can be answered."""
+        names = ("outcome", "target", "base_commit_id", "source_commit_id", "target_commit_id")
+        whose = ("source", "reverted", "actor_id")
+        return {
+            **{name: getattr(self, name) for name in (*names, *whose)},
+            "stats": self.stats.to_json(),
+        }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form."""
+        """Return the public form; ``replayed`` appears only if it is true."""
         whose = {"source": self.source} if self.reverted is None else {"reverted": self.reverted}
         document: dict[str, Any] = {
             **whose,
@@ -118,6 +144,8 @@ class MergeResult(Shown):
             document["branch_deleted"] = self.branch_deleted
         if self.branch_delete_error is not None:
             document["branch_delete_error"] = self.branch_delete_error
+        if self.replayed:
+            document["replayed"] = True
         return document
 
     def _panel(self) -> Panel:

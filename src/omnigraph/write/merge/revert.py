@@ -8,6 +8,7 @@ stays in the history, and the revert is a commit of its own, which can be revert
 from __future__ import annotations
 
 from omnigraph.commit.heal import refuse_rollbacks
+from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import BadRequest, NoParent, SchemaBoundary
 from omnigraph.manifest.branch_names import trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, is_ancestor
@@ -23,16 +24,23 @@ from omnigraph.write.merge.request import MergeOptions, MergeResult, Outcome
 def revert_commit(
     workspace: Workspace, graph_commit_id: object, branch: object, options: MergeOptions
 ) -> MergeResult:
-    """Undo one commit on a branch as a new commit, or change nothing."""
+    """Undo one commit on a branch as a new commit, or change nothing.
+
+    A revert of a known operation id is only answered.
+    """
     name = trim_branch_name(branch)
     if not isinstance(graph_commit_id, str):
         raise BadRequest(f"a commit is named by its id, a text, not by {graph_commit_id!r}")
     wanted = graph_commit_id.strip()
-    refuse_rollbacks(workspace, {name}, read_only=options.dry_run)
-    return run_until_planned(
-        lambda: _Revert(workspace, options, (workspace.manifest.state(name),)),
-        lambda revert: revert.run(wanted),
-    )
+
+    def run() -> MergeResult:
+        refuse_rollbacks(workspace, {name}, read_only=options.dry_run)
+        return run_until_planned(
+            lambda: _Revert(workspace, options, (workspace.manifest.state(name),)),
+            lambda revert: revert.run(wanted),
+        )
+
+    return run_once(workspace, [name], options.asked("revert"), run, MergeResult.replay)
 
 
 class _Revert(Operation):
@@ -45,13 +53,13 @@ class _Revert(Operation):
             undone = self._undone(graph, wanted)
             parent = graph.parents(undone)[0]
             plan = self.plan(*self._states(graph, undone, parent), checks=True)
-            commit = None
-            if plan.tables or plan.conflicts:
-                facts = {"of": wanted, "resolved": plan.resolved}
-                what = f"the revert of `{wanted}` on `{self.target.name}`"
-                commit = self.commit(plan, "revert", what, {"revert": facts})
-        outcome: Outcome = "reverted" if plan.tables or plan.conflicts else "nothing_to_revert"
-        return self.result(outcome, undone, parent, plan, commit, reverted=wanted)
+            outcome: Outcome = "reverted" if plan.tables or plan.conflicts else "nothing_to_revert"
+            told = self.result(outcome, undone, parent, plan, reverted=wanted)
+            if outcome == "nothing_to_revert":
+                return told
+            facts = {"of": wanted, "resolved": plan.resolved}
+            what = f"the revert of `{wanted}` on `{self.target.name}`"
+            return self.commit(plan, "revert", what, {"revert": facts}, told)
 
     def _undone(self, graph: CommitGraph, wanted: str) -> GraphCommit:
         """Return the commit to undo; refuse one that the branch does not rest on, and the first one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -231,3 +232,33 @@ class UnsupportedChange(SchemaStep):
         if self.code is None:
             return f"unsupported, {self.entity}: {self.reason}"
         return f"unsupported [{self.code}, {CODES[self.code].tier}], {self.entity}: {self.reason}"
+
+
+def read_step(document: Mapping[str, Any]) -> SchemaStep:
+    """Return the step that this JSON describes, which ``to_json`` of a step made."""
+    kinds: tuple[type[SchemaStep], ...] = (
+        AddType,
+        RenameType,
+        AddProperty,
+        RenameProperty,
+        RelaxProperty,
+        RelaxCardinality,
+        DropConstraint,
+        AddConstraint,
+        ExtendEnum,
+        UpdateTypeMetadata,
+        UpdatePropertyMetadata,
+        DropProperty,
+        DropType,
+        UnsupportedChange,
+    )
+    (kind,) = (one for one in kinds if one.kind == document["kind"])
+    given = {**document, **document.get("constraint", {})}
+    names = {each.name: each.name.removesuffix("_") for each in fields(kind)}
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value := given[key], list) else value
+            for name, key in names.items()
+            if key in given
+        }
+    )

@@ -1,0 +1,71 @@
+"""A write under an id of its caller's choice, and what its commit keeps so that it can be answered again.
+
+For example, the commit of a mutation with an id has ``facts["request"]``: `operation` and
+`operation_id`, which say what was asked, and the rest of the answer, such as `affected_nodes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from omnigraph.errors import BadRequest, StorageError
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit
+
+Operation = Literal["load", "mutate", "blob_write", "merge", "revert", "schema_apply", "embed"]
+
+FACT = "request"
+"""The fact of a commit that says what was asked and answered."""
+UNFINISHED = "unfinished"
+"""Is true in the answer of a commit after which its operation went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """Which operation is asked for, and under which id; None if its caller chose none."""
+
+    operation: Operation
+    operation_id: str | None
+
+    @classmethod
+    def of(cls, intent: Intent) -> WriteRequest:
+        """Return what was asked of a writer that is about to publish."""
+        asked = intent.facts.get(FACT, {}).get("operation", intent.operation)
+        return cls(cast("Operation", asked), intent.operation_id)
+
+    def facts(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the commit keeps of the request and its answer: nothing without an id.
+
+        The answer has JSON values only, and leaves out the commit.
+        """
+        if self.operation_id is None:
+            return {}
+        return {
+            FACT: {"operation": self.operation, "operation_id": self.operation_id, **answer},
+        }
+
+    def answered_by(self, commit: GraphCommit) -> bool:
+        """Return whether a commit with this id answers this request; refuse another operation's."""
+        made = commit.facts.get(FACT, {})
+        operation = made.get("operation", commit.operation)
+        if operation != self.operation:
+            raise BadRequest(
+                f"operation id {self.operation_id} belongs to commit {commit.graph_commit_id}, the "
+                f"result of another operation ({operation}); choose a new id for this {self.operation}",
+                operation_id=self.operation_id,
+                graph_commit_id=commit.graph_commit_id,
+            )
+        return not made.get(UNFINISHED, False)
+
+
+def kept_answer(commit: GraphCommit) -> Mapping[str, Any]:
+    """Return the answer that a commit keeps, with the request it belongs to."""
+    answer = commit.facts.get(FACT)
+    if not isinstance(answer, Mapping):
+        raise StorageError(
+            f"commit {commit.graph_commit_id} was made under operation id {commit.operation_id}, and "
+            "what was answered then is not recorded; look at the commit"
+        )
+    return answer
