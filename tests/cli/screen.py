@@ -108,14 +108,6 @@ class Terminal:
         self._read_until(lambda: fits(self.text), "to fit")
         return self.text
 
-    def wait_until_ctrl_c_interrupts(self) -> None:
-        """Wait until Ctrl-C is a signal, which it is while the program does not read keys itself."""
-        deadline = time.monotonic() + HANGS
-        while not termios.tcgetattr(self._ours)[3] & termios.ISIG:
-            assert time.monotonic() < deadline, f"reads keys; the screen:\n{self.text}"
-            if select.select([self._ours], [], [], 0.02)[0]:
-                self._read(deadline)
-
     def wait_for_end(self) -> int:
         """Read until the program has ended; return its exit code."""
         deadline = time.monotonic() + HANGS

@@ -1,9 +1,14 @@
 """What Tab offers at a place of a text."""
 
+from pathlib import Path
+
 import pytest
 
 from omnigraph.cli.shell.completion import Vocabulary, complete
+from omnigraph.cli.shell.dots import DOTS
 from omnigraph.language import parse_schema
+
+ROOT = Path(__file__).parents[3]
 
 CATALOG = parse_schema(
     """
@@ -71,3 +76,8 @@ def test_what_fits_is_offered_and_nothing_else(text):
     assert [one for one in unwanted if one in offered] == []
     assert all(one.lower().startswith(text[start:cursor].lower()) for one in offered)
     assert text[:start] + text[start:cursor] == text[:cursor]
+
+
+def test_every_dot_command_is_in_the_manual():
+    manual = (ROOT / "docs/user/cli.md").read_text("utf-8")
+    assert [dot.usage for dot in DOTS if f"| `{dot.usage}` |" not in manual] == []

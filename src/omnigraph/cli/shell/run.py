@@ -37,12 +37,11 @@ def _prompt(shell: Shell) -> None:
     note(f"{shell.uri}: .help lists the commands, Ctrl-D leaves")
     while True:
         try:
-            text = prompt.ask(shell.label)
-        except KeyboardInterrupt:
+            _run_typed(shell, prompt.ask(shell.label))
+        except KeyboardInterrupt:  # also between two prompts
             continue
         except EOFError:
             return
-        _run_typed(shell, text)
 
 
 def _run_typed(shell: Shell, text: str) -> None:
