@@ -17,6 +17,8 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph import policy as policy
+    from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
+    from omnigraph.changes.frames.entity_stream import EntityStream as EntityStream
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.progress import Progress as Progress
     from omnigraph.pipeline.request import LoadResult as LoadResult
     from omnigraph.read.explain import Explanation as Explanation
+    from omnigraph.read.limits import ReadLimits as ReadLimits
     from omnigraph.read.output.query_result import QueryResult as QueryResult
     from omnigraph.read.profile import Profiled as Profiled
     from omnigraph.write.blobs import BlobWritten as BlobWritten
@@ -77,6 +81,7 @@ __all__ = [
     "BlobStat",
     "BlobWritten",
     "BranchCreated",
+    "Cancel",
     "Catalog",
     "Change",
     "ChangeBlock",
@@ -90,6 +95,7 @@ __all__ = [
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
+    "EntityStream",
     "Explanation",
     "ExportResult",
     "ExportStats",
@@ -108,6 +114,7 @@ __all__ = [
     "Profiled",
     "Progress",
     "QueryResult",
+    "ReadLimits",
     "RepairReport",
     "RepairRow",
     "SchemaApplied",
@@ -127,6 +134,7 @@ __all__ = [
     "lint",
     "open",
     "parse_schema",
+    "policy",
 ]
 
 _HOMES = {
@@ -135,6 +143,7 @@ _HOMES = {
     "BlobStat": "omnigraph.graph.facets.blobs",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
+    "Cancel": "omnigraph.cancel",
     "Catalog": "omnigraph.lang.schema.catalog",
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
@@ -148,6 +157,7 @@ _HOMES = {
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
+    "EntityStream": "omnigraph.changes.frames.entity_stream",
     "Explanation": "omnigraph.read.explain",
     "ExportResult": "omnigraph.changes.export.export",
     "ExportStats": "omnigraph.changes.export.export",
@@ -166,6 +176,7 @@ _HOMES = {
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
+    "ReadLimits": "omnigraph.read.limits",
     "RepairReport": "omnigraph.maintenance.repair_report",
     "RepairRow": "omnigraph.maintenance.repair_report",
     "SchemaApplied": "omnigraph.write.schema_apply",

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from datetime import timedelta
 from time import monotonic
@@ -121,6 +121,16 @@ def look() -> None:
     token = _CURRENT.get()
     if token is not None:
         token.check()
+
+
+def within(timeout: Timeout, cancel: Cancel | None) -> AbstractContextManager[None]:
+    """Let a call's own timeout and token count for the work inside, if it was given any."""
+    if timeout is None and cancel is None:
+        return _ANYTHING
+    return watching(token_of(timeout, cancel))
+
+
+_ANYTHING = nullcontext()
 
 
 @contextmanager

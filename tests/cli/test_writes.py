@@ -123,7 +123,7 @@ def test_bad_records_are_skipped(omnigraph, graph, place):
         (("load", "--data", "people.jsonl"), 2, "--mode"),
         (("load", "--data", "people.jsonl", "--mode", "replace"), 2, "replace"),
         (("load", "--data", "missing.jsonl", "--mode", "merge"), 1, "missing.jsonl"),
-        (("load", "--node", "Person", "--mode", "merge"), 1, "--node"),
+        (("load", "--node", "Person", "--mode", "merge"), 2, "--mode"),
         (("load", "--data", "people.jsonl", "--mode", "merge", "--engine", "gpu"), 2, "gpu"),
     ],
 )

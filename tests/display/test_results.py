@@ -58,7 +58,7 @@ def shown(tmp_path_factory):
         found += [og.lint(og.parse_schema(SCHEMA), ALL), found[0].commit]
         page = next(one for one in found if isinstance(one, og.ChangePage))
         found += [page.blocks[-1], page.blocks[-1].changes[0], graph.tags.create("v1")]
-        found += [graph.snapshot().tables["node:Person"]]
+        found += [graph.snapshot().tables["node:Person"], graph.nodes("Person")]
     return {type(one).__name__: one for one in found}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -18,9 +21,13 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
     RecoveryRequired,
+    StorageError,
 )
 from omnigraph.manifest.history.operations import RecentOperations
+from omnigraph.manifest.publisher import Changes, publish
 from tests.commit.synthetic import dying_at
+from tests.manifest.publishing import intent
+from tests.opened import workspace_of
 from tests.pipeline.embedders import Recording
 from tests.storage.processes import run_processes
 from tests.write import race_workers
@@ -128,6 +135,14 @@ def test_a_repetition_comes_before_the_condition_and_before_the_records(graph):
     assert graph.load(b"no record", mode="append", operation_id=other).commit == loaded.commit
 
 
+def test_a_file_whose_name_is_no_text_can_be_answered_for(graph, tmp_path):
+    source, chosen = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"), new_ulid()
+    Path(source).write_bytes(b"{}\n")
+    graph.load(source, on_bad="skip", operation_id=chosen)
+    again = graph.load(source, on_bad="skip", operation_id=chosen)
+    assert [bad["source"] for bad in again.bad_records["first"]] == [f"{tmp_path}/?.jsonl"]
+
+
 def test_the_commits_a_branch_inherited_count_and_those_it_merged_do_not(graph):
     on_main, on_side = new_ulid(), new_ulid()
     first = run(graph, ADD, operation_id=on_main)
@@ -206,6 +221,16 @@ def test_an_embed_job_that_was_stopped_goes_on_under_its_id(tmp_path, monkeypatc
         again = graph.embed(operation_id=chosen)
         assert again.to_json() == {**rest.to_json(), "replayed": True}
         assert len(graph.commits.list(filter=f"operation_id={chosen}")) == 3
+
+
+@pytest.mark.parametrize("kept", [{}, {"request": 1}, {"request": {"operation": "mutate"}}])
+def test_a_commit_that_does_not_say_what_was_answered_is_named(graph, kept):
+    made = replace(intent(), operation_id=new_ulid(), facts=kept)
+    publish(workspace_of(graph).manifest, "main", Changes(), (), made, unchecked=True)
+    before = state(graph)
+    with pytest.raises(StorageError, match=made.graph_commit_id):
+        run(graph, ADD, operation_id=made.operation_id)
+    assert state(graph) == before
 
 
 # ------------------------------------------------------------------ crashes

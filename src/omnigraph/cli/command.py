@@ -127,6 +127,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     )
 }
 """Every command by its words."""
+LEGACY: Final[Mapping[str, str]] = {"read": "query", "change": "mutate", "check": "lint"}
+"""Older spellings of commands."""
 
 
 def reads_graph(name: str) -> Command:

@@ -101,8 +101,8 @@ def read_params(text: str | None, file: str | None) -> Any:
 
 
 def read_resolve(given: str | None) -> Any:
-    """Return what ``--resolve`` says, as ``branches.merge`` and ``commits.revert`` take it."""
-    from omnigraph.write.merge.resolutions import WORDS, resolve_from_json
+    """Return what ``--resolve`` says: a word, or the resolutions of a file as JSON has them."""
+    from omnigraph.write.merge.resolutions import WORDS
 
     if given is None or given in WORDS:
         return given
@@ -116,7 +116,7 @@ def read_resolve(given: str | None) -> Any:
     document = _decode(text, "resolutions", form)
     if not isinstance(document, dict):
         raise BadRequest(f"the resolutions are no JSON object; {form}")
-    return resolve_from_json(document)
+    return document
 
 
 def _decode(text: str, what: str, form: str) -> Any:

@@ -11,6 +11,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name
+from omnigraph.read.limits import ReadLimits
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import LoadOptions
@@ -39,6 +40,15 @@ def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
     )
 
 
+def check_limits(limits: object) -> ReadLimits:
+    """Return the limits of a read."""
+    if not isinstance(limits, ReadLimits):
+        raise BadRequest(
+            f"limits is a Python {type(limits).__name__}; give an omnigraph.ReadLimits"
+        )
+    return limits
+
+
 def check_retries(retries: object) -> int | None:
     """Return how often a lost race is run again: 0 or more, or None for as long as time permits."""
     if retries is None:
@@ -54,7 +64,7 @@ def check_types(types: object) -> list[str] | None:
     if types is None:
         return None
     if isinstance(types, str) or not isinstance(types, Iterable):
-        raise BadRequest(f"types is {types!r}; give a list of names of node types, or leave it out")
+        raise BadRequest(f"types is {types!r}; give a list of names of types, or leave it out")
     return [str(name) for name in types]
 
 
@@ -104,11 +114,13 @@ def check_spark(master: object, conf: object) -> None:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse any policy: this version enforces none, and an ignored policy would protect nothing."""
-    if policy is not None:
+    """Refuse an object that cannot decide: a policy has a method ``check``."""
+    if policy is None:
+        return
+    if isinstance(policy, type) or not callable(getattr(policy, "check", None)):
         raise BadRequest(
-            "this version of omnigraph enforces no policy; leave policy out, and protect the graph "
-            "with the permissions of its storage"
+            f"a Python {type(policy).__name__} is no policy: it needs a method `check(question)` that "
+            "returns an `omnigraph.policy.Decision`"
         )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize_report import OptimizeReport
     from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.pipeline.load_options import EngineName
+    from omnigraph.policy.checker import Checker
     from omnigraph.write.index_builds import IndexReport
 
 
@@ -45,10 +46,10 @@ class Graph(Session):
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
         upkeep: UpkeepMode = "inline",
+        policy: Checker | None = None,
     ) -> None:
-        super().__init__(
-            Access(GraphState(root, mode, embedder, blobs, upkeep), check_actor(actor))
-        )
+        state = GraphState(root, mode, embedder, blobs, upkeep, policy)
+        super().__init__(Access(state, check_actor(actor)))
 
     def session(self, actor: str | None) -> Session:
         """Return this graph as an actor uses it; a call on it that names another actor is refused."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.clock import now_us
 from omnigraph.errors import HistoryReclaimed
+from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
@@ -17,7 +18,8 @@ from omnigraph.language import read_source
 from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.read.output.query_result import QueryResult
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
+from omnigraph.read.output.query_result import Nodes, QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
@@ -29,16 +31,19 @@ Params = Mapping[str, Any] | None
 
 
 def query(
-    state: GraphState,
+    access: Access,
     source: str | Path,
     name: Name,
     params: Params,
     target: Target,
     profile: Profile | None = None,
+    limits: ReadLimits = NO_LIMITS,
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
-    return retry_if_remade(target, lambda: _query(state, source, chosen, given, target, profile))
+    return retry_if_remade(
+        target, lambda: _query(access, source, chosen, given, target, profile, limits)
+    )
 
 
 def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
@@ -54,36 +59,58 @@ def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
 
 
 def _query(
-    state: GraphState,
+    access: Access,
     source: str | Path,
     name: str | None,
     params: Params,
     target: Target,
     profile: Profile | None,
+    limits: ReadLimits,
 ) -> QueryResult:
     """Resolve the snapshot, compile the query, run it; measure each phase if a profile is given."""
+    state = access.state
     with timed(profile, "snapshot"):
         snapshot, catalog = resolve(state, target)
     with timed(profile, "plan"):
         plan = _plan(state, catalog, source, name)
         values = _bind_values(plan, params)
-    from omnigraph.read.execute import run_read
+    from omnigraph.read.execute import run_within
 
     with timed(profile, "run") as phase:
         view = state.reader.view(snapshot, catalog)
-        table = run_read(view, plan, values, embedder=state.embedder, profile=profile)
-        phase.rows = table.num_rows
+        answer = run_within(view, plan, values, limits, embedder=state.embedder, profile=profile)
+        phase.rows = answer.table.num_rows
+
+    def find_graph(nodes: Nodes) -> dict[str, Any]:
+        from omnigraph.changes.frames.node_link import node_link
+
+        state.ensure_open()
+        access.ask_read(target)
+        return node_link(state.workspace, snapshot, catalog, nodes)
+
     return QueryResult(
-        table, plan.columns, plan.name, target, snapshot.graph_commit_id, plan.node_types
+        answer.table,
+        plan.columns,
+        plan.name,
+        target,
+        snapshot.graph_commit_id,
+        plan.node_types,
+        answer.total_rows,
+        find_graph,
     )
 
 
 def profile_query(
-    state: GraphState, source: str | Path, name: Name, params: Params, target: Target
+    access: Access,
+    source: str | Path,
+    name: Name,
+    params: Params,
+    target: Target,
+    limits: ReadLimits = NO_LIMITS,
 ) -> Profiled:
     """Run a read and measure each phase."""
     profile = Profile()
-    result = query(state, source, name, params, target, profile)
+    result = query(access, source, name, params, target, profile, limits)
     return Profiled(result, tuple(profile.phases))
 
 

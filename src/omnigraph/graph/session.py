@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from omnigraph.graph import loads, reads, writes
+from omnigraph.cancel import Cancel, Timeout, token_of, within
+from omnigraph.graph import frames, loads, reads, writes
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import (
     check_flag,
+    check_limits,
     check_progress,
     check_types,
 )
@@ -25,13 +27,17 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.policy.checker import Action
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    import networkx as nx
+
     from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out
+    from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
     from omnigraph.pipeline.frame_options import FrameKeywords
@@ -103,40 +109,67 @@ class Session:
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        limits: ReadLimits = NO_LIMITS,
         **target: Unpack[TargetKeywords],
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
 
         ``source`` is query text, or a ``Path`` to a file. ``name`` chooses one query if it has
-        several.
+        several. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
+        ``ResourceLimit``; ``cancel`` is a token by which another thread can stop it. Every call that may
+        read much takes these two. ``limits`` bound the answer.
         """
-        wanted = self._access.reading(**target)
-        return reads.query(self._state, source, name, params, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return reads.query(
+                self._access, source, name, params, wanted, limits=check_limits(limits)
+            )
 
     def explain(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
         **target: Unpack[TargetKeywords],
     ) -> Explanation:
         """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
-        wanted = self._access.reading(**target)
-        return reads.explain_query(self._state, source, name, params, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return reads.explain_query(self._state, source, name, params, wanted)
 
     def profile(
         self,
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        limits: ReadLimits = NO_LIMITS,
         **target: Unpack[TargetKeywords],
     ) -> Profiled:
         """Run ``query`` and measure rows and milliseconds of each phase."""
-        wanted = self._access.reading(**target)
-        return reads.profile_query(self._state, source, name, params, wanted)
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return reads.profile_query(
+                self._access, source, name, params, wanted, check_limits(limits)
+            )
 
     def entity(
-        self, kind: Kind, type: str, id: str, **target: Unpack[TargetKeywords]
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
     ) -> dict[str, Any] | None:
         """Return one node or edge as plain data; None if there is no such type or id at the target.
 
@@ -145,8 +178,49 @@ class Session:
         """
         from omnigraph.graph.entities import find_entity
 
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return find_entity(self._state, kind, type, id, wanted)
+
+    def nodes(
+        self, type: str, columns: Iterable[str] | None = None, **target: Unpack[TargetKeywords]
+    ) -> EntityStream:
+        """Return all nodes of a type as an Arrow stream that is read when it is asked for rows.
+
+        Its columns are ``id`` and the properties, Blobs left out, or those that ``columns`` names.
+        """
         wanted = self._access.reading(**target)
-        return find_entity(self._state, kind, type, id, wanted)
+        return frames.node_stream(self._state, type, columns, wanted)
+
+    def edges(
+        self,
+        type: str,
+        columns: Iterable[str] | None = None,
+        from_col: str = "from",
+        to_col: str = "to",
+        **target: Unpack[TargetKeywords],
+    ) -> EntityStream:
+        """Return all edges of a type as ``nodes`` does; two columns hold the ids of their ends."""
+        wanted = self._access.reading(**target)
+        return frames.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
+
+    def to_networkx(
+        self,
+        types: Iterable[str] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> nx.MultiDiGraph[Any]:
+        """Return nodes and edges as a directed multigraph of networkx.
+
+        A node is ``(type, id)``, the key of an edge ``(type, id)``; properties are attributes, those
+        without a value, vectors and Blobs left out. ``types`` names node and edge types, all by
+        default; an edge type brings the types of its ends.
+        """
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return frames.networkx_graph(self._state, check_types(types), wanted)
 
     def diff(
         self,
@@ -157,28 +231,33 @@ class Session:
         ops: Iterable[str] | None = None,
         images: bool = True,
         engine: EngineName = "auto",
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> DiffResult:
         """Return what changed, net, from one state of the graph to another, on whichever branches.
 
         A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
         ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
         With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
-        tables if a session is running or a master is configured.
+        tables if a session is running or a master is configured. ``timeout`` holds for this call, and
+        anew whenever the result is read.
         """
         from omnigraph.changes.change_filter import ChangeFilter
 
         self._state.ensure_open()
-        before, after = Target.of_value(from_), Target.of_value(to)
-        self._access.ask_read(before)
-        self._access.ask_read(after)
-        return diffs.diff(
-            self._state,
-            before,
-            after,
-            ChangeFilter.of(kinds, types, ops),
-            images=check_flag("images", images),
-            engine=engine,
-        )
+        with within(timeout, cancel):
+            before = self._access.ask_read(Target.of_value(from_))
+            after = self._access.ask_read(Target.of_value(to))
+            return diffs.diff(
+                self._state,
+                before,
+                after,
+                ChangeFilter.of(kinds, types, ops),
+                images=check_flag("images", images),
+                engine=engine,
+                token=lambda: token_of(timeout, cancel),
+            )
 
     def load(
         self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
@@ -271,6 +350,8 @@ class Session:
         types: Iterable[str] | None = None,
         engine: EngineName = "auto",
         progress: Callable[[int, int], object] | None = None,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
         **target: Unpack[TargetKeywords],
     ) -> ExportResult:
         """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
@@ -280,7 +361,8 @@ class Session:
         called with the records written so far and those there are in all.
         """
         names, told = check_types(types), check_progress(progress)
-        return exports.export(self._access, out, Target.of(**target), names, engine, told)
+        with within(timeout, cancel):
+            return exports.export(self._access, out, Target.of(**target), names, engine, told)
 
     def status(self) -> Status:
         """Return how the graph stands: branches, head, the tables of `main`, and what they need."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ class LoadRequest:
     """One load, with everything fixed before any retry.
 
     ``branch_id`` is the identifier of the only branch that files were written for already; None where
-    any branch of that name will do.
+    any branch of that name will do. ``before_fork`` is called before a missing branch is made, and may
+    refuse that with an error.
     """
 
     inputs: LoadInput
@@ -30,6 +32,7 @@ class LoadRequest:
     embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
+    before_fork: Callable[[], object] | None = None
 
     @property
     def asked(self) -> WriteRequest:

@@ -9,7 +9,7 @@ For example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.complement import negative, signed
 from omnigraph.read.match.lookups.access_path import open_match
@@ -34,6 +35,13 @@ from omnigraph.read.values.space import Space
 from omnigraph.read.view.view import View
 
 
+class Answer(NamedTuple):
+    """The rows that are shown, and how many there are in all if the limits asked for that."""
+
+    table: pa.Table
+    total_rows: int | None
+
+
 def run_read(
     view: View,
     plan: ir.ReadPlan,
@@ -42,10 +50,25 @@ def run_read(
     embedder: Embedder | None = None,
     profile: Profile | None = None,
 ) -> pa.Table:
-    """The answer of a plan; ``params`` hold bound values and `now()`."""
+    """The whole answer of a plan; ``params`` hold bound values and `now()`."""
+    return run_within(view, plan, params, NO_LIMITS, embedder=embedder, profile=profile).table
+
+
+def run_within(
+    view: View,
+    plan: ir.ReadPlan,
+    params: Mapping[str, Any],
+    limits: ReadLimits,
+    *,
+    embedder: Embedder | None = None,
+    profile: Profile | None = None,
+) -> Answer:
+    """The answer of a plan as far as the limits let it through."""
     # Floats follow IEEE: a sum that is too large is infinite, and nobody is warned of it.
     with np.errstate(over="ignore", invalid="ignore"), view.reading():
-        return _Run(view, plan, params, embedder, profile).answer()
+        run = _Run(view, plan, params, embedder, profile, limits)
+        table = run.answer()
+        return Answer(table, None if limits.max_rows is None else run.found)
 
 
 class _Run:
@@ -56,8 +79,12 @@ class _Run:
         params: Mapping[str, Any],
         embedder: Embedder | None,
         profile: Profile | None,
+        limits: ReadLimits,
     ) -> None:
         self.view = view
+        self.limits = limits
+        self.found = 0
+        """How many rows the answer has, shown or not, where the limits want to know."""
         self.thresholds = view.thresholds
         self.plan = plan
         self.params = params
@@ -91,7 +118,12 @@ class _Run:
                 else:
                     totals[at] = Total(arg, measures)
         aggregator = Aggregator(
-            self.plan, self._spaces(), self.params, wide=wide, thresholds=self.thresholds.output
+            self.plan,
+            self._spaces(),
+            self.params,
+            wide=wide,
+            thresholds=self.thresholds.output,
+            limits=self.limits,
         )
         with timed(self.profile, "match") as phase:
             rows = 0
@@ -101,6 +133,7 @@ class _Run:
             phase.rows = rows
         with timed(self.profile, "group") as phase:
             answer = aggregator.finish()
+            self.found = aggregator.found
             phase.rows = answer.num_rows
         return answer
 
@@ -129,21 +162,35 @@ class _Run:
             # Ties are broken by the ids of every named variable.
             kept |= {variable.name for variable in plan.variables}
         first = None
-        if plan.limit is not None and not plan.order and ranked is None:
-            first = max(plan.limit, self.thresholds.match.first_batch_rows)
-        collector = Collector(plan, spaces, self.params, ranked, self.thresholds.output)
+        shown = self.limits.shown(plan.limit)
+        if shown is not None and not plan.order and ranked is None:
+            first = max(shown, self.thresholds.match.first_batch_rows)
+        collector = Collector(
+            plan, spaces, self.params, ranked, self.thresholds.output, self.limits
+        )
         wanted = Wanted(frozenset(kept), {}, first, among)
         with timed(self.profile, "match") as phase:
-            rows = 0
+            rows, is_complete = 0, True
             for batch in solve(self.data, self.pattern, wanted):
                 rows += batch.count
                 if not collector.add(batch):
+                    is_complete = False
                     break
             phase.rows = rows
+        self.found = collector.found
+        if not is_complete and self.limits.max_rows is not None and shown != plan.limit:
+            self.found = self._counted()
         with timed(self.profile, "order and project") as phase:
             answer = collector.finish()
             phase.rows = answer.num_rows
         return answer
+
+    def _counted(self) -> int:
+        """How many rows the answer has: counted, where only the first ones were listed."""
+        with timed(self.profile, "count the others") as phase:
+            nothing = Wanted(frozenset())
+            phase.rows = sum(one.total() for one in solve(self.data, self.pattern, nothing))
+            return phase.rows if self.plan.limit is None else min(phase.rows, self.plan.limit)
 
     def _ranked(self, ranking: ir.Ranking, limit: int | None) -> Ranked:
         """The best entities of the match: first find those that are part of it, then rank them."""

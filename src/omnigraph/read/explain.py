@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from omnigraph.cancel import look
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import printable
 from omnigraph.lang.query import ir
@@ -137,6 +138,7 @@ class _Explainer:
         """One per line of the shown plan: a step is one line, its inner steps follow it."""
         lines = iter(show(plan).split("\n"))
         for step in _flat(plan.steps):
+            look()
             yield self.step(next(lines), step)
         for line in lines:
             ranked = plan.ranking is not None and line.startswith("order ")

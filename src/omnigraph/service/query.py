@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.describe import describe_value
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.service.documents import Document, Streamed
 from omnigraph.service.requests import Session, TargetRequest
 
@@ -31,29 +32,29 @@ class QueryRequest(TargetRequest):
     max_rows: int | None = None
 
 
-def query(session: Session, request: QueryRequest) -> Streamed:
-    """Run a read query and return its rows."""
-    most = _check_max_rows(request.max_rows)
-    result = session.query(request.query, request.name, request.params, **request.target)
-    return read_output(result, most)
+def query(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMITS) -> Streamed:
+    """Run a read query and return its rows. ``limits`` are those of whoever serves the request."""
+    bounded = replace(limits, max_rows=_check_max_rows(request.max_rows))
+    return read_output(
+        session.query(request.query, request.name, request.params, limits=bounded, **request.target)
+    )
 
 
-def read_output(result: QueryResult, max_rows: int | None = None) -> Streamed:
+def read_output(result: QueryResult) -> Streamed:
     """Return the document of an answer; integers that JavaScript cannot hold are texts in its rows."""
     from omnigraph.read.output.json_rows import json_rows
 
-    sent = result.row_count if max_rows is None else min(max_rows, result.row_count)
     head: Document = {
         "query_name": result.query_name,
         "target": result.target.to_json(),
-        "row_count": sent,
+        "row_count": result.row_count,
         "columns": result.columns,
         "schema": _schema(result),
     }
     tail: Document = {"graph_commit_id": result.graph_commit_id}
-    if max_rows is not None:
-        tail |= {"truncated": sent < result.row_count, "total_rows": result.row_count}
-    return Streamed(head, "rows", json_rows(result.table.slice(0, sent), result.schema), tail)
+    if result.total_rows is not None:
+        tail |= {"truncated": result.truncated, "total_rows": result.total_rows}
+    return Streamed(head, "rows", json_rows(result.table, result.schema), tail)
 
 
 def _schema(result: QueryResult) -> list[Document]:

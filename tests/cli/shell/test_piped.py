@@ -88,8 +88,9 @@ def test_dot_commands_choose_what_is_looked_at(omnigraph, graph, place):
     ]  # fmt: skip
     result = omnigraph("shell", graph, stdin="\n".join(lines))
     assert result.exit == 0, result.stderr
-    loaded, *rest = result.stdout.splitlines()
-    assert loaded.startswith("loaded 1 rows; commit ")
+    loaded, table, commit, *rest = result.stdout.splitlines()
+    assert (loaded.split(" (")[0], table) == ("loaded 1 rows into branch side", "  node:Person: 1")
+    assert commit.startswith("  commit ")
     assert rest == [
         *("n", "3", "n", "2", "n", "3", "n", "2", "n", "0", "n", "2"),
         "* main",

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.cancel import look
 from omnigraph.changes.change_filter import ChangeFilter
 from omnigraph.changes.diff import EVERYTHING
 from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
@@ -189,6 +190,7 @@ def poll(
     blocks: list[ChangeBlock] = []
     last, place = position.after, position.place
     for commit in feed.forwards.after(last) if last.graph_commit_id != position.cut else ():
+        look()
         if len(blocks) == max_commits or budget.is_used_up:
             break
         try:

@@ -11,11 +11,13 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
-from omnigraph.cli.output import OutputLost, StdoutBytes
-from omnigraph.cli.register import BranchOption, IfCommitOption, add, group
+from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
+from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
+from omnigraph.service.writes.blobs import PutBlobRequest
+from omnigraph.service.writes.blobs import put_blob as write_blob
 
 if TYPE_CHECKING:
     from omnigraph.write.blobs import BlobSourceLike
@@ -100,25 +102,30 @@ def put_blob(
         typer.Option("--if-match", metavar="ETAG", help="Only if the value has this ETag."),
     ] = None,
     if_commit: IfCommitOption = None,
+    operation_id: OperationOption = None,
 ) -> None:
     """Replace or clear a blob as one commit; other properties stay."""
-    selector = blob.selector()
     if (data is None) != clear:
         raise typer.BadParameter("give --data FILE, `--data -` for stdin, or --clear")
+    kind, type_name, id_, property_ = blob.selector()
+    request = PutBlobRequest(
+        kind=kind,
+        type=type_name,
+        id=id_,
+        property=property_,
+        branch=branch,
+        if_match=if_match,
+        if_commit=if_commit,
+        operation_id=operation_id,
+    )
     source: BlobSourceLike = open_stdin("--data") if data == STDIN else data
     with call.open(call.address(None)) as graph:
-        done = graph.blobs.write(
-            *selector,
-            source,
-            branch="main" if branch is None else branch,
-            actor=call.actor,
-            if_commit=if_commit,
-            if_match=if_match,
-        )
-    made = f"commit {done.commit.graph_commit_id}"
-    what = "cleared" if done.size is None else f"wrote {done.size} bytes to"
-    said = f"{what} {blob.property} of {blob.type_name} {blob.id}; {made}"
-    call.answer(done.to_json(), said, f"{made} is made")
+        document = write_blob(graph, request, source)
+    size = document["size"]
+    what = "cleared" if size is None else f"wrote {size} bytes to"
+    commit = f"commit {document['commit']['graph_commit_id']}{replayed(document)}"
+    said = f"{what} {blob.property} of {blob.type_name} {blob.id}; {commit}"
+    call.answer(document, said, made_commit(document))
 
 
 class _Destination:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.cli.call import Call
+from omnigraph.cli.commands.load import load_text
+from omnigraph.cli.commands.mutate import mutation_text
 from omnigraph.cli.formats import Format, render
 from omnigraph.cli.output import (
     is_utf8_output,
@@ -22,6 +24,8 @@ from omnigraph.cli.progress import load_progress
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.service.query import QueryRequest, query
+from omnigraph.service.writes.loads import LoadRequest, load
+from omnigraph.service.writes.mutate import MutateRequest, mutate
 
 if TYPE_CHECKING:
     from omnigraph.cli.address import Store
@@ -58,9 +62,7 @@ def put_rows(
 
 def put_mutation(session: Session, text: str, params: Params, branch: str) -> None:
     """Run a mutation and say what it changed."""
-    done = session.mutate(text, None, params, branch)
-    made = "no commit" if done.commit is None else f"commit {done.commit.graph_commit_id}"
-    put(f"{done.query_name}: {done.affected_nodes} nodes, {done.affected_edges} edges; {made}")
+    put(mutation_text(mutate(session, MutateRequest(query=text, params=params, branch=branch))))
 
 
 def put_explanation(session: Session, text: str, state: TargetValues) -> None:
@@ -77,11 +79,11 @@ def put_load(call: Call, address: Store, session: Session, words: list[str], bra
     """Load a file of JSON lines, in the mode named behind it, and say what was loaded."""
     file, mode = _file_and_mode(words)
     if mode == "overwrite":
-        call.consent(address, "an overwrite load")
+        call.consent(address, "overwriting tables")
+    request = LoadRequest(mode=mode, data=(file,), branch=branch)
     with load_progress(call.flags) as progress:
-        result = session.load(file, mode=mode, branch=branch, progress=progress)
-    made = "no commit" if result.commit is None else f"commit {result.commit.graph_commit_id}"
-    put(f"loaded {result.total_rows} rows; {made}")
+        document = load(session, request, address.uri, progress=progress)
+    put(load_text(document))
 
 
 def _file_and_mode(words: list[str]) -> tuple[str, LoadMode]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.graph.access import Access
 from omnigraph.graph.history.changes import baseline
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
@@ -37,6 +38,8 @@ class Changes:
         ops: Iterable[str] | None = None,
         limit: int | None = None,
         max_commits: int | None = None,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> ChangePage:
         """Return the next page of the change feed, oldest commit first.
 
@@ -60,7 +63,10 @@ class Changes:
             limit,
             max_commits,
         )
-        return poll(self._state.workspace, lambda at: self._state.schemas.at(at).catalog, request)
+        with within(timeout, cancel):
+            return poll(
+                self._state.workspace, lambda at: self._state.schemas.at(at).catalog, request
+            )
 
     def baseline(
         self,
@@ -72,12 +78,15 @@ class Changes:
         ops: Iterable[str] | None = None,
         engine: EngineName = "auto",
         progress: Callable[[int, int], object] | None = None,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> BaselineResult:
         """Write the newest state of a branch, as ``export`` does, and return the cursor after it.
 
         A file is on disk, with its name, when this returns. ``kinds`` and ``types`` choose what is
         written; polls with the cursor take the same filter. ``ops`` only belongs to the cursor.
         """
-        return baseline(
-            self._access, out, trim_branch_name(branch), (kinds, types, ops), engine, progress
-        )
+        with within(timeout, cancel):
+            return baseline(
+                self._access, out, trim_branch_name(branch), (kinds, types, ops), engine, progress
+            )

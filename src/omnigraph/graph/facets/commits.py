@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from omnigraph.cancel import Cancel, Timeout, within
+from omnigraph.errors import PolicyDenied
 from omnigraph.graph.access import Access
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.history import History, named_branches, read_history
-from omnigraph.manifest.history.records import find_commit, list_commits
+from omnigraph.manifest.history.records import commit_not_found, find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Action
@@ -78,6 +80,9 @@ class Commits:
         ops: Iterable[str] | None = None,
         limit: int | None = None,
         page_token: str | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
     ) -> CommitChanges:
         """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
 
@@ -85,8 +90,17 @@ class Commits:
         is another page.
         """
         self._state.ensure_open()
-        self._access.ask_read(Target.of(snapshot=graph_commit_id))
-        return commit_changes(self._state, graph_commit_id, kinds, types, ops, limit, page_token)
+        try:
+            self._access.ask_read(Target(snapshot=graph_commit_id))
+        except PolicyDenied:
+            if self._access.actor is None:
+                raise
+            # Nobody learns of commits on branches that they may not read.
+            raise commit_not_found(graph_commit_id) from None
+        with within(timeout, cancel):
+            return commit_changes(
+                self._state, graph_commit_id, kinds, types, ops, limit, page_token
+            )
 
     def revert(
         self,
@@ -110,7 +124,7 @@ class Commits:
         options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
         if options.dry_run:
             acting.ask(Action.READ, name)
-            acting.ask_read(Target.of(snapshot=graph_commit_id))
+            acting.ask_read(Target(snapshot=graph_commit_id))
         else:
             acting.ask(Action.CHANGE, name)
         return revert_commit(self._state.workspace, graph_commit_id, name, options)

@@ -33,7 +33,7 @@ class Tags:
 
         self._state.ensure_writable()
         target, acting = Target.of(at=at), self._access.acting(actor)
-        acting.ask_read(target, Action.TAG_CREATE)
+        target = acting.ask_commit(target, Action.TAG_CREATE)
         check_operation_id(operation_id)
         return create_tag(self._state.workspace, name, target, acting.actor)
 
@@ -53,6 +53,6 @@ class Tags:
         from omnigraph.write.tags import delete_tag
 
         self._state.ensure_writable()
-        self._access.acting(actor).ask_read(Target.of(tag=name), Action.TAG_DELETE)
+        tag = self._access.acting(actor).ask_commit(Target.of(tag=name), Action.TAG_DELETE)
         check_operation_id(operation_id)
-        return delete_tag(self._state.workspace, name)
+        return delete_tag(self._state.workspace, name, tag.tagged)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from omnigraph.cancel import Cancel, current, watched
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.history import resolve
@@ -28,8 +29,12 @@ def diff(
     *,
     images: bool,
     engine: EngineName = "auto",
+    token: Callable[[], Cancel | None] = current,
 ) -> DiffResult:
-    """Pin both sides and compare them when the result is read; refuse what cannot be compared."""
+    """Pin both sides and compare them when the result is read; refuse what cannot be compared.
+
+    ``token`` gives the token for a reading of the result.
+    """
     from omnigraph.changes.declared_types import type_names
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
@@ -42,9 +47,12 @@ def diff(
 
     chunks = partial(diff_chunks, state.workspace, before, after, current, filter, images=images)
 
-    def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
+    def compared(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
         with executors.comparing() as spark_for:
             yield from chunks(start_after=start_after, meter=meter, spark_for=spark_for)
+
+    def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
+        return watched(token(), compared(meter, start_after))
 
     # Refusals come now, not when somebody reads the result.
     chunks()

@@ -44,6 +44,12 @@ class Bindings:
             count = int(index.sum()) if index.dtype == bool else len(index)
         return Bindings(count, codes, weights, totals)
 
+    def total(self) -> int:
+        """How many rows of the match these rows stand for; refused beyond 64 bits."""
+        if self.weights is None:
+            return self.count
+        return int(Candidates(self.count, None, self.weights).total())
+
     def binding(self, name: str, codes: Codes) -> Bindings:
         """The same rows with one more variable."""
         return Bindings(self.count, {**self.codes, name: codes}, self.weights, self.totals)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.match.measures import COUNT, Argument
 from omnigraph.read.output.aggregate_functions import FUNCTIONS, Measured, Result, measures_of
@@ -56,8 +57,12 @@ class Aggregator:
         *,
         wide: bool = False,
         thresholds: OutputThresholds = DEFAULTS.output,
+        limits: ReadLimits = NO_LIMITS,
     ) -> None:
         self._plan, self._spaces, self._params = plan, spaces, params
+        self._limits = limits
+        self.found = 0
+        """How many groups the answer has, shown or not; known when it is finished."""
         self._keys = [
             (at, column.expr)
             for at, column in enumerate(plan.columns)
@@ -103,6 +108,7 @@ class Aggregator:
         groups = self._sums.checked(merged(self._reduced))
         chosen = self._chosen(groups)
         arrays = [self._output(at, groups, chosen) for at in range(len(self._plan.columns))]
+        self._limits.check_bytes(sum(array.nbytes for array in arrays))
         fields = [pa.field(column.name, column.type.arrow_type()) for column in self._plan.columns]
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -164,9 +170,13 @@ class Aggregator:
         keys = [key for sort in self._plan.order for key in self._sort_keys(sort, groups)]
         for number, (_, expr) in enumerate(self._keys):
             keys.append(self._group_key(expr, groups.keys[number]))
+        limit = self._plan.limit
+        self.found = groups.length if limit is None else min(groups.length, limit)
+        self._limits.check_rows(self.found)
         positions = np.arange(groups.length)
-        if self._plan.limit is not None:
-            positions = best(groups.length, keys, self._plan.limit)
+        shown = self._limits.shown(limit)
+        if shown is not None:
+            positions = best(groups.length, keys, shown)
         return in_order(positions, keys)
 
     def _group_key(self, expr: ir.PropertyOf | ir.NodeId, codes: Codes) -> Key:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from omnigraph.errors import ResourceLimit
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
+from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.output.projection import project
 from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
@@ -43,8 +44,10 @@ class Collector:
         params: Mapping[str, Any],
         ranked: Ranked | None = None,
         thresholds: OutputThresholds = DEFAULTS.output,
+        limits: ReadLimits = NO_LIMITS,
     ) -> None:
         self._plan, self._spaces, self._params = plan, spaces, params
+        self._limits, self._limit = limits, limits.shown(plan.limit)
         self._thresholds, self._slack = thresholds, thresholds.slack_rows
         self._places = None if ranked is None else _Places(plan, ranked)
         self._is_ordered = bool(plan.order) or ranked is not None
@@ -52,13 +55,23 @@ class Collector:
         self._batches: list[Bindings] = []
         self._rows = self._shown = 0
         self._is_pruned = False
-        self._prune_at = 0 if plan.limit is None else 2 * plan.limit + self._slack
+        self._prune_at = 0 if self._limit is None else 2 * self._limit + self._slack
+        self._found = 0
+
+    @property
+    def found(self) -> int:
+        """How many rows the answer has so far, shown or not; only if the limits ask for it."""
+        return self._found if self._plan.limit is None else min(self._found, self._plan.limit)
 
     def add(self, batch: Bindings) -> bool:
         """Take a batch of rows; False when no more are wanted."""
-        limit = self._plan.limit
+        limit = self._limit
         if limit == 0:
             return False
+        batch = self._possible(batch)
+        if self._limits.counts_rows:
+            self._found += batch.total()
+            self._limits.check_rows(self.found)
         batch = self._promising(batch)
         if batch.count:
             self._batches.append(batch)
@@ -79,7 +92,7 @@ class Collector:
         rows = joined(self._batches)
         self._batches = [rows]
         every = np.arange(rows.count)
-        at = _repeated(self._in_order(rows, every), rows.weights, self._plan.limit, self._slack)
+        at = _repeated(self._in_order(rows, every), rows.weights, self._limit, self._slack)
         codes = rows.codes if at is every else {var: by[at] for var, by in rows.codes.items()}
         scores = None
         if self._places is not None:
@@ -90,25 +103,36 @@ class Collector:
         self, codes: Mapping[str, Codes], length: int, scores: Floats | None
     ) -> pa.Table:
         return project(
-            self._plan, self._spaces, self._params, codes, length, scores, self._thresholds
+            self._plan,
+            self._spaces,
+            self._params,
+            codes,
+            length,
+            scores,
+            self._thresholds,
+            self._limits,
         )
 
     # -------------------------------------------------------------- keeping rows
 
-    def _promising(self, batch: Bindings) -> Bindings:
-        """Drop rows that cannot make the limit, given the best rows kept so far."""
+    def _possible(self, batch: Bindings) -> Bindings:
+        """Drop rows that stand for none, and those of entities that the ranking leaves out."""
         kept = None
         if batch.weights is not None and not batch.weights.all():
             kept = batch.weights != 0
         if self._places is not None:
             is_ranked = self._places.found(batch.codes[self._places.var]) >= 0
             kept = is_ranked if kept is None else kept & is_ranked
-        key = self._leading_key()
-        if self._is_pruned and key is not None:
-            worst = max(int(key(held)(slice(None)).max()) for held in self._batches)
-            fits = key(batch)(slice(None)) <= worst
-            kept = fits if kept is None else kept & fits
         return batch if kept is None or kept.all() else batch.at(np.flatnonzero(kept))
+
+    def _promising(self, batch: Bindings) -> Bindings:
+        """Drop rows that cannot make the limit, given the best rows kept so far."""
+        key = self._leading_key()
+        if not self._is_pruned or key is None:
+            return batch
+        worst = max(int(key(held)(slice(None)).max()) for held in self._batches)
+        fits = key(batch)(slice(None)) <= worst
+        return batch if fits.all() else batch.at(np.flatnonzero(fits))
 
     def _leading_key(self) -> _RowKey | None:
         """The first key, where its integers compare between batches."""
@@ -151,7 +175,7 @@ class Collector:
 
     def _in_order(self, rows: Bindings, every: Counts) -> Counts:
         """The positions of the rows in order, or only of the first ones when those fill the limit."""
-        limit = self._plan.limit
+        limit = self._limit
         if not self._is_ordered:
             return every if limit is None or len(every) <= limit else every[:limit]
         keys = self._bound(rows)

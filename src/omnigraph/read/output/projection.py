@@ -16,6 +16,7 @@ import pyarrow as pa
 from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats
+from omnigraph.read.limits import ReadLimits
 from omnigraph.read.thresholds import OutputThresholds
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
@@ -29,12 +30,14 @@ def project(
     length: int,
     scores: Floats | None,
     thresholds: OutputThresholds,
+    limits: ReadLimits,
 ) -> pa.Table:
     """The output columns for rows given by the codes of their entities."""
     whole: dict[str, bool] = {}
-    arrays = []
+    arrays: list[pa.Array | pa.ChunkedArray] = []
     for column in plan.columns:
         look()
+        limits.check_bytes(sum(array.nbytes for array in arrays))
         kind, expr = column.type.arrow_type(), column.expr
         match expr:
             case ir.PropertyOf() | ir.NodeId() if length:
@@ -48,6 +51,7 @@ def project(
                 arrays.append(pa.array(scores, kind))
             case _:
                 arrays.append(pa.nulls(length, kind))
+    limits.check_bytes(sum(array.nbytes for array in arrays))
     fields = [pa.field(column.name, column.type.arrow_type()) for column in plan.columns]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+Nodes = Mapping[str, "pa.Array"]
+"""Ids of nodes by the name of their type."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryResult(Shown):
@@ -27,6 +30,7 @@ class QueryResult(Shown):
 
     ``table`` has the plan's columns in projection order, with their types also when it has no rows.
     ``node_types`` has the type of each column that is a node, by the name of the column.
+    ``total_rows`` says how many rows there are in all, if the answer was to be cut.
     """
 
     table: pa.Table
@@ -35,6 +39,14 @@ class QueryResult(Shown):
     target: Target
     graph_commit_id: str
     node_types: Mapping[str, str] = field(default_factory=dict)
+    total_rows: int | None = None
+    find_graph: Callable[[Nodes], dict[str, Any]] | None = None
+    """Reads nodes and the edges among them at the same state of the graph."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more rows than these."""
+        return self.total_rows is not None and self.total_rows > self.row_count
 
     @property
     def columns(self) -> list[str]:
@@ -99,6 +111,37 @@ class QueryResult(Shown):
         (value,) = self[0].values()
         return value
 
+    def graph(self) -> dict[str, Any]:
+        """The nodes of the result and the stored edges among them, as a node-link document.
+
+        Its nodes are those of all columns that are nodes. It has the form that
+        ``networkx.node_link_graph`` and drawing libraries read: `nodes` with an `id` (type and id of the
+        node), a `caption` and `properties`; `edges` with `source`, `target`, `type`, `id` and
+        `properties`. It is read from the same commit as the result.
+        """
+        import pyarrow as pa
+
+        if not self.node_types:
+            raise BadRequest(
+                f"no column of query `{self.query_name}` is a node, so there is no graph to show; "
+                "return a node itself, as in `return { $p }`"
+            )
+        if self.find_graph is None:
+            raise BadRequest("this result is not one of a graph; call graph.query(…)")
+        found: dict[str, list[pa.ChunkedArray]] = {}
+        for column, type_name in self.node_types.items():
+            found.setdefault(type_name, []).append(self.table.column(column))
+        return self.find_graph(
+            {
+                name: pa.chunked_array(
+                    [chunk for column in columns for chunk in column.chunks], pa.utf8()
+                )
+                .drop_null()
+                .unique()
+                for name, columns in found.items()
+            }
+        )
+
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self.table
@@ -157,5 +200,6 @@ class QueryResult(Shown):
             columns=self.columns,
             rows=[[shortened(cell_text(value), CELL_CHARACTERS) for value in row] for row in shown],
             hidden=max(self.row_count - SHOWN_ROWS, 0),
+            notes=[f"cut, of {self.total_rows:,} rows in all"] if self.truncated else [],
             numeric=[column.type.is_numeric for column in self.schema],
         )
