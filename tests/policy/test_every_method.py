@@ -100,7 +100,7 @@ def test_every_method_has_a_row(world):
     assert shown.keys() == FREE.keys() | READS.keys() | WRITES.keys() | OTHERS.keys()
     # No policy is asked about keeping a graph in shape, so that sessions cannot do it.
     maintenance = {name for name, why in FREE.items() if why == "maintenance"}
-    owned = {"close", "internal_schema_version", "session", "upkeep"}
+    owned = {"close", "session", "upkeep"}
     assert surface(world.session).keys() == shown.keys() - maintenance - owned
 
 

@@ -224,6 +224,31 @@ def test_a_tag_is_what_was_decided_about(world, call):
     assert "new" not in world.owner.branches.list()
 
 
+def test_what_was_not_there_is_not_used_when_it_comes(world):
+    def create():
+        world.owner.tags.create("late")
+        world.owner.branches.create("late")
+
+    for call in (
+        lambda: world.session.query(ALL, tag="late"),
+        lambda: world.session.tags.create("mine", "late"),
+        lambda: world.session.branches.create("mine", og.at("late", version=1)),
+    ):
+        world.policy.answer = meanwhile(create)
+        with pytest.raises((TagNotFound, BranchNotFound)):
+            call()
+        world.owner.tags.delete("late")
+        world.owner.branches.delete("late")
+    assert "mine" not in world.owner.branches.list()
+
+
+def test_a_commit_is_not_found_under_another_spelling(unchanged):
+    unchanged.policy.answer = lambda question: Decision(question.branch != "side")
+    for session in (unchanged.session, unchanged.owner):
+        with pytest.raises(CommitNotFound):
+            session.commits.changes(f" {unchanged.side_commit} ")
+
+
 def test_a_tag_names_the_commit_that_was_decided_about(world):
     # The branch is made again while the policy thinks, and its head is then a commit of `main`.
     def remake():

@@ -53,8 +53,8 @@ class DiffPage:
     def to_json(self) -> dict[str, Any]:
         """Return the document of one page."""
         shown: dict[str, Any] = {
-            "from": _side_json(self.from_),
-            "to": _side_json(self.to),
+            "from": side_json(self.from_),
+            "to": side_json(self.to),
             "changes": [change.to_json() for change in self.changes],
         }
         if self.stats is not None:
@@ -181,7 +181,7 @@ def _side_text(snapshot: Snapshot) -> str:
     return f"{snapshot.branch} at {snapshot.graph_commit_id}"
 
 
-def _side_json(snapshot: Snapshot) -> dict[str, Any]:
+def side_json(snapshot: Snapshot) -> dict[str, Any]:
     """Return one side of a diff in its public form."""
     return {
         "graph_commit_id": snapshot.graph_commit_id,

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from omnigraph.display.text import SEPARATOR, cell_text, fitted, padded, printable, width_of
-from omnigraph.manifest.snapshot import Target
 from omnigraph.service.documents import Document, Streamed, ascii_json
 
 NO_ROWS = "(no rows)"
@@ -99,6 +98,8 @@ def _table(answer: Streamed, width: int | None) -> str:
 
 
 def _summary(head: Document) -> str:
+    from omnigraph.manifest.snapshot import Target
+
     target = Target(**head["target"])
     return printable(f"{head['row_count']} rows from {target} via {head['query_name']}")
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import IO, Any
 
 from omnigraph.errors import OmniGraphError, SourceError, StorageError
-from omnigraph.service.documents import Document
+from omnigraph.service.documents import Document, Streamed, ascii_json
 
 WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
 """Whether the current command was given `--json`, according to the argument parser."""
@@ -71,6 +71,14 @@ class StdoutBytes:
 def put_json(document: Any) -> None:
     """Write one pretty JSON document to stdout."""
     put(json.dumps(document, indent=2, ensure_ascii=not is_utf8_output()))
+
+
+def put_streamed(document: Streamed) -> None:
+    """Write one pretty JSON document to stdout, as its parts come."""
+    as_written = str if is_utf8_output() else ascii_json
+    for piece in document.json_text(pretty=True):
+        put_piece(as_written(piece))
+    put_piece("\n")
 
 
 def note(text: str) -> None:

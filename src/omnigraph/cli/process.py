@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from omnigraph.cli.output import (
     WANTS_JSON,
@@ -125,15 +125,32 @@ def _dispatch(arguments: list[str]) -> int:
     from omnigraph.cli.app import build
 
     _show_warnings()
+    command = get_command(build(arguments))
     try:
-        command = get_command(build(arguments))
         code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
-        # The parser gave up, so only the words themselves tell whether JSON is wanted.
-        return _report_misuse(error.format_message(), error.exit_code, "--json" in arguments)
+        as_json = _asks_for_json(command, arguments)
+        return _report_misuse(error.format_message(), error.exit_code, as_json)
     if code == INTERRUPTED:  # the argument parser caught the Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
+
+
+def _asks_for_json(command: Any, arguments: list[str]) -> bool:
+    """Return whether `--json` is among the words as a flag, not as the value of another one.
+
+    For command lines that the parser gave up on.
+    """
+    words = iter(arguments)
+    for word in words:
+        if word in {"--json", "--"}:
+            return word == "--json"
+        command = getattr(command, "commands", {}).get(word, command)
+        option = next((each for each in command.params if word in each.opts), None)
+        if option is not None and word.startswith("-") and not option.is_flag:
+            for _ in range(option.nargs):
+                next(words, None)
+    return False
 
 
 def _report_misuse(message: str, exit_code: int, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Unpack
 
@@ -68,9 +69,8 @@ class Access:
 
         What the target returned names is that commit, whatever happens to the branch or tag.
         """
-        commit = self._commit_of(target)
+        commit = self._commit_of(target, lambda: self.ask(action, target.branch))
         if commit is None:
-            self.ask(action, target.branch)
             return target
         for branch in dict.fromkeys((commit.branch or MAIN, target.branch, target.held_by)):
             if branch is not None:
@@ -79,20 +79,28 @@ class Access:
 
     def ask_branch_create(self, start: Target, name: str) -> Target:
         """Ask for a new branch at a state of the graph, and return the target to go on with."""
-        commit = None if start.names_a_head else self._commit_of(start)
-        if commit is None:
-            self.ask(Action.BRANCH_CREATE, start.branch, name)
+
+        def ask(start_branch: str | None) -> None:
+            self.ask(Action.BRANCH_CREATE, start_branch, name)
+
+        if start.names_a_head:
+            ask(start.branch)
             return start
-        self.ask(Action.BRANCH_CREATE, commit.branch or MAIN, name)
+        commit = self._commit_of(start, lambda: ask(start.branch))
+        if commit is None:
+            return start
+        ask(commit.branch or MAIN)
         return _pinned(start, commit)
 
-    def _commit_of(self, target: Target) -> GraphCommit | Tag | None:
-        """Return the commit that a question is about; None if nobody is asked, or it is not there.
+    def _commit_of(self, target: Target, ask: Callable[[], None]) -> GraphCommit | Tag | None:
+        """Return the commit that a question is about; None if there is no policy to be asked.
 
-        Of what is not there, those are told who may do the same without naming a branch.
+        Of what is not there only those are told whom ``ask`` lets pass, which names no commit.
         """
-        if self.state.gate.is_open or self.actor is None:
+        if self.state.gate.is_open:
             return None
+        if self.actor is None:
+            ask()
         manifest = self.state.workspace.manifest
         try:
             if target.snapshot is not None:
@@ -101,7 +109,8 @@ class Access:
                 return find_tag(manifest, target.tag)
             return resolve(manifest, target).commit
         except (NotFound, Gone):
-            return None
+            ask()
+            raise
 
 
 def _pinned(target: Target, commit: GraphCommit | Tag) -> Target:

@@ -17,7 +17,6 @@ from omnigraph.graph.state import GraphState, Mode
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
-from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.uris import Root
 
@@ -60,12 +59,6 @@ class Graph(Session):
     def upkeep(self) -> UpkeepMode:
         """Who waits while tables are put in shape: the writer, a thread, or nobody because it is off."""
         return self._state.keeper.mode
-
-    @property
-    def internal_schema_version(self) -> int:
-        """The version of the on-disk format, as stamped on the manifest."""
-        self._state.ensure_open()
-        return read_internal_version(self._state.workspace.manifest.state(MAIN).table)
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,7 @@ from omnigraph.graph.history import diffs, exports
 from omnigraph.graph.state import Mode
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve
+from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.policy.checker import Action
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
@@ -87,6 +88,12 @@ class Session:
     def embedder(self) -> Embedder | None:
         """The embedder that turns texts into vectors, or None."""
         return self._state.embedder
+
+    @property
+    def internal_schema_version(self) -> int:
+        """The version of the on-disk format, as stamped on the manifest."""
+        self._state.ensure_open()
+        return read_internal_version(self._state.workspace.manifest.state(MAIN).table)
 
     def __repr__(self) -> str:
         closed = ", closed" if self._state.is_closed else ""

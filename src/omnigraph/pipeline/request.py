@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -132,7 +132,7 @@ class LoadResult(Shown):
         if self.branch_created:
             facts.append(("branch", f"{self.branch}, made from {self.base_branch}"))
         if self.commit is not None:
-            facts.append(("commit", self.commit.graph_commit_id))
+            facts.append(("commit", shown_commit(self.commit, replayed=self.replayed)))
         if self.skipped:
             facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
         if self.embeddings_pending:

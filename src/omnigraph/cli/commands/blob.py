@@ -16,10 +16,12 @@ from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
+from omnigraph.service import blobs as service
 from omnigraph.service.writes.blobs import PutBlobRequest
 from omnigraph.service.writes.blobs import put_blob as write_blob
 
 if TYPE_CHECKING:
+    from omnigraph.service.requests import TargetValues
     from omnigraph.write.blobs import BlobSourceLike
 
 
@@ -37,6 +39,21 @@ class BlobArguments:
         if self.entity not in ("node", "edge"):
             raise typer.BadParameter(f"ENTITY is `node` or `edge`, not `{self.entity}`")
         return cast("Any", self.entity), self.type_name, self.id, self.property
+
+    def request(
+        self, target: TargetValues, offset: int = 0, length: int | None = None
+    ) -> service.BlobRequest:
+        """Return the request to read or describe the blob at one state of the graph."""
+        kind = self.selector()[0]
+        return service.BlobRequest(
+            kind=kind,
+            type=self.type_name,
+            id=self.id,
+            property=self.property,
+            offset=offset,
+            length=length,
+            **target,
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -64,13 +81,11 @@ def get(
     """Write the bytes of a blob, or of a range of it, to stdout or to a file."""
     if call.flags.json:
         raise BadRequest("--json cannot be used with blob get, which writes bytes; leave it out")
-    selector, state = blob.selector(), target.read()
+    request = blob.request(target.read(), offset, length)
     destination = StdoutBytes() if out is None else _Destination(out)
     try:
         with call.open(call.address(None)) as graph:
-            graph.blobs.read(
-                *selector, offset=offset, length=length, out=cast("Any", destination), **state
-            )
+            service.read_blob(graph, request, cast("Any", destination))
         destination.flush()
     finally:
         if isinstance(destination, _Destination):
@@ -79,14 +94,14 @@ def get(
 
 def stat(call: Call, blob: BlobArguments, target: TargetOptions) -> None:
     """Describe a blob without opening it."""
-    selector, state = blob.selector(), target.read()
+    request = blob.request(target.read())
     with call.open(call.address(None)) as graph:
-        found = graph.blobs.stat(*selector, **state)
-    if found.kind == "external":
-        said = f"external, {found.uri}"
+        document = service.stat_blob(graph, request)
+    if document["kind"] == "external":
+        said = f"external, {document['uri']}"
     else:
-        said = f"managed, {found.size} bytes, etag {found.etag}"
-    call.answer(found.to_json(), said)
+        said = f"managed, {document['size']} bytes, etag {document['etag']}"
+    call.answer(document, said)
 
 
 def put_blob(

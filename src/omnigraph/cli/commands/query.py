@@ -12,7 +12,7 @@ from omnigraph.cli.command import reads_graph
 from omnigraph.cli.formats import Format, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
-from omnigraph.cli.source import QueryOptions
+from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.service.query import MAX_ROWS, QueryRequest
 from omnigraph.service.query import query as run_query
@@ -37,6 +37,7 @@ def query(
     call: Call,
     source: QueryOptions,
     target: TargetOptions,
+    timeout: TimeoutOption = None,
     max_rows: MaxRowsOption = None,
     format: FormatOption = None,
     uri: UriOption = None,
@@ -48,7 +49,7 @@ def query(
     source.refuse_stored()
     text, params = source.read()
     request = QueryRequest(query=text, name=source.name, params=params, max_rows=max_rows, **state)
-    with source.named_in_errors(), call.open(call.address(uri)) as graph:
+    with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
         answer = run_query(graph, request)
     chosen = Format.JSON if call.flags.json else format or Format.TABLE
     width = shutil.get_terminal_size().columns if on_terminal() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +10,13 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.output import note
 from omnigraph.cli.register import SchemaOption, UriArgument, add, group
+from omnigraph.cli.source import naming_file, read_file
+from omnigraph.service import schema as service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph import SchemaApplied, SchemaPlan, SchemaStep
+    from omnigraph import SchemaApplied, SchemaStep
 
 LossOption = Annotated[
     bool,
@@ -36,8 +38,8 @@ def register(app: typer.Typer) -> None:
 def show(call: Call, uri: UriArgument = None) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
     with call.open(call.address(uri)) as graph:
-        source = graph.schema.source
-    call.answer({"schema_source": source}, source)
+        document = service.show_schema(graph)
+    call.answer(document, document["schema_source"])
 
 
 def plan(
@@ -45,10 +47,13 @@ def plan(
 ) -> None:
     """Show the steps to a new schema. Nothing is changed."""
     address = call.address(uri)
-    with call.open(address) as graph:
-        found = graph.schema.plan(schema, allow_data_loss)
-    call.answer({"uri": address.uri, **found.to_json()}, _planned(found))
-    for warning in found.warnings:
+    request = service.SchemaRequest(
+        schema_source=read_file(schema), allow_data_loss=allow_data_loss
+    )
+    with naming_file(schema), call.open(address) as graph:
+        document = service.plan_schema(graph, request, address.uri)
+    call.answer(document, _planned(document))
+    for warning in document.get("warnings", ()):
         note(f"warning: {warning}")
 
 
@@ -65,14 +70,16 @@ def apply(
         note(f"warning: {warning}")
 
 
-def _planned(found: SchemaPlan) -> str:
-    if not found.steps:
+def _planned(document: dict[str, Any]) -> str:
+    from omnigraph.lang.schema.migrate.steps import read_step
+
+    steps = document["steps"]
+    if not steps:
         return "the schema is the accepted one; there is nothing to do"
-    count = len(found.steps)
-    head = f"{count} step{'' if count == 1 else 's'}"
-    if not found.supported:
+    head = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
+    if not document["supported"]:
         head += ", not supported"
-    return "\n".join([head, *_lines(found.steps)])
+    return "\n".join([head, *(f"  {read_step(step).describe()}" for step in steps)])
 
 
 def _applied(done: SchemaApplied) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -13,14 +12,13 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
+from omnigraph.cli.source import seconds_of
 from omnigraph.cli.tables import put_table
-from omnigraph.errors import BadRequest
 from omnigraph.service.documents import Document
 from omnigraph.service.writes import maintenance as service
 
 FAILED = 1
 """The exit code when a table could not be cleaned up."""
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +48,7 @@ def cleanup(
     ] = False,
 ) -> None:
     """Remove old versions that nothing needs; without --confirm, show what would go."""
-    seconds = None if older_than is None else _seconds(older_than)
+    seconds = None if older_than is None else seconds_of("--older-than", older_than)
     request = service.CleanupRequest(keep_versions=keep, older_than_secs=seconds, confirm=confirm)
     # What is only shown needs no consent, and its graph is opened for reading.
     call = replace(call, command=replace(call.command, writes=confirm))
@@ -67,16 +65,6 @@ def cleanup(
         names = ", ".join(dict.fromkeys(failed))
         note(f"error: these tables could not be cleaned up: {names}; run it again")
         raise typer.Exit(FAILED)
-
-
-def _seconds(text: str) -> int:
-    """Return the seconds that a duration such as `7d` means."""
-    found = re.fullmatch(r"([0-9]{1,18})([smhdw])", text.strip())
-    if found is None:
-        raise BadRequest(
-            f'--older-than is "{text}"; write a whole number and s, m, h, d or w, such as 7d'
-        )
-    return int(found[1]) * UNITS[found[2]]
 
 
 def _explain(document: Document, warnings: Sequence[str], older_than: str | None) -> None:

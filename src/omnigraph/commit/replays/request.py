@@ -77,3 +77,9 @@ def unanswerable(commit: GraphCommit) -> StorageError:
         graph_commit_id=commit.graph_commit_id,
         operation_id=commit.operation_id,
     )
+
+
+def shown_commit(commit: GraphCommit, *, replayed: bool) -> str:
+    """Return how a result shows its commit: its id, and whether it was there before."""
+    before = " (made before, under this operation id)" if replayed else ""
+    return f"{commit.graph_commit_id}{before}"
