@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph import policy as policy
     from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
+    from omnigraph.changes.diff_result import DiffPage as DiffPage
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
     from omnigraph.changes.export.export import ExportResult as ExportResult
@@ -90,6 +91,7 @@ __all__ = [
     "CleanupRow",
     "CommitChanges",
     "Compiled",
+    "DiffPage",
     "DiffResult",
     "DiffStats",
     "EmbedResult",
@@ -152,6 +154,7 @@ _HOMES = {
     "CleanupRow": "omnigraph.maintenance.cleanup.report",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
+    "DiffPage": "omnigraph.changes.diff_result",
     "DiffResult": "omnigraph.changes.diff_result",
     "DiffStats": "omnigraph.changes.diff_result",
     "EmbedResult": "omnigraph.write.embed",

@@ -278,7 +278,7 @@ class TestStreams:
         with og.open(place / graph, mode="r") as opened:
             head = opened.snapshot().graph_commit_id
         assert done.returncode == 1
-        assert done.stderr == f"nobody read the result, but commit {head} is made\n"
+        assert done.stderr == f"nobody read the result, but commit {head} is made on branch main\n"
 
     def test_the_text_of_a_query_is_no_flag(self, omnigraph, graph):
         result = omnigraph("query", "-e", "--json", "--store", graph)

@@ -203,6 +203,16 @@ def test_status_names_files_that_are_not_the_graphs(omnigraph, graph, place):
     assert "pending recoveries: 0" in result.stdout
 
 
+def test_a_load_on_a_stale_commit_exits_with_4(omnigraph, graph, people):
+    listed = omnigraph("commit", "list", "--json", graph)
+    stale = json.loads(listed.stdout)["commits"][0]["graph_commit_id"]
+    argv = ("load", "--data", people, "--mode", "merge", "--quiet", graph, "--if-commit", stale)
+    assert omnigraph(*argv).exit == 0
+    lost = omnigraph(*argv, "--json")
+    assert lost.exit == 4
+    assert json.loads(lost.stdout)["precondition_failure"]["expected"] == stale
+
+
 def test_columns_of_ends_without_edges_are_refused(omnigraph, graph, people):
     result = omnigraph("load", "--data", people, "--from-col", "a", "--mode", "merge", graph)
     assert result.exit == 1

@@ -7,8 +7,10 @@ The methods are found by looking at the handles: a new one fails here until it h
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +181,18 @@ def test_the_handle_asks_for_the_actor_that_a_call_names(world, path):
             asked.append(list(world.policy.asked))
         assert asked[0] == asked[1] == asked[2]
         assert [question.actor for question in asked[0]] == ["bo"]
+
+
+def test_every_question_is_in_the_manual():
+    page = (Path(__file__).parents[2] / "docs" / "user" / "policies.md").read_text("utf-8")
+    table = page[page.index("| Call |") : page.index("\n\n", page.index("| Call |"))]
+    rows = [re.findall(r"`\.?([\w.]+)[`(]", line.split("|")[1]) for line in table.splitlines()]
+    told = set()
+    for row in rows:
+        room = ""
+        for name in row:
+            # `.open` after `blobs.read` is `blobs.open`.
+            room = f"{name.split('.')[0]}." if "." in name else room
+            told.add(name if name in READS | WRITES | OTHERS else room + name)
+    # `load` and its kin
+    assert told | {"load_nodes", "load_edges"} >= READS.keys() | WRITES.keys() | OTHERS.keys()

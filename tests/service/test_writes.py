@@ -9,7 +9,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.clock import new_ulid
-from omnigraph.errors import BadRequest, BranchNotFound, MergeConflicts, PreconditionFailed
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    MergeConflicts,
+    PreconditionFailed,
+    SchemaConflict,
+)
 from omnigraph.service.writes import branches, maintenance, merging, tags
 from omnigraph.service.writes.blobs import PutBlobRequest, put_blob
 from omnigraph.service.writes.create import InitRequest, init
@@ -272,9 +278,9 @@ def test_a_schema_is_applied_or_is_the_accepted_one(graph):
     document = apply_schema(graph, request, URI)
     assert document["commit"]["operation_id"] == request.operation_id
     assert document["uri"] == URI
-    assert {"supported", "step_count", "steps", "applied", "manifest_version", "commit"} <= set(
-        document
-    )
+    assert list(document) == [
+        *("uri", "supported", "step_count", "steps", "applied", "manifest_version", "commit"),
+    ]
     assert (document["applied"], document["step_count"]) == (True, 1)
     again = apply_schema(graph, ApplyRequest(schema_source=source), URI)
     assert (again["applied"], again["commit"]) == (False, None)
@@ -287,6 +293,9 @@ def test_a_graph_is_made_but_not_in_a_place_of_a_cluster(tmp_path, monkeypatch):
     (tmp_path / "__cluster").mkdir()
     init(InitRequest(schema_source=SCHEMA), "graphs/early.omni")
     (tmp_path / "__cluster" / "state.json").write_text("{}")
+    wider = SCHEMA.replace("age: I32?", "age: I32?  city: String?")
+    with og.open("graphs/early.omni") as graph, pytest.raises(SchemaConflict, match="cluster"):
+        apply_schema(graph, ApplyRequest(schema_source=wider), URI)
     (tmp_path / "graphs" / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "graphs" / "inner")
     for place in ("../late.omni", str(tmp_path / "graphs" / "late.omni"), "../x/../late.omni/"):

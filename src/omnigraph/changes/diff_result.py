@@ -40,8 +40,8 @@ Run = Callable[[Meter, Position | None], Iterator[Sequence[Change]]]
 """Compares the two sides, from the beginning or behind a place."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiffPage:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffPage(Shown):
     """A part of a diff. ``stats`` are those of the whole diff, on its first page; else None."""
 
     from_: Snapshot
@@ -62,6 +62,16 @@ class DiffPage:
         if self.next_page_token is not None:
             shown["next_page_token"] = self.next_page_token
         return shown
+
+    def _panel(self) -> Panel:
+        ends = f"from {_side_text(self.from_)} to {_side_text(self.to)}"
+        last = self.next_page_token is None
+        return changes_panel(
+            f"page of {counted(len(self.changes), 'change')} {ends}",
+            self.changes[:SHOWN_ROWS],
+            hidden=len(self.changes) - SHOWN_ROWS,
+            notes=[] if last else ["there are more, see .next_page_token"],
+        )
 
 
 class DiffResult(Shown):

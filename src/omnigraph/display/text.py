@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -89,6 +88,8 @@ def fitting_columns(natural: Sequence[int], width: int) -> int:
 
 def screen_width() -> int:
     """The width of the terminal, or a usual one where there is none."""
+    import shutil
+
     return max(shutil.get_terminal_size((120, 40)).columns, 40)
 
 

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import Any, TypedDict
 
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import counted
+from omnigraph.display.text import counted, printable
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_tag_name
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
@@ -78,7 +78,7 @@ class TargetKeywords(TypedDict, total=False):
     at: TargetLike | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Target:
     """What a read looks at: a branch head, a commit id, a tag, or a branch at a version or a time.
 
@@ -168,6 +168,9 @@ class Target:
         at = "" if self.version is None else f" at version {self.version}"
         at = at if self.time is None else f" at {format_moment(self.time)}"
         return f"branch {self.branch}{at}"
+
+    def __repr__(self) -> str:
+        return f"<omnigraph.Target {printable(str(self))}>"
 
 
 TargetLike = Target | Snapshot | GraphCommit | str

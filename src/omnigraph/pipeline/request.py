@@ -141,8 +141,10 @@ class LoadResult(Shown):
             facts.append(("indexes built", len(self.indexes_built)))
         if self.timings:
             facts.append(("seconds", float(sum(self.timings.values()))))
+        rows = counted(self.total_rows, "row")
+        done = f"loaded {rows} into" if self.commit is not None else f"checked {rows} for"
         return Panel.of_rows(
-            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            f"{done} {self.branch} ({self.mode}, {self.engine})",
             ("table", "rows"),
             [(table["table_key"], table["rows_loaded"]) for table in self.tables],
             facts=facts,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack, overload
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
@@ -77,12 +77,8 @@ class _Found:
     facts: BlobFacts
 
 
-class Blobs:
+class Blobs(Facet):
     """`graph.blobs`: the bytes of Blob properties, which queries do not return."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def stat(
         self,

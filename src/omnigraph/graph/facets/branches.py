@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_flag
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_operation_id
@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeResult
 
 
-class Branches:
+class Branches(Facet):
     """`graph.branches`: create, list, merge and delete branches."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def create(
         self,

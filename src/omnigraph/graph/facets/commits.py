@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.errors import PolicyDenied
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeResult
 
 
-class Commits:
+class Commits(Facet):
     """`graph.commits`: the history of a branch, single commits, and how to undo one."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def list(
         self,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.snapshot import Target, TargetLike
 from omnigraph.policy.checker import Action
 
 
-class Tags:
+class Tags(Facet):
     """`graph.tags`: names for single commits, which keep their content readable."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def create(
         self,
