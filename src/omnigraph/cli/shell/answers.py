@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.cli.call import Call
+from omnigraph.cli.commands.explain import put_explanation
 from omnigraph.cli.commands.load import load_text
 from omnigraph.cli.commands.mutate import mutation_text
 from omnigraph.cli.formats import Format, render
@@ -16,20 +17,20 @@ from omnigraph.cli.output import (
     note,
     on_terminal,
     one_line,
-    printable,
     put,
     put_piece,
 )
 from omnigraph.cli.progress import load_progress
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.service.query import QueryRequest, query
+from omnigraph.service.query import ExplainRequest, QueryRequest, explain, query
 from omnigraph.service.writes.loads import LoadRequest, load
 from omnigraph.service.writes.mutate import MutateRequest, mutate
 
 if TYPE_CHECKING:
     from omnigraph.cli.address import Store
-    from omnigraph.service.requests import Session, TargetValues
+    from omnigraph.graph.session import Session
+    from omnigraph.service.requests import TargetValues
 
 SHOWN_ROWS = 100
 """So many rows of a table are drawn on a screen."""
@@ -65,14 +66,12 @@ def put_mutation(session: Session, text: str, params: Params, branch: str) -> No
     put(mutation_text(mutate(session, MutateRequest(query=text, params=params, branch=branch))))
 
 
-def put_explanation(session: Session, text: str, state: TargetValues) -> None:
-    """Write what a read would do."""
-    put(printable(session.explain(text, **state).text))
-
-
-def put_profile(session: Session, text: str, params: Params, state: TargetValues) -> None:
-    """Run a read and write where its time goes."""
-    put(printable(session.profile(text, None, params, **state).text))
+def put_explained(
+    session: Session, text: str, params: Params | None, state: TargetValues, *, profile: bool
+) -> None:
+    """Write what a read would do; with ``profile`` run it and write where its time goes, too."""
+    request = ExplainRequest(query=text, params=params, profile=profile, **state)
+    put_explanation(explain(session, request))
 
 
 def put_load(call: Call, address: Store, session: Session, words: list[str], branch: str) -> None:

@@ -108,12 +108,12 @@ class Shell:
 
     def _explain(self, text: str) -> None:
         text = self._text_or_last(text)
-        answers.put_explanation(self._graph, text, self._looked_at.values)
+        answers.put_explained(self._graph, text, None, self._looked_at.values, profile=False)
 
     def _profile(self, text: str) -> None:
         text = self._text_or_last(text)
         params = self._params_of(_only_query(text))
-        answers.put_profile(self._graph, text, params, self._looked_at.values)
+        answers.put_explained(self._graph, text, params, self._looked_at.values, profile=True)
 
     def _text_or_last(self, text: str) -> str:
         """Return the text of a query, or that of the last one where none is given."""
