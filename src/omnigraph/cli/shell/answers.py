@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -11,14 +10,13 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.commands.explain import put_explanation
 from omnigraph.cli.commands.load import load_text
 from omnigraph.cli.commands.mutate import mutation_text
-from omnigraph.cli.formats import Format, render
+from omnigraph.cli.commands.query import put_answer
+from omnigraph.cli.formats import Format
 from omnigraph.cli.output import (
-    is_utf8_output,
     note,
     on_terminal,
     one_line,
     put,
-    put_piece,
 )
 from omnigraph.cli.progress import load_progress
 from omnigraph.errors import BadRequest
@@ -41,7 +39,12 @@ Params = Mapping[str, Any]
 
 
 def put_rows(
-    session: Session, text: str, params: Params, state: TargetValues, format: Format
+    call: Call,
+    session: Session,
+    text: str,
+    params: Params,
+    state: TargetValues,
+    format: Format,
 ) -> None:
     """Run a read and write its rows; on a screen the first rows of a table, and the time it took."""
     is_screen = on_terminal()
@@ -49,9 +52,7 @@ def put_rows(
     began = time.perf_counter()
     answer = query(session, QueryRequest(query=text, params=params, max_rows=most, **state))
     took = time.perf_counter() - began
-    width = shutil.get_terminal_size().columns if is_screen else None
-    for piece in render(answer, format, ascii_only=not is_utf8_output(), width=width):
-        put_piece(piece)
+    put_answer(call, answer, format)
     end = answer.end()
     if end.get("truncated"):
         note(

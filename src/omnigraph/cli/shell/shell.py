@@ -98,8 +98,14 @@ class Shell:
             answers.put_mutation(self._graph, text, self._params_of(query), self._looked_at.branch)
         else:
             self._last_read = text
-            state = self._looked_at.values
-            answers.put_rows(self._graph, text, self._params_of(query), state, self._format)
+            answers.put_rows(
+                self._call,
+                self._graph,
+                text,
+                self._params_of(query),
+                self._looked_at.values,
+                self._format,
+            )
 
     def _params_of(self, query: Query) -> dict[str, Any]:
         """Return those of the parameters set that the query declares."""
