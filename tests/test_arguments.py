@@ -54,11 +54,16 @@ class Lengths:
         return [[float(len(text))] * dimension for text in texts]
 
 
-@pytest.mark.parametrize("policy", ["deny all", {}, 0])
-def test_a_policy_is_refused_not_ignored(graph, tmp_path, policy):
-    with pytest.raises(BadRequest, match="enforces no policy"):
+class NeverAsked:
+    def check(self, question):
+        raise AssertionError(question)
+
+
+@pytest.mark.parametrize("policy", ["deny all", {}, 0, object(), NeverAsked])
+def test_what_cannot_decide_is_refused(graph, tmp_path, policy):
+    with pytest.raises(BadRequest, match="is no policy: it needs a method `check"):
         og.open(graph.uri, policy=policy)
-    with pytest.raises(BadRequest, match="enforces no policy"):
+    with pytest.raises(BadRequest, match="is no policy"):
         og.init(tmp_path / "h", SCHEMA, policy=policy)
     assert not (tmp_path / "h").exists()
 

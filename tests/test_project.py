@@ -198,13 +198,12 @@ def test_no_setting_is_read_elsewhere():
 
 
 PUBLIC_OF_A_SESSION = {
-    "actor", "blobs", "branches", "changes", "commits", "diff", "embed", "embedder", "entity", "explain", "export",
-    "load", "load_edges", "load_nodes", "mode", "mutate", "profile", "query", "schema", "snapshot", "status", "tags",
-    "uri",
+    "actor", "blobs", "branches", "changes", "commits", "diff", "edges", "embed", "embedder", "entity", "explain",
+    "export", "internal_schema_version", "load", "load_edges", "load_nodes", "mode", "mutate", "nodes", "profile", "query", "schema",
+    "snapshot", "status", "tags", "to_networkx", "uri",
 }  # fmt: skip
 PUBLIC_OF_A_GRAPH = PUBLIC_OF_A_SESSION | {
-    "cleanup", "close", "ensure_indices", "internal_schema_version", "optimize", "refresh", "repair", "session",
-    "upkeep",
+    "cleanup", "close", "ensure_indices", "optimize", "refresh", "repair", "session", "upkeep",
 }  # fmt: skip
 
 

@@ -17,8 +17,10 @@ from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors as errors
+    from omnigraph import policy as policy
     from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
+    from omnigraph.changes.diff_result import DiffPage as DiffPage
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
     from omnigraph.changes.export.export import ExportResult as ExportResult
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
+    from omnigraph.changes.frames.entity_stream import EntityStream as EntityStream
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -88,11 +91,13 @@ __all__ = [
     "CleanupRow",
     "CommitChanges",
     "Compiled",
+    "DiffPage",
     "DiffResult",
     "DiffStats",
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
+    "EntityStream",
     "Explanation",
     "ExportResult",
     "ExportStats",
@@ -131,6 +136,7 @@ __all__ = [
     "lint",
     "open",
     "parse_schema",
+    "policy",
 ]
 
 _HOMES = {
@@ -148,11 +154,13 @@ _HOMES = {
     "CleanupRow": "omnigraph.maintenance.cleanup.report",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
+    "DiffPage": "omnigraph.changes.diff_result",
     "DiffResult": "omnigraph.changes.diff_result",
     "DiffStats": "omnigraph.changes.diff_result",
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
+    "EntityStream": "omnigraph.changes.frames.entity_stream",
     "Explanation": "omnigraph.read.explain",
     "ExportResult": "omnigraph.changes.export.export",
     "ExportStats": "omnigraph.changes.export.export",

@@ -2,6 +2,8 @@
 
 import pytest
 
+from omnigraph.cli.command import COMMANDS
+
 
 def test_flags_may_stand_before_the_command_and_before_the_group(omnigraph, graph):
     for argv in (
@@ -95,6 +97,151 @@ def test_actors_of_the_product_and_of_nobody_are_refused(omnigraph, graph, actor
     assert result.exit == 1
     assert "--as" in result.stderr
     assert omnigraph("branch", "list", "--uri", graph).stdout == "main\n"
+
+
+CONFIG = """\
+servers: { prod: { url: "https://graphs.example.org" } }
+clusters: { team: { root: "s3://bucket/team" } }
+profiles:
+  near: { store: g.omni }
+  served: { server: prod, default_graph: shop }
+  far: { cluster: team }
+  both: { server: prod, store: g.omni }
+  none: {}
+"""
+
+
+@pytest.fixture
+def config(place):
+    def write(text):
+        (place / "home").mkdir(exist_ok=True)
+        (place / "home" / "config.yaml").write_text(text, "utf-8")
+
+    write(CONFIG)
+    return write
+
+
+class TestResolution:
+    """Explicit address, then profile, then defaults."""
+
+    def test_each_way_to_the_graph(self, omnigraph, graph, config):
+        near = {"OMNIGRAPH_PROFILE": "near"}
+        served = {"OMNIGRAPH_PROFILE": "served"}
+        assert omnigraph("snapshot").exit == 1
+        assert omnigraph("snapshot", "--profile", "near").exit == 0
+        assert omnigraph("snapshot", env=near).exit == 0
+        # The flag wins over the variable, an address over both.
+        assert omnigraph("snapshot", "--profile", "near", env=served).exit == 0
+        assert omnigraph("snapshot", graph, env=served).exit == 0
+        assert omnigraph("snapshot", "--store", graph, "--profile", "served").exit == 0
+        assert omnigraph("snapshot", env=served).exit == 1
+        config(CONFIG + "defaults: { store: g.omni }\n")
+        assert omnigraph("snapshot").exit == 0
+        assert omnigraph("snapshot", env=served).exit == 1
+        assert omnigraph("optimize", "--quiet").exit == 0
+        config(CONFIG + "defaults: { server: prod, default_graph: shop }\n")
+        result = omnigraph("snapshot")
+        assert result.exit == 1
+        assert "https://graphs.example.org/graphs/shop is behind a server" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("argv", "said"),
+        [
+            (
+                ("--profile", "ghost"),
+                "there is no profile `ghost`; config.yaml has the profiles both",
+            ),
+            (("--profile", "both"), "has server and store; keep one"),
+            (("--profile", "none"), "has none of them"),
+            (("--profile", ""), "there is no profile ``"),
+            (("--server", "ghost"), "there is no server `ghost`; config.yaml has the servers prod"),
+            (("--server", "ftp://host"), "is not the URL of a server"),
+            (("--server", "https://u:p@host"), "without user"),
+            (("--server", "https://host", "--graph", "a_b"), "`a_b` cannot be the id of a graph"),
+            (("--server", "https://host", "--graph", "graphs"), "`graphs` cannot be the id"),
+            (("--server", "https://host/graphs/a", "--graph", "b"), 'names the graph "a"'),
+            (("--server", "https://host", "--store", "g.omni"), '--server "https://host"'),
+            (("--server", "prod", "--cluster", "team"), "--cluster cannot be used with snapshot"),
+            (("g.omni", "--graph", "x"), "--graph cannot be used with snapshot (any command): "),
+            (("--graph", "x"), "--graph cannot be used with snapshot (any command): "),
+            (("--profile", "near", "--graph", "x"), '"g.omni" is storage of one graph'),
+            (("--profile", "far"), "profile `far` names a cluster, which snapshot (any command)"),
+            (("--cluster", "team", "--graph", "a"), "pass --store s3://bucket/team/graphs/a.omni"),
+            (("--cluster", "./x/"), "pass --store ./x/graphs/<id>.omni"),
+            # Understood, and not built yet.
+            (("--server", "prod"), "https://graphs.example.org is behind a server"),
+            (("--server", "prod", "--graph", "a"), "example.org/graphs/a is behind a server"),
+            (("--server", "https://h/p/graphs/a/"), "https://h/p/graphs/a is behind a server"),
+            (("--server", "https://h/graphs/a", "--graph", "a"), "h/graphs/a is behind a server"),
+        ],
+        ids=str,
+    )
+    def test_what_is_refused(self, omnigraph, config, argv, said):
+        result = omnigraph("snapshot", *argv)
+        assert (result.exit, result.stdout) == (1, "")
+        assert said in result.stderr
+        assert ";" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("argv", "said"),
+        [
+            (("--profile", "served"), "profile `served` names a server, which optimize (direct"),
+            (("--profile", "far"), "pass --store s3://bucket/team/graphs/<id>.omni"),
+            (("--cluster", "team", "--graph", "a"), "--store s3://bucket/team/graphs/a.omni"),
+            (("--cluster", "ghost"), "neither a cluster nor a directory"),
+            (("--cluster", "team", "--store", "g"), "keep one"),
+            (("g.omni", "--graph", "a"), "--graph cannot be used with optimize (direct command)"),
+        ],
+        ids=str,
+    )
+    def test_what_a_direct_command_refuses(self, omnigraph, config, argv, said):
+        result = omnigraph("optimize", *argv)
+        assert (result.exit, result.stdout) == (1, "")
+        assert said in result.stderr
+
+    def test_an_actor_is_not_sent_to_a_server(self, omnigraph, config):
+        result = omnigraph("branch", "create", "x", "--server", "prod", "--as", "me")
+        assert result.exit == 1
+        assert "--as cannot be used with branch create (any command): " in result.stderr
+
+
+#: The table of capabilities: scope flags each command can use (s store, v server, c cluster,
+#: g graph, p profile, a as).
+TABLE = """
+any    svgp  query explain export status snapshot schema_show schema_plan branch_list tag_list
+any    svgp  commit_list commit_show commit_changes log changes_poll changes_baseline diff
+any    svgp  blob_get blob_stat
+any    svgpa load ingest mutate embed schema_apply branch_create branch_merge branch_delete
+any    svgpa tag_create tag_delete commit_revert blob_put shell
+any    svcgp lint
+direct scgp  optimize ensure-indices repair cleanup
+direct -     init
+local  -     alias profile_list profile_show login logout examples completion version
+"""
+LETTERS = {
+    "store": "s",
+    "server": "v",
+    "cluster": "c",
+    "graph": "g",
+    "profile": "p",
+    "as_actor": "a",
+}
+
+
+def test_every_command_has_its_capability():
+    expected = {
+        name.replace("_", " "): (capability, set(flags) - {"-"})
+        for capability, flags, *names in map(str.split, TABLE.strip().splitlines())
+        for name in names
+    }
+    found = {
+        name: (command.capability, {LETTERS[flag] for flag in command.takes})
+        for name, command in COMMANDS.items()
+    }
+    assert found == expected
+    assert {name for name, command in COMMANDS.items() if "a" in expected[name][1]} >= {
+        name for name, command in COMMANDS.items() if command.writes and command.capability == "any"
+    }
 
 
 def test_quiet_silences_the_echo(omnigraph, graph):

@@ -338,7 +338,7 @@ def test_a_schema_without_types_is_accepted_with_a_word(omnigraph, place):
     result = omnigraph("init", "--schema", "empty.pg", "e.omni", "--quiet")
     assert (result.exit, result.stdout) == (0, "initialized e.omni\n")
     assert result.stderr.count("\n") == 1
-    assert "empty.pg declares no types" in result.stderr
+    assert "declares no types" in result.stderr
     typed = omnigraph("init", "--schema", "people.pg", "p.omni", "--quiet")
     assert (typed.exit, typed.stderr) == (0, "")
 

@@ -5,13 +5,13 @@ import pty
 
 import pytest
 
-from omnigraph.cli.address import Address
+from omnigraph.cli.address import Store
 from omnigraph.cli.command import Flags
 from omnigraph.cli.consent import require_consent
 from omnigraph.errors import BadRequest
 
-REMOTE = Address("s3://bucket/g", is_local=False)
-LOCAL = Address("g.omni", is_local=True)
+REMOTE = Store("s3://bucket/g", is_local=False)
+LOCAL = Store("g.omni", is_local=True)
 ACT = "deleting branch x"
 
 

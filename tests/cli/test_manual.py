@@ -8,14 +8,19 @@ in order, in a directory that holds a copy of ``examples``.
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
 from omnigraph.cli.app import build
+from omnigraph.cli.operator.config import SCOPE_KINDS, Alias, Defaults, Operator, Profile
+from omnigraph.cli.process import ENDING, SIGNALLED
+from omnigraph.errors import OmniGraphError
 from tests.cli.running import environment
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +48,12 @@ def commands(command=None, path=("omnigraph",)):
 
 
 COMMANDS = dict(commands())
+
+
+def error_classes(kind=OmniGraphError):
+    yield kind
+    for child in kind.__subclasses__():
+        yield from error_classes(child)
 
 
 def options(command):
@@ -78,6 +89,21 @@ def test_the_flags_of_every_command_are_listed():
     assert root - SHARED <= mentioned(sections()["`omnigraph version`"])
 
 
+def test_every_key_of_the_operators_file_is_in_its_section():
+    text = sections()["Files of your own"]
+    keys = {field.name for kind in (Defaults, Profile, Alias) for field in fields(kind)}
+    top = {field.name for field in fields(Operator)} - {"path", "unknown", "actor"}
+    known = keys - {"name", "bindings"} | {*top, *SCOPE_KINDS, "operator", "actor", "url", "root"}
+    assert known <= set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", text))))
+
+
+def test_every_exit_code_is_in_the_table():
+    listed = set(re.findall(r"^\| (\d+) \|", sections()["Results and failures"], re.MULTILINE))
+    codes = {str(kind.exit_code) for kind in error_classes()}
+    ended = {str(SIGNALLED + number) for number in (*ENDING, signal.SIGINT)}
+    assert listed == {"0", "2", *codes, *ended}
+
+
 def test_aliases_are_mentioned():
     hidden = {
         f"{group} {name}"
@@ -85,7 +111,8 @@ def test_aliases_are_mentioned():
         for name, child in getattr(inner, "commands", {}).items()
         if child.hidden
     }
-    assert hidden == {"schema get"}
+    hidden |= {name for name, child in get_command(build()).commands.items() if child.hidden}
+    assert hidden == {"schema get", "read", "change", "check"}
     assert all(f"`{alias}`" in MANUAL for alias in hidden)
 
 

@@ -14,6 +14,7 @@ from omnigraph import cli, failpoints
 from tests.cli.running import environment
 
 INSERT = 'query add() { insert Person { name: "ada" } }'
+PEOPLE = "query people() { match { $p: Person } return { $p.name } }"
 ENGINE = {"lance", "pyarrow", "numpy", "duckdb", "pandas", "obstore", "omnigraph.graph"}
 
 
@@ -46,6 +47,18 @@ class TestLoading:
     @pytest.mark.parametrize("argv", [("--help",), ("branch", "create", "--help")])
     def test_help_loads_no_engine(self, place, argv):
         assert loaded_by(argv, place).isdisjoint({*ENGINE, "lark", "rich"})
+
+    def test_a_query_loads_neither_other_surfaces_nor_other_commands(self, place, graph):
+        argv = ("query", "-e", PEOPLE, "--store", graph)
+        loaded = loaded_by(argv, place)
+        assert loaded >= {"lance", "omnigraph.cli.commands.query"}
+        assert loaded.isdisjoint(
+            {
+                *("fastapi", "cedarpy", "mcp", "httpx2", "prompt_toolkit", "pyspark", "rich"),
+                *("pandas", "polars", "scipy", "numba", "duckdb", "lark", "ruamel", "networkx"),
+                *("omnigraph.cli.commands.load", "omnigraph.cli.local.completing"),
+            }
+        )
 
     def test_lint_against_a_file_loads_no_engine(self, place):
         (place / "q.gq").write_text("query a() { match { $p: Person } return { $p.name } }")
@@ -93,6 +106,22 @@ class TestExitCodes:
         assert result.json.keys() == {"error", "kind", "code"}
         assert result.json["code"] == "bad_request"
         assert "--frobnicate" in result.json["error"]
+
+    @pytest.mark.parametrize(
+        ("argv", "is_json"),
+        [
+            (("--json", "snapshot", "--frobnicate"), True),
+            (("query", "-e", "--json", "--frobnicate"), False),
+            (("load", "--node", "A", "--json", "--frobnicate"), False),
+            (("--store", "--json", "snapshot", "--frobnicate"), False),
+            (("snapshot", "--frobnicate", "--", "--json"), False),
+        ],
+        ids=str,
+    )
+    def test_the_value_of_a_flag_asks_for_no_json(self, omnigraph, argv, is_json):
+        result = omnigraph(*argv)
+        assert result.exit == 2
+        assert (result.stdout != "") is is_json
 
     def test_interrupted(self, fresh, place):
         fresh("init", "--schema", "people.pg", "g.omni")
@@ -249,7 +278,7 @@ class TestStreams:
         with og.open(place / graph, mode="r") as opened:
             head = opened.snapshot().graph_commit_id
         assert done.returncode == 1
-        assert done.stderr == f"nobody read the result, but commit {head} is made\n"
+        assert done.stderr == f"nobody read the result, but commit {head} is made on branch main\n"
 
     def test_the_text_of_a_query_is_no_flag(self, omnigraph, graph):
         result = omnigraph("query", "-e", "--json", "--store", graph)

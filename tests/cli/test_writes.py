@@ -123,7 +123,7 @@ def test_bad_records_are_skipped(omnigraph, graph, place):
         (("load", "--data", "people.jsonl"), 2, "--mode"),
         (("load", "--data", "people.jsonl", "--mode", "replace"), 2, "replace"),
         (("load", "--data", "missing.jsonl", "--mode", "merge"), 1, "missing.jsonl"),
-        (("load", "--node", "Person", "--mode", "merge"), 1, "--node"),
+        (("load", "--node", "Person", "--mode", "merge"), 2, "--mode"),
         (("load", "--data", "people.jsonl", "--mode", "merge", "--engine", "gpu"), 2, "gpu"),
     ],
 )
@@ -201,6 +201,16 @@ def test_status_names_files_that_are_not_the_graphs(omnigraph, graph, place):
     assert result.exit == 0
     assert "__recovery/notes.txt" in result.stderr
     assert "pending recoveries: 0" in result.stdout
+
+
+def test_a_load_on_a_stale_commit_exits_with_4(omnigraph, graph, people):
+    listed = omnigraph("commit", "list", "--json", graph)
+    stale = json.loads(listed.stdout)["commits"][0]["graph_commit_id"]
+    argv = ("load", "--data", people, "--mode", "merge", "--quiet", graph, "--if-commit", stale)
+    assert omnigraph(*argv).exit == 0
+    lost = omnigraph(*argv, "--json")
+    assert lost.exit == 4
+    assert json.loads(lost.stdout)["precondition_failure"]["expected"] == stale
 
 
 def test_columns_of_ends_without_edges_are_refused(omnigraph, graph, people):

@@ -1,12 +1,14 @@
 """Results show themselves: readable in a terminal and in a notebook, cut, aligned and escaped."""
 
 import inspect
+import re
 
 import pytest
 
 import omnigraph as og
 from omnigraph.display.panel import Shown
 from omnigraph.display.text import width_of
+from omnigraph.graph.facets.facet import Facet
 from tests.display.html_tables import HtmlTable
 
 SCHEMA = """
@@ -43,6 +45,7 @@ def shown(tmp_path_factory):
         found += [graph.branches.merge("dev", dry_run=True)]
         start = found[0].commit.parent_commit_id
         found += [graph.diff(og.at(snapshot=start), "main"), graph.commits.history()]
+        found += [graph.diff("main", "dev").page()]
         found += [graph.commits.changes(found[0].commit.graph_commit_id)]
         found += [
             graph.changes.poll(start="beginning"),
@@ -55,16 +58,48 @@ def shown(tmp_path_factory):
         graph.branches.delete("dev")
         smaller = SCHEMA.replace("node Draft { name: String @key }", "")
         found += [graph.schema.plan(smaller), graph.schema.apply(smaller)]
-        found += [og.lint(og.parse_schema(SCHEMA), ALL), found[0].commit]
+        found += [og.lint(og.parse_schema(SCHEMA), ALL), found[0].commit, graph.schema.catalog]
         page = next(one for one in found if isinstance(one, og.ChangePage))
         found += [page.blocks[-1], page.blocks[-1].changes[0], graph.tags.create("v1")]
-        found += [graph.snapshot().tables["node:Person"]]
+        found += [graph.snapshot().tables["node:Person"], graph.nodes("Person")]
     return {type(one).__name__: one for one in found}
 
 
 def test_every_exported_result_shows_itself():
     results = {name for name in og.__all__ if hasattr(getattr(og, name), "to_json")} - ONE_LINE
     assert {name for name in results if not issubclass(getattr(og, name), Shown)} == set()
+
+
+def methods_of(holder):
+    """The public methods and properties of a handle, those of `graph.branches` and the like included."""
+    for name, member in inspect.getmembers(type(holder)):
+        if name.startswith("_"):
+            continue
+        call = member.fget if isinstance(member, property) else member
+        if inspect.isfunction(call):
+            yield f"{type(holder).__name__}.{name}", call
+    for part in vars(holder).values():
+        if isinstance(part, Facet):
+            yield from methods_of(part)
+
+
+def test_the_type_of_every_answer_is_exported(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        answers = {name: call.__annotations__["return"] for name, call in methods_of(graph)}
+    assert {"Graph.nodes", "Branches.merge", "Commits.list"} <= answers.keys()
+    ours = {name: set(re.findall(r"\b[A-Z]\w+", answer)) for name, answer in answers.items()}
+    # Of other libraries, of typing, or a set of words.
+    known = {
+        "Any",
+        "BufferedReader",
+        "MultiDiGraph",
+        "None",
+        "Self",
+        "Mode",
+        "UpkeepMode",
+        *og.__all__,
+    }
+    assert {name: found - known for name, found in ours.items() if found - known} == {}
 
 
 def test_every_kind_of_result_is_looked_at_below(shown):
@@ -174,3 +209,30 @@ def test_a_diff_that_cannot_be_read_any_more_says_so(tmp_path):
         graph.cleanup(keep_versions=1)
         assert "they cannot be read: " in repr(diff)
         assert "they cannot be read: " in diff._repr_html_()
+
+
+def test_parts_of_a_handle_name_their_calls(tmp_path):
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        assert (
+            repr(graph.branches) == f"<graph.branches of {graph.uri}: create, delete, list, merge>"
+        )
+        assert repr(graph.schema).endswith(": apply, catalog, plan, source>")
+        assert repr(graph.schema.catalog.edges) == "{'Knows': <omnigraph.EdgeType Knows {  }>}"
+        assert ["edge", "Knows", "Person -> Person", ""] in HtmlTable(
+            graph.schema.catalog._repr_html_()
+        ).rows
+        assert repr(og.at("dev", version=3)) == "<omnigraph.Target branch dev at version 3>"
+        assert repr(og.parse_schema(SCHEMA)).startswith(
+            "<omnigraph.Compiled 2 node types, 1 edge type"
+        )
+
+
+def test_what_was_only_checked_or_done_before_says_so(tmp_path):
+    ada = [{"type": "Person", "data": {"name": "ada"}}]
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        checked = graph.load(ada, check=True)
+        assert repr(checked).splitlines()[0] == "checked 1 row for main (merge, local)"
+        for _ in range(2):
+            loaded = graph.load(ada, operation_id="01JZZZZZZZZZZZZZZZZZZZZZZ1")
+        assert loaded.replayed
+        assert "made before, under this operation id" in repr(loaded)

@@ -20,12 +20,17 @@ FEW = 4
 
 
 @pytest.fixture
-def manifest(tmp_path, monkeypatch):
-    """A manifest whose last few commits count."""
+def graph(tmp_path, monkeypatch):
+    """A graph with two branches, of which the last few commits count."""
     monkeypatch.setattr(operations, "LOOKED_AT", FEW)
     with new_graph(tmp_path) as graph:
         graph.branches.create("side")
-        yield workspace_of(graph).manifest
+        yield graph
+
+
+@pytest.fixture
+def manifest(graph):
+    return workspace_of(graph).manifest
 
 
 def made(
@@ -76,14 +81,27 @@ def test_the_last_commits_of_the_branch_count(manifest, warm):
     assert found() == again
 
 
-def test_a_branch_that_was_made_again_is_another_one(manifest):
+def test_a_branch_that_was_made_again_is_another_one(graph, manifest):
     recent, chosen = RecentOperations(), new_ulid()
     made(manifest, chosen, "side")
     assert recent.find(manifest, manifest.state("side"), chosen) is not None
-    before = manifest.state("side")
-    manifest.forget()
-    assert recent.find(manifest, replace(before, identifier="another"), chosen) is not None
+    graph.branches.delete("side")
+    graph.branches.create("side")
+    assert recent.find(manifest, manifest.state("side"), chosen) is None
+
+
+def test_a_state_knows_nothing_of_what_came_after_it(manifest):
+    recent, chosen = RecentOperations(), new_ulid()
     older = manifest.state("main")
     made(manifest, chosen)
     assert recent.find(manifest, manifest.state("main"), chosen) is not None
-    assert recent.find(manifest, older, chosen) is None, "it was not there yet"
+    assert recent.find(manifest, older, chosen) is None
+
+
+def test_so_many_branches_are_remembered_and_the_others_read_again(manifest, monkeypatch):
+    monkeypatch.setattr(operations, "REMEMBERED", 1)
+    recent, chosen = RecentOperations(), new_ulid()
+    first = {branch: made(manifest, chosen, branch) for branch in ("main", "side")}
+    for branch in ("main", "side", "main"):
+        assert recent.find(manifest, manifest.state(branch), chosen) == first[branch]
+    assert len(recent._known) == 1

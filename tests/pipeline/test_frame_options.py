@@ -147,6 +147,41 @@ def test_wrong_options_are_refused(empty, options, said):
     assert stored(empty) == {}
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_folders_of_a_directory_are_columns(graph, tmp_path, kind):
+    root = tmp_path / "customers"
+    rows = {"city=New%20York/rating=1.5": "a", "city=__HIVE_DEFAULT_PARTITION__/rating=2": "b"}
+    for place, name in {**rows, "_temporary/city=x": "half"}.items():
+        folder = root / place
+        folder.mkdir(parents=True)
+        if kind == "csv":
+            (folder / "part.csv").write_text(f"customerID\n{name}\n")
+        else:
+            parquet.write_table(pa.table({"customerID": [name]}), folder / "part.parquet")
+    graph.load_nodes("Customer", root)
+    assert {key: (row["city"], row["rating"]) for key, row in stored(graph).items()} == {
+        "a": ("New York", 1.5),
+        "b": (None, 2.0),
+    }
+
+
+def test_a_folder_that_is_no_column_is_refused_and_the_file_itself_wins(empty, tmp_path):
+    folder = tmp_path / "customers" / "run=1" / "city=Rome"
+    folder.mkdir(parents=True)
+    (folder / "part.csv").write_text("customerID,city\na,Oslo\n")
+    with pytest.raises(InputError, match='no property "run"'):
+        empty.load_nodes("Customer", tmp_path / "customers")
+    checked = empty.load_nodes(
+        "Customer",
+        tmp_path / "customers",
+        ignore_extra=True,
+        columns={"city": "rating"},
+        on_bad="skip",
+        check=True,
+    )
+    assert "Oslo" in checked.bad_records["first"][0]["reason"]
+
+
 def test_a_load_of_json_lines_takes_no_option_of_frames(empty):
     with pytest.raises(TypeError, match="no columns"):
         empty.load([], columns={"a": "b"})

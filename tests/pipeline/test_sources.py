@@ -48,7 +48,15 @@ class TestPaths:
         assert (source.index, source.size, source.compression) == (0, 8, None)
 
     def test_a_directory_gives_its_files_of_json_lines_by_name(self, folder, resolve):
-        assert short(resolve(str(folder))) == ["a.ndjson", "b.jsonl", "c.jsonl.gz", "d.JSONL"]
+        for aside in ("_temporary", ".git"):
+            (folder / aside).mkdir()
+            (folder / aside / "x.jsonl").write_text("half", "utf-8")
+        found = ["a.ndjson", "b.jsonl", "c.jsonl.gz", "d.JSONL", "f.jsonl"]
+        assert short(resolve(str(folder))) == found
+
+    def test_a_file_of_columns_is_told_where_it_belongs(self, folder, resolve):
+        with pytest.raises(BadRequest, match="load_nodes"):
+            resolve([folder / "b.jsonl", folder / "e.csv"])
 
     def test_a_glob_gives_what_matches_by_name(self, folder, resolve):
         assert short(resolve(f"{folder}/[bn]*")) == ["b.jsonl", "note.txt"]
@@ -65,9 +73,9 @@ class TestPaths:
 
     def test_several_keep_the_order_given_and_are_numbered(self, folder, resolve):
         sources = resolve([folder / "note.txt", str(folder), b"{}", folder / "b.jsonl"])
-        assert [source.index for source in sources] == list(range(7))
+        assert [source.index for source in sources] == list(range(8))
         assert short(sources)[0] == "note.txt"
-        assert short(sources)[5:] == ["<bytes>", "b.jsonl"]
+        assert short(sources)[6:] == ["<bytes>", "b.jsonl"]
 
     def test_compression_goes_by_the_name(self, folder, resolve):
         (folder / "x.ndjson.ZST").write_bytes(b"")

@@ -65,7 +65,7 @@ def test_a_compressed_object_and_its_line_numbers(address, tmp_path):
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_prefix_is_a_directory(address, tmp_path, slash):
     sources = json_sources(address + slash, tmp_path)
-    assert names(sources, address) == ["/a.jsonl.gz", "/b.jsonl"]
+    assert names(sources, address) == ["/a.jsonl.gz", "/b.jsonl", "/deeper/c.jsonl"]
 
 
 @pytest.mark.parametrize(

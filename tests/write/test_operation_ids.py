@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -18,9 +21,13 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
     RecoveryRequired,
+    StorageError,
 )
 from omnigraph.manifest.history.operations import RecentOperations
+from omnigraph.manifest.publisher import Changes, publish
 from tests.commit.synthetic import dying_at
+from tests.manifest.publishing import intent
+from tests.opened import workspace_of
 from tests.pipeline.embedders import Recording
 from tests.storage.processes import run_processes
 from tests.write import race_workers
@@ -97,6 +104,7 @@ def test_a_write_sent_again_is_answered_as_at_first_and_changes_nothing(graph, n
     again = write(graph, chosen.lower())
     assert again.replayed
     assert again.to_json() == {**first.to_json(), "replayed": True}
+    assert f"{first.commit.graph_commit_id} (made before, under this operation id)" in str(again)
     with og.open(graph.uri, embedder=Recording()) as other:  # which has looked nothing up yet
         assert write(other, chosen) == again
     assert state(graph) == before
@@ -126,6 +134,14 @@ def test_a_repetition_comes_before_the_condition_and_before_the_records(graph):
     other = new_ulid()
     loaded = graph.load(TEAM, mode="append", operation_id=other)
     assert graph.load(b"no record", mode="append", operation_id=other).commit == loaded.commit
+
+
+def test_a_file_whose_name_is_no_text_can_be_answered_for(graph, tmp_path):
+    source, chosen = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"), new_ulid()
+    Path(source).write_bytes(b"{}\n")
+    graph.load(source, on_bad="skip", operation_id=chosen)
+    again = graph.load(source, on_bad="skip", operation_id=chosen)
+    assert [bad["source"] for bad in again.bad_records["first"]] == [f"{tmp_path}/?.jsonl"]
 
 
 def test_the_commits_a_branch_inherited_count_and_those_it_merged_do_not(graph):
@@ -208,6 +224,16 @@ def test_an_embed_job_that_was_stopped_goes_on_under_its_id(tmp_path, monkeypatc
         assert len(graph.commits.list(filter=f"operation_id={chosen}")) == 3
 
 
+@pytest.mark.parametrize("kept", [{}, {"request": 1}, {"request": {"operation": "mutate"}}])
+def test_a_commit_that_does_not_say_what_was_answered_is_named(graph, kept):
+    made = replace(intent(), operation_id=new_ulid(), facts=kept)
+    publish(workspace_of(graph).manifest, "main", Changes(), (), made, unchecked=True)
+    before = state(graph)
+    with pytest.raises(StorageError, match=made.graph_commit_id):
+        run(graph, ADD, operation_id=made.operation_id)
+    assert state(graph) == before
+
+
 # ------------------------------------------------------------------ crashes
 
 
@@ -241,8 +267,9 @@ def test_a_write_whose_process_died_is_answered_or_made_but_never_doubled(graph,
 
 
 @pytest.mark.parametrize("worker", [race_workers.insert_once, race_workers.load_once])
-def test_processes_that_send_one_write_make_one_commit(graph, worker):
+def test_processes_that_send_one_write_make_one_commit(graph, worker, monkeypatch):
     """Each sends a few writes; the others send the same ones at the same time."""
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "300000")  # a busy machine is no failure
     ids = [new_ulid() for _ in range(4)]
     told = run_processes(worker, [(graph.uri, ids)] * 3)
     made = {one.operation_id: one.graph_commit_id for one in graph.commits.list()}

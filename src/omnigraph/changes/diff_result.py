@@ -40,8 +40,8 @@ Run = Callable[[Meter, Position | None], Iterator[Sequence[Change]]]
 """Compares the two sides, from the beginning or behind a place."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiffPage:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffPage(Shown):
     """A part of a diff. ``stats`` are those of the whole diff, on its first page; else None."""
 
     from_: Snapshot
@@ -53,8 +53,8 @@ class DiffPage:
     def to_json(self) -> dict[str, Any]:
         """Return the document of one page."""
         shown: dict[str, Any] = {
-            "from": _side_json(self.from_),
-            "to": _side_json(self.to),
+            "from": side_json(self.from_),
+            "to": side_json(self.to),
             "changes": [change.to_json() for change in self.changes],
         }
         if self.stats is not None:
@@ -62,6 +62,16 @@ class DiffPage:
         if self.next_page_token is not None:
             shown["next_page_token"] = self.next_page_token
         return shown
+
+    def _panel(self) -> Panel:
+        ends = f"from {_side_text(self.from_)} to {_side_text(self.to)}"
+        last = self.next_page_token is None
+        return changes_panel(
+            f"page of {counted(len(self.changes), 'change')} {ends}",
+            self.changes[:SHOWN_ROWS],
+            hidden=len(self.changes) - SHOWN_ROWS,
+            notes=[] if last else ["there are more, see .next_page_token"],
+        )
 
 
 class DiffResult(Shown):
@@ -181,7 +191,7 @@ def _side_text(snapshot: Snapshot) -> str:
     return f"{snapshot.branch} at {snapshot.graph_commit_id}"
 
 
-def _side_json(snapshot: Snapshot) -> dict[str, Any]:
+def side_json(snapshot: Snapshot) -> dict[str, Any]:
     """Return one side of a diff in its public form."""
     return {
         "graph_commit_id": snapshot.graph_commit_id,

@@ -7,7 +7,7 @@ was then; where there is none, all values are null.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.stats import Meter
-from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -71,7 +70,7 @@ class TableSide:
         self.workspace = workspace
         self.entity = entity
         self.schema = rows_schema(entity)
-        self.state = _state_of(snapshot, entity)
+        self.state = state_of(snapshot, entity)
         self._key = _key_that_is_the_id(entity)
         self.meter = Meter(workspace) if meter is None else meter
         self._pinned: PinnedTable | None = None
@@ -97,12 +96,8 @@ class TableSide:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Turn the error of a missing file into one that says which branch or version was deleted."""
-        try:
+        with nullcontext() if self._pinned is None else self._pinned.reading():
             yield
-        except StorageError:
-            if self._pinned is not None:
-                self._pinned.check()
-            raise
 
     def aligned(self, ids: Ids, row_ids: Ids | None = None) -> Rows:
         """The rows of these ids, one for each, in that order.
@@ -150,6 +145,22 @@ class TableSide:
                 where = filter_expression(schema, [Condition("id", "in", wanted)])
                 parts.append(self._read(where))
         return pa.concat_tables(parts)
+
+    def rows_where(self, conditions: Sequence[Condition]) -> pa.Table:
+        """The rows that satisfy all conditions, in no particular order."""
+        if self.row_count == 0:
+            return self.schema.empty_table()
+        with self.reading():
+            return self._read(filter_expression(self.table.schema, conditions))
+
+    def as_stored(self) -> Iterator[pa.Table]:
+        """Every row, in tables of a few megabytes, in no particular order."""
+        if self.row_count == 0:
+            return
+        with self.reading():
+            for batch in scan_windows(self.table, self._columns(), with_row_id=True):
+                self.meter.rows_read += batch.num_rows
+                yield self.conform(pa.Table.from_batches([batch]))
 
     def align(self, rows: pa.Table, ids: Ids) -> Rows:
         """Put rows in the order of ids, with nulls for those that are not among them."""
@@ -206,7 +217,8 @@ class TableSide:
         return name if name == ROW_ID else self.pinned.column_of(name)
 
 
-def _state_of(snapshot: Snapshot, entity: Entity) -> TableState | None:
+def state_of(snapshot: Snapshot, entity: Entity) -> TableState | None:
+    """The table of a type at a snapshot, whatever its name was then; None where it has none."""
     kind = "node" if isinstance(entity, NodeType) else "edge"
     for key, state in snapshot.tables.items():
         if state.incarnation == entity.table_incarnation_id and key.startswith(f"{kind}:"):

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.cli.address import Cluster, Server, Store, refuse_unusable, resolve
 from omnigraph.cli.command import Command, Flags
 from omnigraph.cli.consent import require_consent
 from omnigraph.cli.operator.config import Operator, read_operator
-from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json
+from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json, put_streamed
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.actors import check_actor
+from omnigraph.service.documents import Document, Streamed
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+
+Answer = Document | Streamed
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Call:
         return omnigraph.open(address.uri, mode="rw" if writes else "r", actor=self.actor)
 
     def answer(
-        self, document: Any, text: str | Callable[[], None], made: str | None = None
+        self, document: Answer, text: str | Callable[[], None], made: str | None = None
     ) -> None:
         """Write the result: the document with `--json`, otherwise the text for people.
 
@@ -114,8 +117,10 @@ class Call:
                 note(f"nobody read the result, but {made}")
             raise
 
-    def _put(self, document: Any, text: str | Callable[[], None]) -> None:
-        if self.flags.json:
+    def _put(self, document: Answer, text: str | Callable[[], None]) -> None:
+        if self.flags.json and isinstance(document, Streamed):
+            put_streamed(document)
+        elif self.flags.json:
             put_json(document)
         elif callable(text):
             text()

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import IO, Any
 
 from omnigraph.errors import OmniGraphError, SourceError, StorageError
+from omnigraph.service.documents import Document, Streamed, ascii_json
 
 WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
 """Whether the current command was given `--json`, according to the argument parser."""
@@ -72,6 +73,14 @@ def put_json(document: Any) -> None:
     put(json.dumps(document, indent=2, ensure_ascii=not is_utf8_output()))
 
 
+def put_streamed(document: Streamed) -> None:
+    """Write one pretty JSON document to stdout, as its parts come."""
+    as_written = str if is_utf8_output() else ascii_json
+    for piece in document.json_text(pretty=True):
+        put_piece(as_written(piece))
+    put_piece("\n")
+
+
 def note(text: str) -> None:
     """Write a line for the person at the terminal to stderr, if stderr is open."""
     if sys.stderr is not None:
@@ -124,3 +133,16 @@ def is_utf8_output() -> bool:
     """Return whether stdout can express every character."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
     return encoding.lower().replace("-", "") == "utf8"
+
+
+def made_commit(document: Document) -> str | None:
+    """Say that the commit of a document is made; None if there is none."""
+    commit = document["commit"]
+    if commit is None:
+        return None
+    return f"commit {commit['graph_commit_id']} is made on branch {commit['branch'] or 'main'}"
+
+
+def replayed(document: Document) -> str:
+    """Say of a write that it had been made before, under the same operation id."""
+    return " (made before, under this operation id)" if document.get("replayed") else ""

@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from omnigraph.cli.output import (
     WANTS_JSON,
@@ -29,6 +29,7 @@ from omnigraph.cli.output import (
     note,
     put,
     put_json,
+    put_piece,
     report,
 )
 from omnigraph.errors import BadRequest, OmniGraphError
@@ -39,8 +40,9 @@ SIGNALLED = 128
 """A process ended by signal n exits with this number plus n."""
 PROGRAM = "omnigraph"
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+COMPLETE = "__complete"
+"""The word by which the scripts of `omnigraph completion` ask what a word can become."""
 VERSION = (["version"], ["-v"], ["--version"])
-PAIRS = ("--node", "--edge")
 
 
 class Terminated(BaseException):
@@ -108,9 +110,14 @@ def _dispatch(arguments: list[str]) -> int:
     """Answer `version` directly; pass everything else to the argument parser."""
     if arguments in VERSION:
         # Loading the argument parser takes longer than this answer.
-        from omnigraph.cli.product import version_text
+        from omnigraph.cli.local.product import version_text
 
         put(version_text())
+        return 0
+    if arguments[:1] == [COMPLETE]:
+        from omnigraph.cli.local.completing import complete
+
+        put_piece("".join(f"{word}\n" for word in complete(arguments[1:])))
         return 0
     import typer
     from typer.main import get_command
@@ -118,30 +125,32 @@ def _dispatch(arguments: list[str]) -> int:
     from omnigraph.cli.app import build
 
     _show_warnings()
+    command = get_command(build(arguments))
     try:
-        command = get_command(build())
-        code = command.main(_join_pairs(arguments), prog_name=PROGRAM, standalone_mode=False)
+        code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
-        # The parser gave up, so only the words themselves tell whether JSON is wanted.
-        return _report_misuse(error.format_message(), error.exit_code, "--json" in arguments)
+        as_json = _asks_for_json(command, arguments)
+        return _report_misuse(error.format_message(), error.exit_code, as_json)
     if code == INTERRUPTED:  # the argument parser caught the Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
-def _join_pairs(arguments: list[str]) -> list[str]:
-    """Join `--node TYPE FILE` to `--node TYPE=FILE`.
+def _asks_for_json(command: Any, arguments: list[str]) -> bool:
+    """Return whether `--json` is among the words as a flag, not as the value of another one.
 
-    A repeated option of the parser takes one word only.
+    For command lines that the parser gave up on.
     """
-    joined: list[str] = []
-    for at, argument in enumerate(arguments):
-        paired = at >= 2 and arguments[at - 2] in PAIRS and "=" not in arguments[at - 1]
-        if paired and not argument.startswith("-"):
-            joined[-1] += f"={argument}"
-        else:
-            joined.append(argument)
-    return joined
+    words = iter(arguments)
+    for word in words:
+        if word in {"--json", "--"}:
+            return word == "--json"
+        command = getattr(command, "commands", {}).get(word, command)
+        option = next((each for each in command.params if word in each.opts), None)
+        if option is not None and word.startswith("-") and not option.is_flag:
+            for _ in range(option.nargs):
+                next(words, None)
+    return False
 
 
 def _report_misuse(message: str, exit_code: int, as_json: bool) -> int:

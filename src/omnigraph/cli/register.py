@@ -7,14 +7,14 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeGuard, get_args
+from typing import Annotated, Any, NamedTuple, TypeGuard, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags
-from omnigraph.cli.output import WANTS_JSON, put
+from omnigraph.cli.command import LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
+from omnigraph.cli.output import WANTS_JSON, note, put
 
 Function = Callable[..., None]
 
@@ -66,8 +66,30 @@ FLAG_NAMES = tuple(field.name for field in fields(Flags))
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
+class Pair(NamedTuple):
+    """The two words of an option such as `--node TYPE FILE`."""
+
+    first: str
+    second: str
+
+
+def read_pair(words: Any) -> Pair:
+    """Return the words of an option whose placeholder has two (``parser=`` of the option)."""
+    return Pair(*words)
+
+
 class HelpingCommand(TyperCommand):
-    """A command whose help is written like any other result."""
+    """A command whose help is written like any other result.
+
+    An option whose placeholder has two words takes two words, which typer alone does not offer for
+    an option that may be repeated.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            if len((parameter.metavar or "").split(" ")) == 2:
+                parameter.nargs = 2
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the help option, with the help printed through ``put``.
@@ -110,6 +132,8 @@ def add(
         flags = Flags(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         call = Call(command, _inherited_flags(context).then(flags))
         WANTS_JSON.set(call.flags.json)
+        if context.info_name in LEGACY:
+            note(f"omnigraph {context.info_name} is deprecated; use omnigraph {command.name}")
         call.check_flags()
         function(call, **_group_options(own, values))
 
@@ -121,9 +145,11 @@ def add(
         run, [CONTEXT, *options, *(_hide_if_refused(parameter, command) for parameter in shared)]
     )
     run.__doc__ = function.__doc__
-    app.command(command.word, cls=HelpingCommand)(run)
-    if alias is not None:
-        app.command(alias, cls=HelpingCommand, hidden=True)(run)
+    epilog = f"{command.capability} command: {LEGEND[command.capability]}"
+    app.command(command.word, cls=HelpingCommand, epilog=epilog)(run)
+    older = [old for old, new in LEGACY.items() if new == command.name]
+    for name in (*older, *([] if alias is None else [alias])):
+        app.command(name, cls=HelpingCommand, hidden=True)(run)
 
 
 def _is_group(kind: object) -> TypeGuard[type]:

@@ -1,8 +1,9 @@
-"""Query texts, parameters and resolutions from flags: a file, standard input, or the text itself."""
+"""Values of flags: query texts, parameters and resolutions from files or stdin; durations."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -46,6 +47,15 @@ ResolveOption = Annotated[
         "file decides entity by entity (- reads stdin).",
     ),
 ]
+TimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout", metavar="DUR", help="Give up after this time: a number and s, m, h, d or w."
+    ),
+]
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+"""The units of a duration such as `30s` or `7d`, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +111,8 @@ def read_params(text: str | None, file: str | None) -> Any:
 
 
 def read_resolve(given: str | None) -> Any:
-    """Return what ``--resolve`` says, as ``branches.merge`` and ``commits.revert`` take it."""
-    from omnigraph.write.merge.resolutions import WORDS, resolve_from_json
+    """Return what ``--resolve`` says: a word, or the resolutions of a file as JSON has them."""
+    from omnigraph.write.merge.resolutions import WORDS
 
     if given is None or given in WORDS:
         return given
@@ -116,7 +126,7 @@ def read_resolve(given: str | None) -> Any:
     document = _decode(text, "resolutions", form)
     if not isinstance(document, dict):
         raise BadRequest(f"the resolutions are no JSON object; {form}")
-    return resolve_from_json(document)
+    return document
 
 
 def _decode(text: str, what: str, form: str) -> Any:
@@ -139,7 +149,7 @@ def _refuse_repeated_keys(what: str, pairs: list[tuple[str, Any]]) -> dict[str, 
     return found
 
 
-def read_file(path: str) -> str:
+def read_file(path: str | Path) -> str:
     """Return the text of a file."""
     from omnigraph.language import read_source
 
@@ -147,12 +157,12 @@ def read_file(path: str) -> str:
 
 
 @contextmanager
-def naming_file(path: str | None) -> Iterator[None]:
+def naming_file(path: str | Path | None) -> Iterator[None]:
     """Let errors in a source that was read from this file show where it is."""
     try:
         yield
     except SourceError as error:
-        error.filename = error.filename or path
+        error.filename = error.filename or (None if path is None else str(path))
         raise
 
 
@@ -169,3 +179,22 @@ def open_stdin(flag: str) -> BinaryIO:
     if sys.stdin is None:
         raise BadRequest(f"{flag} is - and stdin is closed; pipe the input in, or give a file")
     return sys.stdin.buffer
+
+
+@contextmanager
+def time_limit(given: str | None) -> Iterator[None]:
+    """Stop what runs inside when the time that `--timeout` gives is over."""
+    from omnigraph.cancel import Cancel, watching
+
+    with watching(None if given is None else Cancel(seconds_of("--timeout", given))):
+        yield
+
+
+def seconds_of(flag: str, text: str) -> int:
+    """Return the seconds that a duration means."""
+    found = re.fullmatch(r"([0-9]{1,18})([smhdw])", text.strip())
+    if found is None:
+        raise BadRequest(
+            f'{flag} is "{text}"; write a whole number and s, m, h, d or w, such as 7d'
+        )
+    return int(found[1]) * UNITS[found[2]]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Unpack
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, Gone, NotFound
 from omnigraph.graph.state import GraphState
 from omnigraph.manifest.actors import check_actor
-from omnigraph.manifest.branch_names import trim_branch_name
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.records import find_commit
+from omnigraph.manifest.history.resolve import resolve
+from omnigraph.manifest.history.tags import Tag, find_tag
+from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target, TargetKeywords
 from omnigraph.policy.checker import Action
-from omnigraph.policy.gate import Gate
-
-_OPEN = Gate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +42,79 @@ class Access:
         return Access(self.state, named)
 
     def ask(self, action: Action, branch: str | None = None, target: str | None = None) -> None:
-        """Ask the gate, first thing in every operation; raise ``PolicyDenied`` if it says no."""
-        _OPEN.ask(self.actor, action, branch, target)
+        """Ask the gate, first thing in every operation; raise ``PolicyDenied`` if it says no.
+
+        Names of branches are trimmed by the caller, which goes on with the same text.
+        """
+        self.state.gate.ask(self.actor, action, branch, target)
 
     def reading(self, **target: Unpack[TargetKeywords]) -> Target:
         """Return the target that a read names, if the handle is open and the actor may read it."""
         self.state.ensure_open()
-        wanted = Target.of(**target)
-        self.ask_read(wanted)
-        return wanted
+        return self.ask_read(Target.of(**target))
 
-    def ask_read(self, target: Target, action: Action = Action.READ) -> None:
-        """Ask for the branch of a target; raise ``PolicyDenied`` if it may not be read."""
+    def ask_read(self, target: Target, action: Action = Action.READ) -> Target:
+        """Ask for the branch of a target, and return the target to go on with.
+
+        A state of a branch is decided on that branch; a commit on the branch where it was made, and
+        on the branch of the snapshot that was given for it.
+        """
+        if target.branch is None:
+            return self.ask_commit(target, action)
         self.ask(action, target.branch)
+        return target
 
-    def ask_branch_create(self, start: Target, name: object) -> None:
-        """Ask for a new branch at a state of the graph."""
-        self.ask(Action.BRANCH_CREATE, start.branch, trim_branch_name(name))
+    def ask_commit(self, target: Target, action: Action) -> Target:
+        """Ask for the branch where the commit of a target was made, and for the branch it names.
+
+        What the target returned names is that commit, whatever happens to the branch or tag.
+        """
+        commit = self._commit_of(target, lambda: self.ask(action, target.branch))
+        if commit is None:
+            return target
+        for branch in dict.fromkeys((commit.branch or MAIN, target.branch, target.held_by)):
+            if branch is not None:
+                self.ask(action, branch)
+        return _pinned(target, commit)
+
+    def ask_branch_create(self, start: Target, name: str) -> Target:
+        """Ask for a new branch at a state of the graph, and return the target to go on with."""
+
+        def ask(start_branch: str | None) -> None:
+            self.ask(Action.BRANCH_CREATE, start_branch, name)
+
+        if start.names_a_head:
+            ask(start.branch)
+            return start
+        commit = self._commit_of(start, lambda: ask(start.branch))
+        if commit is None:
+            return start
+        ask(commit.branch or MAIN)
+        return _pinned(start, commit)
+
+    def _commit_of(self, target: Target, ask: Callable[[], None]) -> GraphCommit | Tag | None:
+        """Return the commit that a question is about; None if there is no policy to be asked.
+
+        Of what is not there only those are told whom ``ask`` lets pass, which names no commit.
+        """
+        if self.state.gate.is_open:
+            return None
+        if self.actor is None:
+            ask()
+        manifest = self.state.workspace.manifest
+        try:
+            if target.snapshot is not None:
+                return find_commit(manifest, target.snapshot)
+            if target.tag is not None:
+                return find_tag(manifest, target.tag)
+            return resolve(manifest, target).commit
+        except (NotFound, Gone):
+            ask()
+            raise
+
+
+def _pinned(target: Target, commit: GraphCommit | Tag) -> Target:
+    """Return a target that names this commit only; a tag stays the tag that the caller named."""
+    if target.tag is not None:
+        return replace(target, tagged=commit.graph_commit_id)
+    return Target(snapshot=commit.graph_commit_id)

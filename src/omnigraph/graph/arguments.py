@@ -64,7 +64,7 @@ def check_types(types: object) -> list[str] | None:
     if types is None:
         return None
     if isinstance(types, str) or not isinstance(types, Iterable):
-        raise BadRequest(f"types is {types!r}; give a list of names of node types, or leave it out")
+        raise BadRequest(f"types is {types!r}; give a list of names of types, or leave it out")
     return [str(name) for name in types]
 
 
@@ -114,11 +114,13 @@ def check_spark(master: object, conf: object) -> None:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse any policy: this version enforces none, and an ignored policy would protect nothing."""
-    if policy is not None:
+    """Refuse an object that cannot decide: a policy has a method ``check``."""
+    if policy is None:
+        return
+    if isinstance(policy, type) or not callable(getattr(policy, "check", None)):
         raise BadRequest(
-            "this version of omnigraph enforces no policy; leave policy out, and protect the graph "
-            "with the permissions of its storage"
+            f"a Python {type(policy).__name__} is no policy: it needs a method `check(question)` that "
+            "returns an `omnigraph.policy.Decision`"
         )
 
 

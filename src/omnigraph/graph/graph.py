@@ -17,7 +17,6 @@ from omnigraph.graph.state import GraphState, Mode
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
-from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.uris import Root
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize_report import OptimizeReport
     from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.pipeline.load_options import EngineName
+    from omnigraph.policy.checker import Checker
     from omnigraph.write.index_builds import IndexReport
 
 
@@ -45,10 +45,10 @@ class Graph(Session):
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
         upkeep: UpkeepMode = "inline",
+        policy: Checker | None = None,
     ) -> None:
-        super().__init__(
-            Access(GraphState(root, mode, embedder, blobs, upkeep), check_actor(actor))
-        )
+        state = GraphState(root, mode, embedder, blobs, upkeep, policy)
+        super().__init__(Access(state, check_actor(actor)))
 
     def session(self, actor: str | None) -> Session:
         """Return this graph as an actor uses it; a call on it that names another actor is refused."""
@@ -59,12 +59,6 @@ class Graph(Session):
     def upkeep(self) -> UpkeepMode:
         """Who waits while tables are put in shape: the writer, a thread, or nobody because it is off."""
         return self._state.keeper.mode
-
-    @property
-    def internal_schema_version(self) -> int:
-        """The version of the on-disk format, as stamped on the manifest."""
-        self._state.ensure_open()
-        return read_internal_version(self._state.workspace.manifest.state(MAIN).table)
 
     def __enter__(self) -> Self:
         return self

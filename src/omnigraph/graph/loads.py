@@ -13,6 +13,7 @@ from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_load_options
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
 
@@ -24,29 +25,41 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.request import LoadResult
 
 
-def load_options(access: Access, options: LoadKeywords) -> LoadOptions:
-    """Return the checked options of a load that its actor may do.
-
-    A handle that may not write is refused, unless the load only checks its records.
-    """
-    asked = check_load_options(options)
-    if asked.check:
-        access.state.ensure_open()
-    else:
-        access.state.ensure_writable()
-    acting = access.acting(asked.actor)
-    acting.ask(Action.CHANGE, asked.branch)
-    return replace(asked, actor=acting.actor)
-
-
 def load_gathered(
     access: Access, gather: Callable[[LoadInput], object], **options: Unpack[LoadKeywords]
 ) -> LoadResult:
     """Load what ``gather`` adds to an empty input, JSON lines and frames together, as one commit."""
-    asked = load_options(access, options)
-    with load_input(access.state, asked.branch, asked.from_branch) as inputs:
+    state, asked = access.state, check_load_options(options)
+    if asked.check:
+        state.ensure_open()
+    else:
+        state.ensure_writable()
+    acting = access.acting(asked.actor)
+    asked = replace(asked, actor=acting.actor)
+    before_fork = _ask(acting, asked)
+    with load_input(state, asked.branch, asked.from_branch) as inputs:
         gather(inputs)
-        return run_load(access.state, inputs, asked)
+        return _run_load(state, inputs, asked, before_fork)
+
+
+def _ask(access: Access, options: LoadOptions) -> Callable[[], None] | None:
+    """Ask whether the actor may make the branch, if it is missing, and write to it.
+
+    Returns what must be asked later: a branch that is there now may be deleted before it is written
+    to, and then the load makes it.
+    """
+
+    def may_fork() -> None:
+        access.ask(Action.BRANCH_CREATE, options.from_branch, options.branch)
+
+    later = None
+    if options.from_branch is not None and not access.state.gate.is_open:
+        if options.branch in refs.list_refs(access.state.workspace.manifest):
+            later = may_fork
+        else:
+            may_fork()
+    access.ask(Action.CHANGE, options.branch)
+    return later
 
 
 def load_frame(
@@ -84,7 +97,12 @@ def _schema_for(state: GraphState, branch: str, from_branch: str | None) -> Acce
     return state.schemas.of(MAIN)
 
 
-def run_load(state: GraphState, inputs: LoadInput, options: LoadOptions) -> LoadResult:
+def _run_load(
+    state: GraphState,
+    inputs: LoadInput,
+    options: LoadOptions,
+    before_fork: Callable[[], None] | None,
+) -> LoadResult:
     """Load an input as one commit, or change nothing."""
     from omnigraph.pipeline.load import load
     from omnigraph.pipeline.request import LoadRequest
@@ -94,5 +112,7 @@ def run_load(state: GraphState, inputs: LoadInput, options: LoadOptions) -> Load
         return schema.ir_hash, schema.catalog
 
     return load(
-        state.workspace, accepted, LoadRequest(inputs, options, state.embedder, state.blob_policy)
+        state.workspace,
+        accepted,
+        LoadRequest(inputs, options, state.embedder, state.blob_policy, before_fork=before_fork),
     )

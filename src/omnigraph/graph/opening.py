@@ -32,6 +32,7 @@ from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
+    from omnigraph.policy.checker import Checker
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def init(
     schema: str | Path,
     *,
     actor: str | None = None,
-    policy: object = None,
+    policy: Checker | None = None,
     embedder: Embedder | None = None,
     upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
@@ -78,7 +79,14 @@ def init(
         except OmniGraphError as error:
             # The graph is there. Opening it writes them, or says why that cannot be.
             logger.warning("the files that mirror the schema are written again: %s", error)
-    return open(uri, actor=actor, embedder=embedder, external_blobs=blobs.bases, upkeep=upkeep)
+    return open(
+        uri,
+        actor=actor,
+        policy=policy,
+        embedder=embedder,
+        external_blobs=blobs.bases,
+        upkeep=upkeep,
+    )
 
 
 def _refuse_unusable(root: Root) -> None:
@@ -117,7 +125,7 @@ def open(
     uri: str | Path,
     mode: Mode = "rw",
     actor: str | None = None,
-    policy: object = None,
+    policy: Checker | None = None,
     embedder: Embedder | None = None,
     upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
@@ -128,15 +136,15 @@ def open(
     ``@embed`` properties and of searches by text. ``external_blobs`` are the addresses below which
     external blobs and files to take in may lie, none by default. ``upkeep``: now and then a write puts
     the tables it wrote in shape, as ``optimize`` does but only what the latest writes left; with
-    ``"background"`` a thread of the handle does so, with ``"off"`` nobody. Policies are not supported
-    yet: any ``policy`` is refused.
+    ``"background"`` a thread of the handle does so, with ``"off"`` nobody. ``policy`` is asked before
+    every call what its actor may do (``omnigraph.policy``); without one, everybody may do everything.
     """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
     check_policy(policy)
     check_embedder(embedder)
     blobs = blob_policy(external_blobs)
-    graph = Graph(Root.parse(uri), mode, actor, embedder, blobs, check_upkeep(upkeep))
+    graph = Graph(Root.parse(uri), mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
     state = state_of(graph)
     check_graph(state.workspace, mode)
     if mode == "rw":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.clock import now_us
 from omnigraph.errors import HistoryReclaimed
+from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
@@ -18,7 +19,7 @@ from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
-from omnigraph.read.output.query_result import QueryResult
+from omnigraph.read.output.query_result import Nodes, QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ Params = Mapping[str, Any] | None
 
 
 def query(
-    state: GraphState,
+    access: Access,
     source: str | Path,
     name: Name,
     params: Params,
@@ -41,7 +42,7 @@ def query(
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
     return retry_if_remade(
-        target, lambda: _query(state, source, chosen, given, target, profile, limits)
+        target, lambda: _query(access, source, chosen, given, target, profile, limits)
     )
 
 
@@ -58,7 +59,7 @@ def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
 
 
 def _query(
-    state: GraphState,
+    access: Access,
     source: str | Path,
     name: str | None,
     params: Params,
@@ -67,6 +68,7 @@ def _query(
     limits: ReadLimits,
 ) -> QueryResult:
     """Resolve the snapshot, compile the query, run it; measure each phase if a profile is given."""
+    state = access.state
     with timed(profile, "snapshot"):
         snapshot, catalog = resolve(state, target)
     with timed(profile, "plan"):
@@ -78,6 +80,14 @@ def _query(
         view = state.reader.view(snapshot, catalog)
         answer = run_within(view, plan, values, limits, embedder=state.embedder, profile=profile)
         phase.rows = answer.table.num_rows
+
+    def find_graph(nodes: Nodes) -> dict[str, Any]:
+        from omnigraph.changes.frames.node_link import node_link
+
+        state.ensure_open()
+        access.ask_read(target)
+        return node_link(state.workspace, snapshot, catalog, nodes)
+
     return QueryResult(
         answer.table,
         plan.columns,
@@ -86,11 +96,12 @@ def _query(
         snapshot.graph_commit_id,
         plan.node_types,
         answer.total_rows,
+        find_graph,
     )
 
 
 def profile_query(
-    state: GraphState,
+    access: Access,
     source: str | Path,
     name: Name,
     params: Params,
@@ -99,7 +110,7 @@ def profile_query(
 ) -> Profiled:
     """Run a read and measure each phase."""
     profile = Profile()
-    result = query(state, source, name, params, target, profile, limits)
+    result = query(access, source, name, params, target, profile, limits)
     return Profiled(result, tuple(profile.phases))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from omnigraph.cancel import Cancel, Timeout, token_of, within
-from omnigraph.graph import loads, reads, writes
+from omnigraph.graph import frames, loads, reads, writes
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import (
     check_flag,
@@ -25,16 +25,20 @@ from omnigraph.graph.history import diffs, exports
 from omnigraph.graph.state import Mode
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve
+from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.policy.checker import Action
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    import networkx as nx
+
     from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out
+    from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
     from omnigraph.pipeline.frame_options import FrameKeywords
@@ -85,6 +89,12 @@ class Session:
         """The embedder that turns texts into vectors, or None."""
         return self._state.embedder
 
+    @property
+    def internal_schema_version(self) -> int:
+        """The version of the on-disk format, as stamped on the manifest."""
+        self._state.ensure_open()
+        return read_internal_version(self._state.workspace.manifest.state(MAIN).table)
+
     def __repr__(self) -> str:
         closed = ", closed" if self._state.is_closed else ""
         return (
@@ -122,7 +132,7 @@ class Session:
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
             return reads.query(
-                self._state, source, name, params, wanted, limits=check_limits(limits)
+                self._access, source, name, params, wanted, limits=check_limits(limits)
             )
 
     def explain(
@@ -155,7 +165,7 @@ class Session:
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
             return reads.profile_query(
-                self._state, source, name, params, wanted, check_limits(limits)
+                self._access, source, name, params, wanted, check_limits(limits)
             )
 
     def entity(
@@ -178,6 +188,46 @@ class Session:
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
             return find_entity(self._state, kind, type, id, wanted)
+
+    def nodes(
+        self, type: str, columns: Iterable[str] | None = None, **target: Unpack[TargetKeywords]
+    ) -> EntityStream:
+        """Return all nodes of a type as an Arrow stream that is read when it is asked for rows.
+
+        Its columns are ``id`` and the properties, Blobs left out, or those that ``columns`` names.
+        """
+        wanted = self._access.reading(**target)
+        return frames.node_stream(self._state, type, columns, wanted)
+
+    def edges(
+        self,
+        type: str,
+        columns: Iterable[str] | None = None,
+        from_col: str = "from",
+        to_col: str = "to",
+        **target: Unpack[TargetKeywords],
+    ) -> EntityStream:
+        """Return all edges of a type as ``nodes`` does; two columns hold the ids of their ends."""
+        wanted = self._access.reading(**target)
+        return frames.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
+
+    def to_networkx(
+        self,
+        types: Iterable[str] | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> nx.MultiDiGraph[Any]:
+        """Return nodes and edges as a directed multigraph of networkx.
+
+        A node is ``(type, id)``, the key of an edge ``(type, id)``; properties are attributes, those
+        without a value, vectors and Blobs left out. ``types`` names node and edge types, all by
+        default; an edge type brings the types of its ends.
+        """
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            return frames.networkx_graph(self._state, check_types(types), wanted)
 
     def diff(
         self,
@@ -204,9 +254,8 @@ class Session:
 
         self._state.ensure_open()
         with within(timeout, cancel):
-            before, after = Target.of_value(from_), Target.of_value(to)
-            self._access.ask_read(before)
-            self._access.ask_read(after)
+            before = self._access.ask_read(Target.of_value(from_))
+            after = self._access.ask_read(Target.of_value(to))
             return diffs.diff(
                 self._state,
                 before,

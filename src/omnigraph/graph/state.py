@@ -15,6 +15,7 @@ from omnigraph.graph.plan_cache import PlanCache
 from omnigraph.maintenance.upkeep.keeper import Keeper, UpkeepMode
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.policy.gate import Gate
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.stores import open_store
@@ -23,6 +24,7 @@ from omnigraph.storage.uris import Root
 # Imported by the first read, so that a process that only writes stays light.
 if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
+    from omnigraph.policy.checker import Checker
     from omnigraph.read.view.view import Reader
 
 Mode = Literal["rw", "r"]
@@ -38,7 +40,9 @@ class GraphState:
         embedder: Embedder | None = None,
         blobs: BlobPolicy = NO_POLICY,
         upkeep: UpkeepMode = "inline",
+        policy: Checker | None = None,
     ) -> None:
+        self.gate = Gate(policy)
         store = open_store(root)
         self.keeper = Keeper(upkeep)
         self.workspace = Workspace(

@@ -8,12 +8,12 @@ For example, ``Target.of(branch="review", version=12)`` names one version of a b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, TypedDict
 
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import counted
+from omnigraph.display.text import counted, printable
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_tag_name
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
@@ -78,11 +78,13 @@ class TargetKeywords(TypedDict, total=False):
     at: TargetLike | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Target:
     """What a read looks at: a branch head, a commit id, a tag, or a branch at a version or a time.
 
-    ``time`` is in microseconds since the epoch. A target is checked when ``of`` makes it.
+    ``time`` is in microseconds since the epoch. A target is checked when ``of`` makes it. What it was
+    made of is kept beside what it names: ``held_by`` is the branch of a ``Snapshot``, and ``tagged`` the
+    commit of a tag that was looked up, which is then the only one that it may name.
     """
 
     branch: str | None = None
@@ -90,6 +92,8 @@ class Target:
     version: int | None = None
     tag: str | None = None
     time: int | None = None
+    held_by: str | None = field(default=None, compare=False, repr=False)
+    tagged: str | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -134,7 +138,9 @@ class Target:
         """Return the target that one value names; a text is the name of a branch."""
         if isinstance(value, Target):
             return value
-        if isinstance(value, Snapshot | GraphCommit):
+        if isinstance(value, Snapshot):
+            return cls(snapshot=value.graph_commit_id, held_by=value.branch)
+        if isinstance(value, GraphCommit):
             return cls(snapshot=value.graph_commit_id)
         if isinstance(value, str):
             return cls(branch=trim_branch_name(value))
@@ -162,6 +168,9 @@ class Target:
         at = "" if self.version is None else f" at version {self.version}"
         at = at if self.time is None else f" at {format_moment(self.time)}"
         return f"branch {self.branch}{at}"
+
+    def __repr__(self) -> str:
+        return f"<omnigraph.Target {printable(str(self))}>"
 
 
 TargetLike = Target | Snapshot | GraphCommit | str

@@ -139,7 +139,7 @@ def _load_under(
         # Reading may take hours. What writers left that died meanwhile is finished before the rows are
         # checked against the graph.
         heal(workspace)
-        with _target(workspace, options) as work.branch_created:
+        with _target(workspace, request) as work.branch_created:
             attempts = Attempts(
                 workspace,
                 options.branch,
@@ -189,10 +189,12 @@ def _base_of(workspace: Workspace, options: LoadOptions) -> str:
 
 
 @contextmanager
-def _target(workspace: Workspace, options: LoadOptions) -> Iterator[bool]:
+def _target(workspace: Workspace, request: LoadRequest) -> Iterator[bool]:
     """Make a missing branch, and say whether that was done; take it back if the load fails."""
-    made = None
+    options, made = request.options, None
     if options.from_branch is not None and options.branch not in refs.list_refs(workspace.manifest):
+        if request.before_fork is not None:
+            request.before_fork()
         # Another load may make it first, and then it is there.
         with contextlib.suppress(BranchExists):
             made = create_branch(workspace, options.branch, Target.of(options.from_branch))

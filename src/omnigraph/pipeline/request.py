@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -22,7 +23,8 @@ class LoadRequest:
     """One load, with everything fixed before any retry.
 
     ``branch_id`` is the identifier of the only branch that files were written for already; None where
-    any branch of that name will do.
+    any branch of that name will do. ``before_fork`` is called before a missing branch is made, and may
+    refuse that with an error.
     """
 
     inputs: LoadInput
@@ -30,6 +32,7 @@ class LoadRequest:
     embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
+    before_fork: Callable[[], object] | None = None
 
     @property
     def asked(self) -> WriteRequest:
@@ -129,7 +132,7 @@ class LoadResult(Shown):
         if self.branch_created:
             facts.append(("branch", f"{self.branch}, made from {self.base_branch}"))
         if self.commit is not None:
-            facts.append(("commit", self.commit.graph_commit_id))
+            facts.append(("commit", shown_commit(self.commit, replayed=self.replayed)))
         if self.skipped:
             facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
         if self.embeddings_pending:
@@ -138,8 +141,10 @@ class LoadResult(Shown):
             facts.append(("indexes built", len(self.indexes_built)))
         if self.timings:
             facts.append(("seconds", float(sum(self.timings.values()))))
+        rows = counted(self.total_rows, "row")
+        done = f"loaded {rows} into" if self.commit is not None else f"checked {rows} for"
         return Panel.of_rows(
-            f"loaded {counted(self.total_rows, 'row')} into {self.branch} ({self.mode}, {self.engine})",
+            f"{done} {self.branch} ({self.mode}, {self.engine})",
             ("table", "rows"),
             [(table["table_key"], table["rows_loaded"]) for table in self.tables],
             facts=facts,

@@ -31,8 +31,8 @@ class Gate:
             return
         if actor is None:
             raise PolicyDenied(
-                f"{_what(action, branch, target)} needs an actor, because the graph has a policy; "
-                "name one",
+                f"{_what(action, branch, target)} needs an actor, because the graph was opened with a "
+                "policy; name one",
                 action=action.value,
                 actor=None,
             )
@@ -44,6 +44,9 @@ class Gate:
                 "whoever keeps it",
                 action=action.value,
                 actor=actor,
+                branch=branch,
+                target=target,
+                rule=decision.matched_rule_id,
             )
 
 

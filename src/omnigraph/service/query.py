@@ -1,4 +1,4 @@
-"""`query`: run a read query and give its rows."""
+"""`query` and `explain`: the rows of a read query, and how it comes by them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.lang.query.describe import describe_value
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.service.documents import Document, Streamed
-from omnigraph.service.requests import Session, TargetRequest
+from omnigraph.service.requests import TargetRequest
 
 if TYPE_CHECKING:
+    from omnigraph.graph.session import Session
     from omnigraph.read.output.query_result import QueryResult
 
 MAX_ROWS = 100_000
 """The largest ``max_rows`` that may be asked for."""
+LOOKS = 3
+"""How often a query is explained and run until both see the same commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,16 @@ class QueryRequest(TargetRequest):
     name: str | None = None
     params: Mapping[str, Any] | None = None
     max_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest(TargetRequest):
+    """A query to explain. With ``profile`` it is run, too, and each phase is measured."""
+
+    query: str
+    name: str | None = None
+    params: Mapping[str, Any] | None = None
+    profile: bool = False
 
 
 def query(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMITS) -> Streamed:
@@ -57,8 +69,25 @@ def read_output(result: QueryResult) -> Streamed:
     return Streamed(head, "rows", json_rows(result.table, result.schema), tail)
 
 
+def explain(session: Session, request: ExplainRequest) -> Document:
+    """Return what a read query would do; with a profile also what it did and how long that took."""
+    asked = (request.query, request.name, request.params)
+    if not request.profile:
+        return session.explain(*asked, **request.target).to_json()
+    for _ in range(LOOKS):
+        # A commit in between would explain one state and measure another.
+        profiled = session.profile(*asked, **request.target)
+        explained = session.explain(*asked, **request.target).to_json()
+        if explained["graph_commit_id"] == profiled.result.graph_commit_id:
+            break
+    steps = [phase.to_json() for phase in profiled.steps]
+    return {**explained, "profile": steps, "row_count": profiled.result.row_count}
+
+
 def _schema(result: QueryResult) -> list[Document]:
     """Describe the columns: their kind, and which nodes a column of ids names."""
+    from omnigraph.lang.query.describe import describe_value
+
     described = []
     for column in result.schema:
         value = describe_value(column.name, column.type)

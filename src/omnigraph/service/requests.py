@@ -1,4 +1,4 @@
-"""What requests have in common: the session they are asked of, and the state they look at.
+"""What requests have in common: the state of the graph that they look at.
 
 A request is a frozen dataclass of plain values, flat as the body of an HTTP request: a read query on a
 tag is ``QueryRequest(query="query q() { … }", tag="v1")``.
@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypedDict
-
-from omnigraph.graph import Graph as Session
-
-__all__ = ["Session", "TargetRequest", "TargetValues"]
 
 
 class TargetValues(TypedDict):

@@ -22,7 +22,7 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import size_text
 from omnigraph.errors import (
@@ -92,7 +92,8 @@ class BlobWritten(Shown):
 
     def _panel(self) -> Panel:
         done = "cleared" if self.size is None else f"wrote {size_text(self.size)} to"
-        facts = [("etag", self.etag), ("commit", self.commit.graph_commit_id)]
+        commit = shown_commit(self.commit, replayed=self.replayed)
+        facts = [("etag", self.etag), ("commit", commit)]
         return Panel(f"{done} {self.selector} on branch {self.branch}", facts)
 
 

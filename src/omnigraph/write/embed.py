@@ -19,7 +19,7 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import UNFINISHED, WriteRequest, kept_answer
+from omnigraph.commit.replays.request import UNFINISHED, WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -86,7 +86,9 @@ class EmbedResult(Shown):
         }
 
     def _panel(self) -> Panel:
-        commit = "none" if self.commit is None else self.commit.graph_commit_id
+        commit = "none"
+        if self.commit is not None:
+            commit = shown_commit(self.commit, replayed=self.replayed)
         facts = [("pending", self.pending), ("failed", self.failed), ("commit", commit)]
         return Panel(f"filled {counted(self.filled, 'vector')} of branch {self.branch}", facts)
 

@@ -22,7 +22,7 @@ from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -88,7 +88,9 @@ class MutationResult(Shown):
 
     def _panel(self) -> Panel:
         nodes, edges = counted(self.affected_nodes, "node"), counted(self.affected_edges, "edge")
-        commit = "none, nothing matched" if self.commit is None else self.commit.graph_commit_id
+        commit = "none, nothing matched"
+        if self.commit is not None:
+            commit = shown_commit(self.commit, replayed=self.replayed)
         return Panel(
             f"{self.query_name} changed {nodes} and {edges} of branch {self.branch}",
             [("commit", commit)],

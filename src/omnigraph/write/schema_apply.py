@@ -23,7 +23,7 @@ from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
@@ -120,7 +120,9 @@ class SchemaApplied(Shown):
 
     def _panel(self) -> Panel:
         done = "applied" if self.applied else "nothing to change"
-        facts = [] if self.commit is None else [("commit", self.commit.graph_commit_id)]
+        facts = []
+        if self.commit is not None:
+            facts.append(("commit", shown_commit(self.commit, replayed=self.replayed)))
         return _steps_panel(f"schema change: {done}", self.steps, facts, self.warnings)
 
 

@@ -55,12 +55,15 @@ def _create(workspace: Workspace, name: str, target: Target, actor_id: str | Non
     return tag
 
 
-def delete_tag(workspace: Workspace, name: str) -> Tag:
-    """Delete a tag and return what it was; its commit stays as long as history is kept."""
+def delete_tag(workspace: Workspace, name: str, commit_id: str | None = None) -> Tag:
+    """Delete a tag and return what it was; its commit stays as long as history is kept.
+
+    If ``commit_id`` is given, a tag that names another commit by now is not deleted.
+    """
     wanted, manifest = check_tag_name(name), workspace.manifest
     find_tag(manifest, wanted)
     with _locked(workspace, "tag_delete") as held:
-        return _publish(held, lambda: drop_tag(manifest, wanted))
+        return _publish(held, lambda: drop_tag(manifest, wanted, commit_id))
 
 
 def _readable(workspace: Workspace, target: Target) -> Snapshot:

@@ -25,6 +25,7 @@ node Person { name: String @key  age: I64? }
 node Team { name: String @key }
 edge MemberOf: Person -> Team
 """
+CHOSEN = "01JZZZZZZZZZZZZZZZZZZZZZZ1"
 SHALLOW, DEEP = 10, 200
 AT_MOST = ("reads", "opens", "probes")
 
@@ -49,6 +50,8 @@ def operations(graph):
         yield "query", lambda: reader.query(POINT)
         yield "mutate a row", lambda: graph.mutate(UPDATE)
         yield "query after a commit", lambda: reader.query(POINT)
+        yield "mutate a row under an id", lambda: graph.mutate(UPDATE, operation_id=CHOSEN)
+        yield "mutate it again under the id", lambda: graph.mutate(UPDATE, operation_id=CHOSEN)
         yield "mutate an edge", lambda: graph.mutate(CONNECT)
         yield "load a row", lambda: graph.load([{"type": "Person", "data": {"name": "p0"}}])
         yield "publish alone", lambda: graph.load([])

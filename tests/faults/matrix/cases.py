@@ -23,6 +23,7 @@ from omnigraph.storage import layout
 from tests.commit.synthetic import drifted
 from tests.faults.matrix.children import Child
 from tests.faults.matrix.operations import (
+    CHOSEN,
     GRAPHS,
     OPERATIONS,
     TYPES,
@@ -330,6 +331,7 @@ class _Judge:
                 self.operation.run(self.uri if self.operation.opens else graph)
                 assert shown(graph) == self.recorded.after
                 self._check_work(graph)
+            self._check_once(graph)
             self._check_sound(graph)
         return "happened" if happened else "did not happen"
 
@@ -392,6 +394,15 @@ class _Judge:
             none = full
         shows = self.recorded.before != self.recorded.after
         assert made in ((full if happened else none,) if shows else (full, none))
+
+    def _check_once(self, graph: Graph) -> None:
+        """What was sent under an id is there once, and is answered when it is sent again."""
+        if self.operation.once:
+            assert self.operation.branch is not None
+            answer: Any = self.operation.run(graph)
+            named = f"operation_id={CHOSEN}"
+            assert answer.replayed
+            assert graph.commits.list(self.operation.branch, named) == [answer.commit]
 
     def _check_work(self, graph: Graph) -> None:
         """Maintenance that was repeated has done all its work."""

@@ -217,6 +217,7 @@ class Operation:
     ``branch``: where its commit goes, None if it makes none or several. ``work``: for maintenance, which shows nothing
     and may leave a part of it out: what must be true when it was repeated. ``opens``: it takes the address
     of the graph and opens it. ``recovers``: it settles an operation that is pending on the graph.
+    ``once``: it is sent under ``CHOSEN``, so however often it is, there is one commit.
     """
 
     run: Run
@@ -226,16 +227,21 @@ class Operation:
     work: Callable[[Graph], Any] | None = None
     opens: bool = False
     recovers: bool = False
+    once: bool = False
 
 
-def _load(mode: Any, branch: str = "main") -> Run:
+CHOSEN = "01JZZZZZZZZZZZZZZZZZZZZZZ1"
+"""The id of operations that are sent under one."""
+
+
+def _load(mode: Any, branch: str = "main", **options: Any) -> Run:
     given = records("new", 3) + (records("ada", 4) if mode != "append" else [])
-    return lambda graph: graph.load(given, mode=mode, branch=branch)
+    return lambda graph: graph.load(given, mode=mode, branch=branch, **options)
 
 
-def _mutate(branch: str = "main", query: str = BOTH) -> Run:
+def _mutate(branch: str = "main", query: str = BOTH, **options: Any) -> Run:
     params = {"k": "new"} if "$k" in query else {}
-    return lambda graph: graph.mutate(query, params=params, branch=branch)
+    return lambda graph: graph.mutate(query, params=params, branch=branch, **options)
 
 
 def _if_commit(graph: Graph) -> None:
@@ -272,6 +278,7 @@ def _recovery(graph: str) -> Operation:
 
 OPERATIONS: dict[str, Operation] = {
     "load append": Operation(_load("append"), again=KeyConflict),
+    "load append, under an id": Operation(_load("append", operation_id=CHOSEN), once=True),
     "load merge": Operation(_load("merge")),
     "load overwrite": Operation(_load("overwrite")),
     "load patch": Operation(_load("patch")),
@@ -282,6 +289,9 @@ OPERATIONS: dict[str, Operation] = {
     "mutate, forking": Operation(_mutate("lazy"), branch="lazy"),
     "mutate, deleting on a fork": Operation(_mutate("side", CUT), branch="side"),
     "mutate, if_commit": Operation(_if_commit, again=PreconditionFailed, branch="side"),
+    "mutate, forking under an id": Operation(
+        _mutate("lazy", operation_id=CHOSEN), branch="lazy", once=True
+    ),
     "merge": Operation(lambda graph: graph.branches.merge("side")),
     "merge, forking": Operation(lambda graph: graph.branches.merge("side", "lazy"), branch="lazy"),
     "revert": Operation(lambda graph: graph.commits.revert(_old_commit(graph))),

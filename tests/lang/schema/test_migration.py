@@ -6,6 +6,8 @@ from omnigraph.errors import UnsupportedMigration
 from omnigraph.lang.schema import compile_schema, create, plan
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.lint import CODES, Severity, Tier
+from omnigraph.lang.schema.migrate import steps as all_steps
+from omnigraph.lang.schema.migrate.steps import SchemaStep, read_step
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
@@ -108,3 +110,31 @@ def test_the_codes_are_the_published_ones():
     assert CODES["OG-MF-103"].tier is Tier.VALIDATED
     assert CODES["OG-MF-106"].tier is Tier.DESTRUCTIVE
     assert CODES["OG-DS-104"].severity is Severity.WARN
+
+
+STEP_KINDS = [
+    kind
+    for kind in vars(all_steps).values()
+    if isinstance(kind, type) and issubclass(kind, SchemaStep) and "kind" in vars(kind)
+]
+OF_FIELDS = {
+    "properties": ("a", "b"),
+    "added_values": ("x",),
+    "annotations": ({"name": "description", "value": "d"},),
+    "warnings": ("W1",),
+    "type_kind": "edge",
+    "mode": "hard",
+}
+
+
+@pytest.mark.parametrize("kind", STEP_KINDS)
+def test_a_step_can_be_read_back_from_its_json(kind):
+    given = {one.name: OF_FIELDS.get(one.name, one.name) for one in dataclasses.fields(kind)}
+    step = kind(**given)
+    assert read_step(step.to_json()) == step
+    plain = kind(**{**given, **({"warnings": ()} if "warnings" in given else {})})
+    assert read_step(plain.to_json()) == plain
+
+
+def test_every_kind_of_step_is_tried():
+    assert len(STEP_KINDS) == 14

@@ -7,15 +7,15 @@ where they still exist.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 from omnigraph.changes.change_filter import KINDS, Kind
 from omnigraph.changes.declared_types import TypeId, types_of, under_current_names
-from omnigraph.errors import BadRequest, StorageError, did_you_mean
+from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.past_schemas import catalog_at
 from omnigraph.manifest.rows import TableState
@@ -51,14 +51,9 @@ class ExportedType:
         """The table that is read."""
         return self.pinned.state
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Turn the error of a missing file into one that says which branch or version was deleted."""
-        try:
-            yield
-        except StorageError:
-            self.pinned.check()
-            raise
+        return self.pinned.reading()
 
 
 class PinnedExport:

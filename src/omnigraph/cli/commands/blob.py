@@ -11,13 +11,17 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
-from omnigraph.cli.output import OutputLost, StdoutBytes
-from omnigraph.cli.register import BranchOption, IfCommitOption, add, group
+from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
+from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
+from omnigraph.service import blobs as service
+from omnigraph.service.writes.blobs import PutBlobRequest
+from omnigraph.service.writes.blobs import put_blob as write_blob
 
 if TYPE_CHECKING:
+    from omnigraph.service.requests import TargetValues
     from omnigraph.write.blobs import BlobSourceLike
 
 
@@ -35,6 +39,21 @@ class BlobArguments:
         if self.entity not in ("node", "edge"):
             raise typer.BadParameter(f"ENTITY is `node` or `edge`, not `{self.entity}`")
         return cast("Any", self.entity), self.type_name, self.id, self.property
+
+    def request(
+        self, target: TargetValues, offset: int = 0, length: int | None = None
+    ) -> service.BlobRequest:
+        """Return the request to read or describe the blob at one state of the graph."""
+        kind = self.selector()[0]
+        return service.BlobRequest(
+            kind=kind,
+            type=self.type_name,
+            id=self.id,
+            property=self.property,
+            offset=offset,
+            length=length,
+            **target,
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -62,13 +81,11 @@ def get(
     """Write the bytes of a blob, or of a range of it, to stdout or to a file."""
     if call.flags.json:
         raise BadRequest("--json cannot be used with blob get, which writes bytes; leave it out")
-    selector, state = blob.selector(), target.read()
+    request = blob.request(target.read(), offset, length)
     destination = StdoutBytes() if out is None else _Destination(out)
     try:
         with call.open(call.address(None)) as graph:
-            graph.blobs.read(
-                *selector, offset=offset, length=length, out=cast("Any", destination), **state
-            )
+            service.read_blob(graph, request, cast("Any", destination))
         destination.flush()
     finally:
         if isinstance(destination, _Destination):
@@ -77,14 +94,14 @@ def get(
 
 def stat(call: Call, blob: BlobArguments, target: TargetOptions) -> None:
     """Describe a blob without opening it."""
-    selector, state = blob.selector(), target.read()
+    request = blob.request(target.read())
     with call.open(call.address(None)) as graph:
-        found = graph.blobs.stat(*selector, **state)
-    if found.kind == "external":
-        said = f"external, {found.uri}"
+        document = service.stat_blob(graph, request)
+    if document["kind"] == "external":
+        said = f"external, {document['uri']}"
     else:
-        said = f"managed, {found.size} bytes, etag {found.etag}"
-    call.answer(found.to_json(), said)
+        said = f"managed, {document['size']} bytes, etag {document['etag']}"
+    call.answer(document, said)
 
 
 def put_blob(
@@ -100,25 +117,30 @@ def put_blob(
         typer.Option("--if-match", metavar="ETAG", help="Only if the value has this ETag."),
     ] = None,
     if_commit: IfCommitOption = None,
+    operation_id: OperationOption = None,
 ) -> None:
     """Replace or clear a blob as one commit; other properties stay."""
-    selector = blob.selector()
     if (data is None) != clear:
         raise typer.BadParameter("give --data FILE, `--data -` for stdin, or --clear")
+    kind, type_name, id_, property_ = blob.selector()
+    request = PutBlobRequest(
+        kind=kind,
+        type=type_name,
+        id=id_,
+        property=property_,
+        branch=branch,
+        if_match=if_match,
+        if_commit=if_commit,
+        operation_id=operation_id,
+    )
     source: BlobSourceLike = open_stdin("--data") if data == STDIN else data
     with call.open(call.address(None)) as graph:
-        done = graph.blobs.write(
-            *selector,
-            source,
-            branch="main" if branch is None else branch,
-            actor=call.actor,
-            if_commit=if_commit,
-            if_match=if_match,
-        )
-    made = f"commit {done.commit.graph_commit_id}"
-    what = "cleared" if done.size is None else f"wrote {done.size} bytes to"
-    said = f"{what} {blob.property} of {blob.type_name} {blob.id}; {made}"
-    call.answer(done.to_json(), said, f"{made} is made")
+        document = write_blob(graph, request, source)
+    size = document["size"]
+    what = "cleared" if size is None else f"wrote {size} bytes to"
+    commit = f"commit {document['commit']['graph_commit_id']}{replayed(document)}"
+    said = f"{what} {blob.property} of {blob.type_name} {blob.id}; {commit}"
+    call.answer(document, said, made_commit(document))
 
 
 class _Destination:

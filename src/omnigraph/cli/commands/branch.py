@@ -12,6 +12,7 @@ from omnigraph.cli.commands.history.merging import merge
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import put_names
 from omnigraph.cli.targets import WORD, parse_word
+from omnigraph.service.writes import branches as service
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 
@@ -34,20 +35,19 @@ def create(
     uri: UriOption = None,
 ) -> None:
     """Make a branch at the head of another one, or at a past state; no data is copied."""
-    source = parse_word(from_)
+    request = service.CreateBranchRequest(name=name, from_=parse_word(from_))
     address = call.address(uri)
     with call.open(address) as graph:
-        created = graph.branches.create(name, source, actor=call.actor)
-    document = {"uri": address.uri, **created.to_json(), "actor_id": call.actor}
-    text = f"created branch {created.name} from {created.from_}"
-    call.answer(document, text, f"branch {created.name} is made")
+        document = service.create_branch(graph, request, address.uri)
+    text = f"created branch {document['name']} from {document['from']}"
+    call.answer(document, text, f"branch {document['name']} is made")
 
 
 def list_(call: Call, uri: UriOption = None) -> None:
     """List the branches, main first."""
     with call.open(call.address(uri)) as graph:
-        names = graph.branches.list()
-    call.answer({"branches": names}, lambda: put_names("branch", names))
+        document = service.list_branches(graph)
+    call.answer(document, lambda: put_names("branch", document["branches"]))
 
 
 def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
@@ -56,6 +56,5 @@ def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
     address = call.address(uri)
     call.consent(address, f"deleting branch {name}")
     with call.open(address) as graph:
-        graph.branches.delete(name, actor=call.actor)
-    document = {"uri": address.uri, "name": name, "actor_id": call.actor}
+        document = service.delete_branch(graph, name, address.uri)
     call.answer(document, f"deleted branch {name}", f"branch {name} is deleted")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,7 @@ from omnigraph.cli.commands.history.merging import revert
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
 from omnigraph.cli.tables import moment, put_facts, put_table
 from omnigraph.errors import BadRequest
-
-if TYPE_CHECKING:
-    from omnigraph.manifest.rows import GraphCommit
+from omnigraph.service import history as service
 
 
 def register(app: typer.Typer) -> None:
@@ -58,9 +56,10 @@ def list_(
     ] = None,
 ) -> None:
     """List the commits of a branch, newest first."""
+    request = service.CommitsRequest(branch=branch, filters=tuple(filter or ()), limit=limit)
     with call.open(call.address(uri)) as graph:
-        found = graph.commits.list("main" if branch is None else branch, filter, limit)
-    call.answer({"commits": [commit.to_json() for commit in found]}, lambda: _put_list(found))
+        document = service.list_commits(graph, request)
+    call.answer(document, lambda: _put_list(document["commits"]))
 
 
 def show(
@@ -70,22 +69,22 @@ def show(
 ) -> None:
     """Show one commit."""
     with call.open(call.address(uri)) as graph:
-        record = graph.commits.show(graph_commit_id.strip()).to_json()
+        record = service.show_commit(graph, graph_commit_id)
     call.answer(record, lambda: _put_one(record))
 
 
-def _put_list(found: list[GraphCommit]) -> None:
+def _put_list(commits: list[dict[str, Any]]) -> None:
     put_table(
         ("commit", "version", "time", "actor", "operation"),
         [
             (
-                commit.graph_commit_id,
-                commit.manifest_version,
-                moment(commit.created_us),
-                commit.actor_id,
-                commit.operation,
+                commit["graph_commit_id"],
+                commit["manifest_version"],
+                moment(commit["created_at"]),
+                commit["actor_id"],
+                commit["operation"],
             )
-            for commit in found
+            for commit in commits
         ],
     )
 
@@ -93,6 +92,7 @@ def _put_list(found: list[GraphCommit]) -> None:
 def _put_one(record: dict[str, Any]) -> None:
     shown = {**record, "branch": record["branch"] or "main"}
     shown["created_at"] = moment(record["created_at"])
-    if "recovery" in shown:
-        shown["recovery"] = json.dumps(shown["recovery"], ensure_ascii=False)
+    for name in ("facts", "recovery"):
+        if name in shown:
+            shown[name] = json.dumps(shown[name], ensure_ascii=False) if shown[name] else None
     put_facts(list(shown.items()))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
+from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.progress import embed_progress
-from omnigraph.cli.register import BranchOption, UriArgument, add
-
-if TYPE_CHECKING:
-    from omnigraph.write.embed import EmbedResult
+from omnigraph.cli.register import BranchOption, OperationOption, UriArgument, add
+from omnigraph.service.documents import Document
+from omnigraph.service.writes.embed import EmbedRequest
+from omnigraph.service.writes.embed import embed as fill
 
 FAILED = 1
 """The exit code when the provider could not make some of the vectors."""
@@ -34,25 +35,25 @@ def embed(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="At most N vectors.")
     ] = None,
+    operation_id: OperationOption = None,
 ) -> None:
     """Fill vectors that are missing although their text is there; every 1,000 rows are a commit."""
+    types = None if type_ is None else tuple(type_)
+    request = EmbedRequest(branch=branch, types=types, limit=limit, operation_id=operation_id)
     address = call.address(uri)
     with embed_progress(call.flags) as progress, call.open(address) as graph:
-        done = graph.embed(
-            "main" if branch is None else branch, type_, limit, call.actor, progress=progress
-        )
-    document = {"uri": address.uri, **done.to_json()}
-    call.answer(document, _said(done), None if done.commit is None else "vectors were filled")
-    if done.failed:
+        document = fill(graph, request, address.uri, progress=progress)
+    call.answer(document, _text(document), made_commit(document))
+    if document["failed"]:
         raise typer.Exit(FAILED)
 
 
-def _said(done: EmbedResult) -> str:
-    lines = [f"filled {done.filled} vectors on branch {done.branch}"]
-    if done.failed:
-        lines.append(f"  the provider could not make: {done.failed}")
-    if done.pending:
-        lines.append(f"  still to be filled: {done.pending}")
-    if done.commit is not None:
-        lines.append(f"  commit {done.commit.graph_commit_id}")
+def _text(document: Document) -> str:
+    lines = [f"filled {document['filled']} vectors on branch {document['branch']}"]
+    if document["failed"]:
+        lines.append(f"  the provider could not make: {document['failed']}")
+    if document["pending"]:
+        lines.append(f"  still to be filled: {document['pending']}")
+    if document["commit"] is not None:
+        lines.append(f"  commit {document['commit']['graph_commit_id']}{replayed(document)}")
     return "\n".join(lines)

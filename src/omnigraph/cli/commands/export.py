@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -13,11 +13,8 @@ from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
-from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.load_options import EngineName
-
-if TYPE_CHECKING:
-    from omnigraph.changes.export.export import ExportResult
+from omnigraph.service import export as service
 
 STDOUT = "-"
 
@@ -43,33 +40,26 @@ def export(
     ] = "auto",
 ) -> None:
     """Write every node and edge of one snapshot as JSON lines, which load takes back."""
-    from omnigraph.graph.history import exports
-    from omnigraph.graph.session import access_of
-
     if call.flags.json:
         raise BadRequest("--json cannot be used with export, which writes JSON lines; leave it out")
-    state, stdout = target.read(), StdoutBytes()
+    stdout = StdoutBytes()
+    request = service.ExportRequest(
+        type_names=None if types is None else tuple(types), engine=engine, **target.read()
+    )
     with (
         export_progress(call.flags) as progress,
         call.open(call.address(uri)) as graph,
     ):
-        result = exports.export(
-            access_of(graph),
-            cast("Any", stdout) if out == STDOUT else out,
-            Target.of(**state),
-            types,
-            engine,
-            progress,
-            # The handle is read-only because nothing is changed; others must know about the read.
-            lease=True,
-        )
+        where = cast("Any", stdout) if out == STDOUT else out
+        document = service.export(graph, request, where, progress)
     stdout.flush()
     if not call.flags.quiet:
-        note(_said(result))
+        note(_said(document))
 
 
-def _said(result: ExportResult) -> str:
-    said = f"exported {result.records} records of commit {result.graph_commit_id}"
-    if not result.leased:
+def _said(document: dict[str, Any]) -> str:
+    records = document["stats"]["records"]
+    said = f"exported {records} records of commit {document['graph_commit_id']}"
+    if not document["leased"]:
         said += "; the graph cannot be written to, so cleanup could not know about this export"
-    return said if result.note is None else f"{said}; {result.note}"
+    return said if document["note"] is None else f"{said}; {document['note']}"

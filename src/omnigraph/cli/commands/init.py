@@ -10,6 +10,9 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.output import note
 from omnigraph.cli.register import SchemaOption, add
+from omnigraph.cli.source import naming_file, read_file
+from omnigraph.service.writes.create import InitRequest
+from omnigraph.service.writes.create import init as create
 
 
 def register(app: typer.Typer) -> None:
@@ -28,16 +31,10 @@ def init(
     ] = False,
 ) -> None:
     """Create a graph from a schema."""
-    import omnigraph
-
+    request = InitRequest(schema_source=read_file(str(schema)), force=force)
     address = call.address(uri)
-    with omnigraph.init(address.uri, schema, force=force) as graph:
-        document = {
-            "uri": address.uri,
-            "graph_commit_id": graph.snapshot().graph_commit_id,
-            "internal_schema_version": graph.internal_schema_version,
-        }
-        has_types = bool(graph.schema.catalog.nodes)
-    if not has_types:
-        note(f"{schema} declares no types, so the graph has none and nothing can be loaded into it")
+    with naming_file(str(schema)):
+        document = create(request, address.uri)
+    for warning in document.get("warnings", ()):
+        note(f"warning: {warning}")
     call.answer(document, f"initialized {address.uri}", f"the graph at {address.uri} is made")

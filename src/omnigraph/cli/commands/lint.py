@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,11 +11,11 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import printable, put, report
 from omnigraph.cli.register import UriArgument, add
-from omnigraph.cli.source import STDIN, read_stdin
-from omnigraph.errors import BadRequest
+from omnigraph.cli.source import STDIN, naming_file, read_file, read_stdin
+from omnigraph.errors import BadRequest, SourceError, Span
+from omnigraph.service import lint as service
 
-if TYPE_CHECKING:
-    from omnigraph.lang.query.lint import LintReport
+SEVERITIES = ("error", "warning", "info")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,51 +35,51 @@ def lint(
     ] = None,
 ) -> None:
     """Check queries against a schema, without running them."""
-    import omnigraph
-
     if schema is not None and call.names_graph(uri):
         raise BadRequest("lint was given both --schema FILE and a graph; drop one")
     address = None if schema is not None else call.find_address(uri)
-    source = read_stdin("--query") if query == STDIN else Path(query)
+    source = read_stdin("--query") if query == STDIN else read_file(query)
+    request = service.LintRequest(source=source, query_path=query)
     if schema is not None:
-        found = omnigraph.lint(schema, source)
+        with naming_file(schema):
+            document = service.lint_with_schema(read_file(schema), str(schema), request)
     elif address is None:
         raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
     else:
         with call.open(address) as graph:
-            accepted = graph.schema.source
-        found = omnigraph.lint(accepted, source)
-        found = replace(found, schema_source={"kind": "graph", "uri": address.uri})
-    found = replace(found, query_path=query)
-    call.answer(found.to_json(), lambda: _put(found))
-    _report_failures(found)
-    if found.errors:
+            document = service.lint(graph, request, address.uri)
+    call.answer(document, lambda: _put(document))
+    _report_failures(document, source)
+    if document["errors"]:
         raise typer.Exit(1)
 
 
-def _report_failures(found: LintReport) -> None:
+def _report_failures(document: dict[str, Any], source: str) -> None:
     """Print each error with its underlined source line on stderr."""
-    if found.failure is not None:
-        report(found.failure)
-    for result in found.results:
-        if result.failure is not None:
-            report(result.failure)
+    path = None if document["query_path"] == STDIN else document["query_path"]
+    broken = [(one["message"], one) for one in document["findings"] if one["severity"] == "error"]
+    failing = [(one["error"], one) for one in document["results"] if "error" in one]
+    for message, one in (*broken, *failing):
+        facts = one.get("diagnostic", {})
+        span = Span(**facts["span"]) if "span" in facts else None
+        report(
+            SourceError(message, span=span, source=source, filename=path, hint=facts.get("hint"))
+        )
 
 
-def _put(found: LintReport) -> None:
+def _put(document: dict[str, Any]) -> None:
     lines = []
-    for result in found.results:
-        lines.append(f"{'error' if result.failure else 'ok':<7} {result.kind} {result.name}")
-        lines += [f"warning {text}" for text in result.warnings]
+    for result in document["results"]:
+        lines.append(f"{result['status']:<7} {result['kind']} {result['name']}")
+        lines += [f"warning {text}" for text in result.get("warnings", ())]
     lines += [
-        f"{finding.severity:<7} {finding.code} {finding.message}"
-        for finding in found.findings
-        if finding.severity != "error"
+        f"{finding['severity']:<7} {finding['code']} {finding['message']}"
+        for finding in document["findings"]
+        if finding["severity"] != "error"
     ]
-    counts = [("error", found.errors), ("warning", found.warnings), ("info", found.infos)]
     lines.append(
-        f"{_count_text(len(found.results), 'query', 'queries')}: "
-        + ", ".join(_count_text(number, word, f"{word}s") for word, number in counts)
+        f"{_count_text(document['queries_processed'], 'query', 'queries')}: "
+        + ", ".join(_count_text(document[f"{word}s"], word, f"{word}s") for word in SEVERITIES)
     )
     put(printable("\n".join(lines)))
 

@@ -6,30 +6,30 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
-from omnigraph.cli.output import note, put
+from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import (
     BranchOption,
     IfCommitOption,
     OperationOption,
+    Pair,
     UriArgument,
     add,
+    read_pair,
 )
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.load_options import EngineName, LoadMode, OnBad
-
-if TYPE_CHECKING:
-    from omnigraph.pipeline.frame_options import FrameOptions
-    from omnigraph.pipeline.load_input import LoadInput
-    from omnigraph.pipeline.request import LoadResult
+from omnigraph.service.documents import Document
+from omnigraph.service.writes.loads import LoadRequest, TypedFile
+from omnigraph.service.writes.loads import load as run_load
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,21 @@ class SourceFlags:
         ),
     ] = None
     node: Annotated[
-        list[str] | None,
+        list[Pair] | None,
         typer.Option(
-            "--node", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one node type."
+            "--node",
+            metavar="TYPE FILE",
+            parser=read_pair,
+            help="A Parquet, CSV or Arrow file of one node type.",
         ),
     ] = None
     edge: Annotated[
-        list[str] | None,
+        list[Pair] | None,
         typer.Option(
-            "--edge", metavar="TYPE FILE", help="A Parquet, CSV or Arrow file of one edge type."
+            "--edge",
+            metavar="TYPE FILE",
+            parser=read_pair,
+            help="A Parquet, CSV or Arrow file of one edge type.",
         ),
     ] = None
     from_col: Annotated[
@@ -98,6 +104,19 @@ class ColumnFlags:
         str | None,
         typer.Option("--encoding", metavar="NAME", help="The encoding of CSV, if not UTF-8."),
     ] = None
+
+    def read(self) -> dict[str, Any]:
+        """Return them as a request has them."""
+        return {
+            "columns": _pairs("--map", self.map),
+            "ignore_extra": self.ignore_extra,
+            # A shell passes a tab most easily as the two characters that spell it.
+            "delimiter": "\t" if self.delimiter == r"\t" else self.delimiter,
+            "header": not self.no_header,
+            "names": None if self.names is None else tuple(map(str.strip, self.names.split(","))),
+            "null": tuple(self.null or ()),
+            "encoding": self.encoding,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,39 +177,36 @@ def load(
     operation_id: OperationOption = None,
 ) -> None:
     """Load records as one commit, or nothing."""
-    from omnigraph.graph import loads
-    from omnigraph.graph.session import access_of
-
-    named = _NamedInput(sources, columns)
-    conf = _pairs("--spark-conf", spark.spark_conf) or None
+    request = LoadRequest(
+        mode=mode,
+        data=tuple(sources.data or ()),
+        nodes=_typed_files("--node", sources.node),
+        edges=_typed_files("--edge", sources.edge),
+        from_col=sources.from_col,
+        to_col=sources.to_col,
+        **columns.read(),
+        branch=branch,
+        from_=from_,
+        check=check,
+        on_bad=on_bad,
+        rejects=rejects,
+        engine=spark.engine,
+        spark_master=spark.spark_master,
+        spark_conf=_pairs("--spark-conf", spark.spark_conf) or None,
+        embed=embed,
+        if_commit=if_commit,
+        operation_id=operation_id,
+    )
+    request.check_sources()
+    stream = open_stdin("--data") if STDIN in request.data else None
     address = call.address(uri, read_only=check)
     if mode == "overwrite" and not check:
         call.consent(address, "overwriting tables")
     with load_progress(call.flags) as progress, call.open(address, read_only=check) as graph:
-        result = loads.load_gathered(
-            access_of(graph),
-            named.add_to,
-            mode=mode,
-            branch=MAIN if branch is None else branch,
-            from_branch=from_,
-            engine=spark.engine,
-            spark_master=spark.spark_master,
-            spark_conf=conf,
-            actor=call.actor,
-            rejects=rejects,
-            on_bad=on_bad,
-            check=check,
-            embed=embed,
-            if_commit=if_commit,
-            progress=progress,
-            operation_id=operation_id,
-        )
-    if result.note is not None:
-        note(result.note)
-    made = None
-    if result.commit is not None:
-        made = f"commit {result.commit.graph_commit_id} is made on branch {result.branch}"
-    call.answer({"uri": address.uri, **result.to_json()}, lambda: _put(result), made)
+        document = run_load(graph, request, address.uri, stream=stream, progress=progress)
+    if document["note"] is not None:
+        note(document["note"])
+    call.answer(document, load_text(document), made_commit(document))
 
 
 def ingest(call: Call, **flags: Any) -> None:
@@ -225,83 +241,29 @@ def _pairs(flag: str, given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-class _NamedInput:
-    """The input that the flags name, checked before a graph is opened."""
-
-    def __init__(self, sources: SourceFlags, columns: ColumnFlags) -> None:
-        if not (sources.data or sources.node or sources.edge):
-            raise BadRequest("there is nothing to load; pass --data FILE, --node or --edge")
-        self.data = sources.data or []
-        if self.data.count(STDIN) > 1:
-            raise BadRequest("--data - was given twice and stdin can be read once; drop one")
-        self.node = [_split_pair("--node", text) for text in sources.node or []]
-        self.edge = [_split_pair("--edge", text) for text in sources.edge or []]
-        for flag, column in (("--from-col", sources.from_col), ("--to-col", sources.to_col)):
-            if column is not None and not self.edge:
-                raise BadRequest(
-                    f"{flag} names a column of --edge files and there is none; drop it"
-                )
-        self.from_col = "from" if sources.from_col is None else sources.from_col
-        self.to_col = "to" if sources.to_col is None else sources.to_col
-        self.options = self._options(columns)
-
-    def _options(self, flags: ColumnFlags) -> FrameOptions:
-        """Return how the files of columns are read; refuse flags that no file of the call can use."""
-        from omnigraph.pipeline.frame_options import COMMA, UTF_8, FrameOptions
-
-        files = [file for _, file in (*self.node, *self.edge)]
-        options = FrameOptions.of(
-            _pairs("--map", flags.map),
-            flags.ignore_extra,
-            COMMA if flags.delimiter is None else flags.delimiter.replace("\\t", "\t"),
-            not flags.no_header,
-            None if flags.names is None else [name.strip() for name in flags.names.split(",")],
-            flags.null,
-            UTF_8 if flags.encoding is None else flags.encoding,
-            shared=len(files) > 1,
-        )
-        if not files and options != FrameOptions():
-            raise BadRequest(
-                "--map, --ignore-extra and the flags of CSV say how the files of --node and --edge "
-                "are read, and there is none; drop them"
-            )
-        return options
-
-    def add_to(self, inputs: LoadInput) -> None:
-        """Add everything to the input, in the order data, nodes, edges."""
-        for name in self.data:
-            if name == STDIN:
-                inputs.stream(open_stdin("--data"), "<stdin>")
-            else:
-                inputs.json(name)
-        for type_name, file in self.node:
-            inputs.nodes(type_name, file, self.options)
-        for type_name, file in self.edge:
-            inputs.edges(type_name, file, self.from_col, self.to_col, self.options)
+def _typed_files(flag: str, pairs: Sequence[tuple[str, str]] | None) -> tuple[TypedFile, ...]:
+    for pair in pairs or ():
+        if not all(word.strip() for word in pair):
+            raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
+    return tuple(TypedFile(*pair) for pair in pairs or ())
 
 
-def _split_pair(flag: str, text: str) -> tuple[str, str]:
-    """Split `TYPE=FILE`; the command line had two words, which were joined for the parser."""
-    type_name, equals, file = text.partition("=")
-    if not equals or not type_name or not file:
-        raise BadRequest(f"{flag} takes a type and a file: {flag} Person people.parquet")
-    return type_name, file
-
-
-def _put(result: LoadResult) -> None:
-    where = f"branch {result.branch}" + (" (new)" if result.branch_created else "")
-    how = f"({result.mode}, {result.engine})"
-    if result.commit is None:
-        lines = [f"checked {result.total_rows} rows for {where} {how}; nothing was written"]
+def load_text(document: Document) -> str:
+    """Return what a load did, from its document."""
+    where = f"branch {document['branch']}" + (" (new)" if document["branch_created"] else "")
+    how = f"({document['mode']}, {document['engine']})"
+    commit, rows = document["commit"], document["total_rows"]
+    if commit is None:
+        lines = [f"checked {rows} rows for {where} {how}; nothing was written"]
     else:
-        lines = [f"loaded {result.total_rows} rows into {where} {how}"]
-    lines += [f"  {table['table_key']}: {table['rows_loaded']}" for table in result.tables]
-    if result.skipped:
-        lines.append(f"  bad records left out: {result.skipped}")
-    if result.indexes_built:
-        lines.append(f"  indexes built: {len(result.indexes_built)}")
-    if result.embeddings_pending:
-        lines.append(f"  vectors still to be filled: {result.embeddings_pending}")
-    if result.commit is not None:
-        lines.append(f"  commit {result.commit.graph_commit_id}")
-    put("\n".join(lines))
+        lines = [f"loaded {rows} rows into {where} {how}"]
+    lines += [f"  {table['table_key']}: {table['rows_loaded']}" for table in document["tables"]]
+    if document["skipped"]:
+        lines.append(f"  bad records left out: {document['skipped']}")
+    if document["indexes_built"]:
+        lines.append(f"  indexes built: {len(document['indexes_built'])}")
+    if document["embeddings_pending"]:
+        lines.append(f"  vectors still to be filled: {document['embeddings_pending']}")
+    if commit is not None:
+        lines.append(f"  commit {commit['graph_commit_id']}{replayed(document)}")
+    return "\n".join(lines)

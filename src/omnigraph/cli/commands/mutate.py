@@ -6,8 +6,12 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import writes_graph
+from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
+from omnigraph.service.documents import Document
+from omnigraph.service.writes.mutate import MutateRequest
+from omnigraph.service.writes.mutate import mutate as run_mutation
 
 
 def register(app: typer.Typer) -> None:
@@ -24,18 +28,24 @@ def mutate(
     uri: UriOption = None,
 ) -> None:
     """Run a mutation as one commit, or change nothing."""
+    source.refuse_stored()
     text, params = source.read()
-    address = call.address(uri)
-    with call.open(address) as graph:
-        done = graph.mutate(
-            text,
-            source.name,
-            params,
-            "main" if branch is None else branch,
-            call.actor,
-            if_commit,
-            operation_id=operation_id,
-        )
-    made = "no commit" if done.commit is None else f"commit {done.commit.graph_commit_id}"
-    said = f"{done.query_name}: {done.affected_nodes} nodes, {done.affected_edges} edges; {made}"
-    call.answer(done.to_json(), said, None if done.commit is None else f"{made} is made")
+    request = MutateRequest(
+        query=text,
+        name=source.name,
+        params=params,
+        branch=branch,
+        if_commit=if_commit,
+        operation_id=operation_id,
+    )
+    with source.named_in_errors(), call.open(call.address(uri)) as graph:
+        document = run_mutation(graph, request)
+    call.answer(document, mutation_text(document), made_commit(document))
+
+
+def mutation_text(document: Document) -> str:
+    """Return what a mutation did, from its document."""
+    commit = document["commit"]
+    made = "no commit" if commit is None else f"commit {commit['graph_commit_id']}"
+    counts = f"{document['affected_nodes']} nodes, {document['affected_edges']} edges"
+    return f"{document['query_name']}: {counts}; {made}{replayed(document)}"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph, writes_graph
-from omnigraph.cli.output import note
-from omnigraph.cli.register import SchemaOption, UriArgument, add, group
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from omnigraph import SchemaApplied, SchemaPlan, SchemaStep
+from omnigraph.cli.output import made_commit, note, replayed
+from omnigraph.cli.register import OperationOption, SchemaOption, UriArgument, add, group
+from omnigraph.cli.source import naming_file, read_file
+from omnigraph.service import schema as service
+from omnigraph.service.documents import Document
+from omnigraph.service.writes.schema import ApplyRequest, apply_schema
 
 LossOption = Annotated[
     bool,
@@ -36,8 +36,8 @@ def register(app: typer.Typer) -> None:
 def show(call: Call, uri: UriArgument = None) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
     with call.open(call.address(uri)) as graph:
-        source = graph.schema.source
-    call.answer({"schema_source": source}, source)
+        document = service.show_schema(graph)
+    call.answer(document, document["schema_source"])
 
 
 def plan(
@@ -45,41 +45,56 @@ def plan(
 ) -> None:
     """Show the steps to a new schema. Nothing is changed."""
     address = call.address(uri)
-    with call.open(address) as graph:
-        found = graph.schema.plan(schema, allow_data_loss)
-    call.answer({"uri": address.uri, **found.to_json()}, _planned(found))
-    for warning in found.warnings:
+    request = service.SchemaRequest(
+        schema_source=read_file(schema), allow_data_loss=allow_data_loss
+    )
+    with naming_file(schema), call.open(address) as graph:
+        document = service.plan_schema(graph, request, address.uri)
+    call.answer(document, _planned(document))
+    for warning in document.get("warnings", ()):
         note(f"warning: {warning}")
 
 
 def apply(
-    call: Call, schema: SchemaOption, allow_data_loss: LossOption = False, uri: UriArgument = None
+    call: Call,
+    schema: SchemaOption,
+    allow_data_loss: LossOption = False,
+    operation_id: OperationOption = None,
+    uri: UriArgument = None,
 ) -> None:
     """Give the graph a new schema as one commit, or change nothing."""
+    request = ApplyRequest(
+        schema_source=read_file(schema),
+        allow_data_loss=allow_data_loss,
+        operation_id=operation_id,
+    )
     address = call.address(uri)
-    with call.open(address) as graph:
-        done = graph.schema.apply(schema, allow_data_loss, actor=call.actor)
-    document = {"uri": address.uri, **done.to_json()}
-    call.answer(document, _applied(done), "the schema is applied" if done.applied else None)
-    for warning in done.warnings:
+    with naming_file(schema), call.open(address) as graph:
+        document = apply_schema(graph, request, address.uri)
+    call.answer(document, _applied(document), made_commit(document))
+    for warning in document.get("warnings", ()):
         note(f"warning: {warning}")
 
 
-def _planned(found: SchemaPlan) -> str:
-    if not found.steps:
+def _planned(document: Document) -> str:
+    steps = document["steps"]
+    if not steps:
         return "the schema is the accepted one; there is nothing to do"
-    count = len(found.steps)
-    head = f"{count} step{'' if count == 1 else 's'}"
-    if not found.supported:
+    head = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
+    if not document["supported"]:
         head += ", not supported"
-    return "\n".join([head, *_lines(found.steps)])
+    return "\n".join([head, *_lines(steps)])
 
 
-def _applied(done: SchemaApplied) -> str:
-    if done.commit is None:
+def _applied(document: Document) -> str:
+    commit = document["commit"]
+    if commit is None:
         return "the schema is the accepted one; nothing was changed"
-    return "\n".join(["applied", *_lines(done.steps), f"  commit {done.commit.graph_commit_id}"])
+    made = f"  commit {commit['graph_commit_id']}{replayed(document)}"
+    return "\n".join(["applied", *_lines(document["steps"]), made])
 
 
-def _lines(steps: Sequence[SchemaStep]) -> list[str]:
-    return [f"  {step.describe()}" for step in steps]
+def _lines(steps: Sequence[Document]) -> list[str]:
+    from omnigraph.lang.schema.migrate.steps import read_step
+
+    return [f"  {read_step(step).describe()}" for step in steps]

@@ -12,6 +12,7 @@ from omnigraph.cli.output import put
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import put_table
 from omnigraph.cli.targets import TargetOptions
+from omnigraph.service import states as service
 
 TABLE_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "table_path")
 
@@ -29,11 +30,7 @@ def snapshot(
     """Show the version of every table at a branch or a commit."""
     state = target.read()
     with call.open(call.address(uri)) as graph:
-        pinned = graph.snapshot(**state)
-        document = {
-            **pinned.to_json(),
-            "internal_schema_version": graph.internal_schema_version,
-        }
+        document = service.snapshot(graph, service.SnapshotRequest(**state))
     call.answer(document, lambda: _put(document))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
@@ -11,9 +11,17 @@ from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import moment, put_facts, put_table
+from omnigraph.service import states as service
 
-if TYPE_CHECKING:
-    from omnigraph.maintenance.status import Status
+TABLE_FIELDS = {
+    "table_key": "table",
+    "row_count": "rows",
+    "table_version": "version",
+    "head_version": "newest",
+    "versions": "versions",
+    "fragments": "fragments",
+    "manifest_bytes": "manifest bytes",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -24,41 +32,33 @@ def register(app: typer.Typer) -> None:
 def status(call: Call, uri: UriArgument = None) -> None:
     """Sum up a graph: branches, head, the tables of main, and what they need."""
     with call.open(call.address(uri)) as graph:
-        found = graph.status()
-    call.answer(found.to_json(), lambda: _put(found))
+        document = service.status(graph, graph.uri)
+    call.answer(document, lambda: _put(document))
 
 
-def _put(found: Status) -> None:
-    optimized = "never" if found.last_optimize is None else moment(found.last_optimize)
+def _put(document: dict[str, Any]) -> None:
+    head, optimized = document["head"], document["last_optimize"]
     put_facts(
         [
-            ("graph", found.uri),
-            ("id", found.graph_id),
-            ("internal schema", found.internal_schema_version),
-            ("branches", ", ".join(found.branches)),
-            ("head of main", f"{found.head.graph_commit_id}, {moment(found.head.created_us)}"),
-            ("last optimize", optimized),
-            ("pending recoveries", found.pending_recoveries),
+            ("graph", document["uri"]),
+            ("id", document["graph_id"]),
+            ("internal schema", document["internal_schema_version"]),
+            ("branches", ", ".join(document["branches"])),
+            ("head of main", f"{head['graph_commit_id']}, {moment(head['created_at'])}"),
+            ("last optimize", "never" if optimized is None else moment(optimized)),
+            ("pending recoveries", document["pending_recoveries"]),
         ]
     )
-    for name in found.stray_files:
+    for name in document["stray_files"]:
         note(f"{name} is not a file of the graph and is ignored; move it away")
     put_table(
-        ("table", "rows", "version", "newest", "versions", "fragments", "manifest bytes"),
-        [
-            (
-                table.table_key,
-                table.pin.row_count,
-                table.pin.table_version,
-                table.head_version,
-                table.versions,
-                table.fragments,
-                table.manifest_bytes,
-            )
-            for table in found.tables
-        ],
+        tuple(TABLE_FIELDS.values()),
+        [[table[name] for name in TABLE_FIELDS] for table in document["tables"]],
     )
-    put_table(("branch", "bytes"), list(found.bytes_by_branch.items()))
-    if found.all_advice:
-        rows = [(one.code, one.message, one.command) for one in found.all_advice]
-        put_table(("advice", "why", "command"), rows)
+    put_table(("branch", "bytes"), list(document["bytes_by_branch"].items()))
+    of_tables = (one for table in document["tables"] for one in table["advice"])
+    advice = [
+        (one["code"], one["message"], one["command"]) for one in (*document["advice"], *of_tables)
+    ]
+    if advice:
+        put_table(("advice", "why", "command"), advice)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,17 +12,13 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
+from omnigraph.cli.source import seconds_of
 from omnigraph.cli.tables import put_table
-from omnigraph.errors import BadRequest
-
-if TYPE_CHECKING:
-    from omnigraph.maintenance.cleanup.report import CleanupReport
+from omnigraph.service.documents import Document
+from omnigraph.service.writes import maintenance as service
 
 FAILED = 1
 """The exit code when a table could not be cleaned up."""
-KEEP = 10
-"""How many versions stay when the command does not say."""
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def register(app: typer.Typer) -> None:
@@ -52,59 +48,49 @@ def cleanup(
     ] = False,
 ) -> None:
     """Remove old versions that nothing needs; without --confirm, show what would go."""
-    seconds = None if older_than is None else _seconds(older_than)
-    if keep is None and seconds is None:
-        keep = KEEP
+    seconds = None if older_than is None else seconds_of("--older-than", older_than)
+    request = service.CleanupRequest(keep_versions=keep, older_than_secs=seconds, confirm=confirm)
     # What is only shown needs no consent, and its graph is opened for reading.
     call = replace(call, command=replace(call.command, writes=confirm))
     address = call.address(uri)
     if confirm:
         call.consent(address, "removing old versions")
     with call.open(address) as graph:
-        report = graph.cleanup(keep, seconds, dry_run=not confirm)
-    _explain(report, older_than)
-    document = {"uri": address.uri, **report.to_json()}
-    call.answer(document, lambda: _put(report), "old versions were removed" if confirm else None)
-    if report.failed:
-        names = ", ".join(dict.fromkeys(row.table_key for row in report.failed))
+        document, remarks = service.cleanup(graph, request, address.uri)
+    _explain(document, remarks.warnings, older_than)
+    done = "old versions were removed" if confirm else None
+    call.answer(document, lambda: _put(document), done)
+    failed = [row["table_key"] for row in document["tables"] if row["error"] is not None]
+    if failed:
+        names = ", ".join(dict.fromkeys(failed))
         note(f"error: these tables could not be cleaned up: {names}; run it again")
         raise typer.Exit(FAILED)
 
 
-def _seconds(text: str) -> int:
-    """Return the seconds that a duration such as `7d` means."""
-    found = re.fullmatch(r"([0-9]{1,18})([smhdw])", text.strip())
-    if found is None:
-        raise BadRequest(
-            f'--older-than is "{text}"; write a whole number and s, m, h, d or w, such as 7d'
-        )
-    return int(found[1]) * UNITS[found[2]]
-
-
-def _explain(report: CleanupReport, older_than: str | None) -> None:
+def _explain(document: Document, warnings: Sequence[str], older_than: str | None) -> None:
     """Say on stderr what stays, and what to mind."""
-    kept = report.policy.keep_versions
+    kept, preview = document["keep_versions"], document.get("preview")
     parts = [] if kept is None else [f"the newest {kept} version{'s' * (kept != 1)} of each table"]
     if older_than is not None:
         parts.append(f"what is younger than {older_than.strip()}")
-    doing = "would keep" if report.dry_run else "kept"
-    end = "; pass --confirm to remove the rest" if report.dry_run else ""
+    doing = "would keep" if preview else "kept"
+    end = "; pass --confirm to remove the rest" if preview else ""
     note(f"{doing} {' and '.join(parts)}, and all that branches, tags and readers need{end}")
-    for warning in report.warnings:
+    for warning in warnings:
         note(f"warning: {warning}")
 
 
-def _put(report: CleanupReport) -> None:
+def _put(document: Document) -> None:
     shown: list[list[Any]] = [
         [
-            row.table_key,
-            row.table_branch or "main",
-            row.old_versions_removed,
-            row.bytes_removed,
-            len(row.why_kept),
-            row.error,
+            row["table_key"],
+            row["table_branch"] or "main",
+            row["old_versions_removed"],
+            row["bytes_removed"],
+            len(row["why_kept"]),
+            row["error"],
         ]
-        for row in report
+        for row in document["tables"]
     ]
-    goes = "goes" if report.dry_run else "gone"
+    goes = "goes" if document.get("preview") else "gone"
     put_table(("table", "branch", f"versions {goes}", "bytes", "versions kept", "error"), shown)

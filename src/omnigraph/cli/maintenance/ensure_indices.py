@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import opens_storage
-from omnigraph.cli.output import note
+from omnigraph.cli.output import made_commit, note
 from omnigraph.cli.register import BranchOption, UriArgument, add
-
-if TYPE_CHECKING:
-    from omnigraph.write.index_builds import IndexReport
+from omnigraph.service.writes import maintenance as service
 
 FAILED = 1
 """The exit code when an index could not be built."""
@@ -26,23 +22,16 @@ def register(app: typer.Typer) -> None:
 def ensure_indices(call: Call, uri: UriArgument = None, branch: BranchOption = None) -> None:
     """Build the declared indexes that are missing, and complete those that do not cover all rows."""
     address = call.address(uri)
-    name = "main" if branch is None else branch
     with call.open(address) as graph:
-        report = graph.ensure_indices(name, call.actor)
-    if report.note is not None:
-        note(f"warning: {report.note}")
-    answer = report.to_json()
-    shown = {key: answer[key] for key in ("built", "failed", "commit")}
-    document = {"uri": address.uri, "branch": name, **shown}
-    done = None if report.commit is None else "1 commit made"
-    call.answer(document, "\n".join(_lines(report)), done)
-    if report.failed:
+        document, remarks = service.ensure_indices(graph, branch, address.uri)
+    for text in remarks.warnings:
+        note(f"warning: {text}")
+    lines = [f"built {key} {name}" for key, name in document["built"]]
+    lines += remarks.lines
+    lines += [
+        f"failed {one['table_key']} {one['property']}: {one['error']}" for one in document["failed"]
+    ]
+    text = "\n".join(lines) or "every index is there and covers all rows"
+    call.answer(document, text, made_commit(document))
+    if document["failed"]:
         raise typer.Exit(FAILED)
-
-
-def _lines(report: IndexReport) -> list[str]:
-    lines = [f"built {key} {name}" for key, name in report.built]
-    lines += [f"completed {key} {name}" for key, name in report.extended]
-    lines += [f"nothing to build on yet: {key} {name}" for key, name in report.pending]
-    lines += [f"failed {key} {name}: {why}" for key, name, why in report.failed]
-    return lines or ["every index is there and covers all rows"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from omnigraph.cli.call import Call
@@ -12,9 +10,8 @@ from omnigraph.cli.output import note
 from omnigraph.cli.progress import optimize_progress
 from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.cli.tables import put_table
-
-if TYPE_CHECKING:
-    from omnigraph.maintenance.optimize_report import OptimizeReport
+from omnigraph.service.documents import Document
+from omnigraph.service.writes import maintenance as service
 
 FAILED = 1
 """The exit code when something was left out because it failed."""
@@ -29,22 +26,23 @@ def optimize(call: Call, uri: UriArgument = None, branch: BranchOption = None) -
     """Merge small fragments of tables, complete their indexes, and build those that are missing."""
     address = call.address(uri)
     with optimize_progress(call.flags) as progress, call.open(address) as graph:
-        report = graph.optimize("main" if branch is None else branch, progress=progress)
-    for text in (*report.warnings, *(() if report.note is None else (report.note,))):
+        document, remarks = service.optimize(graph, branch, address.uri, progress=progress)
+    for text in remarks.warnings:
         note(f"warning: {text}")
-    document = {"uri": address.uri, **report.to_json()}
-    call.answer(document, lambda: _put(report), None if report.commit is None else "1 commit made")
-    drifted = [row.table_key for row in report if row.skipped == "drift_needs_repair"]
+    tables = document["tables"]
+    call.answer(document, lambda: _put(tables), "1 commit made" if remarks.commits else None)
+    drifted = [row["table_key"] for row in tables if row["skipped"] == "drift_needs_repair"]
     if drifted:
         names = ", ".join(drifted)
         note(f"another program wrote to {names}, which was left alone: run omnigraph repair")
-    if report.failed:
-        names = ", ".join(row.table_key for row in report.failed)
+    failed = [row["table_key"] for row in tables if row["error"] is not None]
+    if failed:
+        names = ", ".join(failed)
         note(f"error: something was left out of these tables: {names}; their rows say why")
         raise typer.Exit(FAILED)
 
 
-def _put(report: OptimizeReport) -> None:
+def _put(tables: list[Document]) -> None:
     columns = (
         "table",
         "fragments merged",
@@ -58,14 +56,14 @@ def _put(report: OptimizeReport) -> None:
         columns,
         [
             [
-                row.table_key,
-                row.fragments_removed,
-                row.fragments_added,
-                row.manifest_version,
-                row.skipped,
-                ", ".join(row.pending_indexes) or None,
-                row.error,
+                row["table_key"],
+                row["fragments_removed"],
+                row["fragments_added"],
+                row["manifest_version"],
+                row["skipped"],
+                ", ".join(row["pending_indexes"]) or None,
+                row["error"],
             ]
-            for row in report
+            for row in tables
         ],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,8 @@ from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import put_table
-
-if TYPE_CHECKING:
-    from omnigraph.maintenance.repair_report import RepairReport
+from omnigraph.service.documents import Document
+from omnigraph.service.writes import maintenance as service
 
 REFUSED = 1
 """The exit code when a table was not repaired."""
@@ -44,35 +43,37 @@ def repair(
     call = replace(call, command=replace(call.command, writes=confirm))
     address = call.address(uri)
     with call.open(address) as graph:
-        report = graph.repair(confirm, force)
-    document = {"uri": address.uri, **report.to_json()}
-    done = f"{len(report.commits)} commit{'s' * (len(report.commits) != 1)} made"
-    call.answer(document, lambda: _put(report), done if report.commits else None)
-    if report.refused:
-        names = ", ".join(dict.fromkeys(row.table_key for row in report.refused))
+        document, remarks = service.repair(graph, confirm=confirm, force=force, uri=address.uri)
+    tables, count = document["tables"], remarks.commits
+    done = f"{count} commit{'s' * (count != 1)} made" if count else None
+    call.answer(document, lambda: _put(tables), done)
+    refused = [row["table_key"] for row in tables if row["action"] == "refused"]
+    if refused:
+        names = ", ".join(dict.fromkeys(refused))
         why = "another program changed the rows; look at them, then pass --force to take them over"
         if force:
             why = "moving the pin would not help; the table says why"
         note(f"error: refused to repair {names}: {why}")
         raise typer.Exit(REFUSED)
-    if report.drifted and not confirm:
+    drifted = any(row["classification"] != "no_drift" for row in tables)
+    if drifted and not confirm:
         note("nothing was changed; pass --confirm to repair what only maintenance has moved")
 
 
-def _put(report: RepairReport) -> None:
+def _put(tables: list[Document]) -> None:
     put_table(
         ("table", "branch", "pinned", "newest", "found", "action", "operations", "error"),
         [
             [
-                row.table_key,
-                row.table_branch or "main",
-                row.manifest_version,
-                row.lance_head_version,
-                row.classification,
-                row.action,
-                ", ".join(row.operations) or None,
-                row.error,
+                row["table_key"],
+                row["table_branch"] or "main",
+                row["manifest_version"],
+                row["lance_head_version"],
+                row["classification"],
+                row["action"],
+                ", ".join(row["operations"]) or None,
+                row["error"],
             ]
-            for row in report
+            for row in tables
         ],
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from omnigraph.commit.replays.request import WriteRequest
+from omnigraph.commit.replays.request import WriteRequest, unanswerable
 from omnigraph.errors import BranchNotFound, OmniGraphError
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
@@ -79,7 +79,10 @@ def run_once(
                 made = _look_up(workspace, branches, request)
             if made is None:
                 return result
-    return replay(made)
+    try:
+        return replay(made)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise unanswerable(made) from error
 
 
 def _look_up(

@@ -6,6 +6,7 @@ For example, the commit of a mutation with an id has ``facts["request"]``: `oper
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -38,18 +39,18 @@ class WriteRequest:
     def facts(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the commit keeps of the request and its answer: nothing without an id.
 
-        The answer has JSON values only, and leaves out the commit.
+        The answer has JSON values only, and leaves out the commit. It may name files, and a file name
+        need not be text: what has no UTF-8 form becomes a question mark.
         """
         if self.operation_id is None:
             return {}
-        return {
-            FACT: {"operation": self.operation, "operation_id": self.operation_id, **answer},
-        }
+        kept = {"operation": self.operation, "operation_id": self.operation_id, **answer}
+        return {FACT: json.loads(json.dumps(kept, ensure_ascii=False).encode(errors="replace"))}
 
     def answered_by(self, commit: GraphCommit) -> bool:
         """Return whether a commit with this id answers this request; refuse another operation's."""
-        made = commit.facts.get(FACT, {})
-        operation = made.get("operation", commit.operation)
+        made = kept_answer(commit)
+        operation = made.get("operation")
         if operation != self.operation:
             raise BadRequest(
                 f"operation id {self.operation_id} belongs to commit {commit.graph_commit_id}, the "
@@ -64,8 +65,21 @@ def kept_answer(commit: GraphCommit) -> Mapping[str, Any]:
     """Return the answer that a commit keeps, with the request it belongs to."""
     answer = commit.facts.get(FACT)
     if not isinstance(answer, Mapping):
-        raise StorageError(
-            f"commit {commit.graph_commit_id} was made under operation id {commit.operation_id}, and "
-            "what was answered then is not recorded; look at the commit"
-        )
+        raise unanswerable(commit)
     return answer
+
+
+def unanswerable(commit: GraphCommit) -> StorageError:
+    """Return the error for a commit that was made before and does not say what was answered then."""
+    return StorageError(
+        f"commit {commit.graph_commit_id} was made under operation id {commit.operation_id} before, and "
+        "does not say what was answered then; look at the commit, or choose a new id",
+        graph_commit_id=commit.graph_commit_id,
+        operation_id=commit.operation_id,
+    )
+
+
+def shown_commit(commit: GraphCommit, *, replayed: bool) -> str:
+    """Return how a result shows its commit: its id, and whether it was there before."""
+    before = " (made before, under this operation id)" if replayed else ""
+    return f"{commit.graph_commit_id}{before}"

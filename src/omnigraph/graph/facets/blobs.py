@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack, overload
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
@@ -77,12 +77,8 @@ class _Found:
     facts: BlobFacts
 
 
-class Blobs:
+class Blobs(Facet):
     """`graph.blobs`: the bytes of Blob properties, which queries do not return."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def stat(
         self,
@@ -93,7 +89,7 @@ class Blobs:
         **target: Unpack[TargetKeywords],
     ) -> BlobStat:
         """Describe a blob without opening it. A null one is not found."""
-        selector, wanted = BlobSelector(kind, type, id, property), Target.of(**target)
+        selector, wanted = BlobSelector(kind, type, id, property), self._access.reading(**target)
         found = self._find(selector, wanted)
         facts = found.facts
         return BlobStat(
@@ -115,7 +111,8 @@ class Blobs:
         **target: Unpack[TargetKeywords],
     ) -> io.BufferedReader:
         """Open a managed blob as a readable, seekable binary file; only what is asked for is read."""
-        stream = self._open(BlobSelector(kind, type, id, property), Target.of(**target))
+        selector, wanted = BlobSelector(kind, type, id, property), self._access.reading(**target)
+        stream = self._open(selector, wanted)
         return io.BufferedReader(stream)
 
     @overload
@@ -164,7 +161,7 @@ class Blobs:
         returned. A range that reaches beyond the end is cut; one that begins there is ``BlobRange``.
         """
         selector = BlobSelector(kind, type, id, property)
-        wanted = Target.of(**target)
+        wanted = self._access.reading(**target)
         _check_range(offset, length)
         if out is not None:
             _check_out(out)
@@ -226,8 +223,6 @@ class Blobs:
         return write_blob(self._state.workspace, request, source)
 
     def _open(self, selector: BlobSelector, target: Target) -> BlobStream:
-        self._state.ensure_open()
-        self._access.ask_read(target)
         return retry_if_remade(target, lambda: self._open_found(selector, target))
 
     def _open_found(self, selector: BlobSelector, target: Target) -> BlobStream:
@@ -244,8 +239,6 @@ class Blobs:
             return open_blob(found.table, found.column, found.address, found.view.reading)
 
     def _find(self, selector: BlobSelector, target: Target) -> _Found:
-        self._state.ensure_open()
-        self._access.ask_read(target)
         return retry_if_remade(target, lambda: self._look(selector, target))
 
     def _look(self, selector: BlobSelector, target: Target) -> _Found:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_flag
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_operation_id
@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeResult
 
 
-class Branches:
+class Branches(Facet):
     """`graph.branches`: create, list, merge and delete branches."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def create(
         self,
@@ -43,10 +39,10 @@ class Branches:
         from omnigraph.write.branches import create_branch
 
         self._state.ensure_writable()
-        start = Target.of_value(from_)
-        self._access.acting(actor).ask_branch_create(start, name)
+        start, wanted = Target.of_value(from_), trim_branch_name(name)
+        start = self._access.acting(actor).ask_branch_create(start, wanted)
         check_operation_id(operation_id)
-        return create_branch(self._state.workspace, name, start)
+        return create_branch(self._state.workspace, wanted, start)
 
     def list(self) -> list[str]:
         """Return `main`, then the other branches in code-point order."""
@@ -68,9 +64,10 @@ class Branches:
         from omnigraph.write.branches import delete_branch
 
         self._state.ensure_writable()
-        self._access.acting(actor).ask(Action.BRANCH_DELETE, target=trim_branch_name(name))
+        wanted = trim_branch_name(name)
+        self._access.acting(actor).ask(Action.BRANCH_DELETE, target=wanted)
         check_operation_id(operation_id)
-        delete_branch(self._state.workspace, name)
+        delete_branch(self._state.workspace, wanted)
 
     def merge(
         self,
@@ -107,8 +104,16 @@ class Branches:
             acting.ask(Action.READ, ours)
         else:
             acting.ask(Action.BRANCH_MERGE, theirs, ours)
+
+        def may_delete() -> None:
+            acting.ask(Action.BRANCH_DELETE, target=theirs)
+
         with Executors(engine).comparing() as spark_for:
             options = replace(options, spark_for=spark_for)
             return merge_branches(
-                self._state.workspace, theirs, ours, options, delete_branch=deletes
+                self._state.workspace,
+                theirs,
+                ours,
+                options,
+                delete_branch=may_delete if deletes else None,
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, Timeout, within
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.history.changes import baseline
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.policy.checker import Action
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import EngineName
 
 
-class Changes:
+class Changes(Facet):
     """`graph.changes`: the commits of a branch in order, each with what it changed."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def poll(
         self,

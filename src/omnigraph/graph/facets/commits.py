@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, Timeout, within
-from omnigraph.graph.access import Access
+from omnigraph.errors import PolicyDenied
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.history import History, named_branches, read_history
-from omnigraph.manifest.history.records import find_commit, list_commits
+from omnigraph.manifest.history.records import commit_not_found, find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Action
@@ -22,12 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeResult
 
 
-class Commits:
+class Commits(Facet):
     """`graph.commits`: the history of a branch, single commits, and how to undo one."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def list(
         self,
@@ -89,7 +86,13 @@ class Commits:
         is another page.
         """
         self._state.ensure_open()
-        self._access.ask_read(Target.of(snapshot=graph_commit_id))
+        try:
+            self._access.ask_read(Target(snapshot=graph_commit_id))
+        except PolicyDenied:
+            if self._access.actor is None:
+                raise
+            # Nobody learns of commits on branches that they may not read.
+            raise commit_not_found(graph_commit_id) from None
         with within(timeout, cancel):
             return commit_changes(
                 self._state, graph_commit_id, kinds, types, ops, limit, page_token
@@ -117,7 +120,7 @@ class Commits:
         options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
         if options.dry_run:
             acting.ask(Action.READ, name)
-            acting.ask_read(Target.of(snapshot=graph_commit_id))
+            acting.ask_read(Target(snapshot=graph_commit_id))
         else:
             acting.ask(Action.CHANGE, name)
         return revert_commit(self._state.workspace, graph_commit_id, name, options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.accepted_schema import AcceptedSchema
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
 from omnigraph.manifest.actors import check_operation_id
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
 
 
-class Schema:
+class Schema(Facet):
     """`graph.schema`: the accepted schema of the newest commit, and how to change it."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     @property
     def source(self) -> str:

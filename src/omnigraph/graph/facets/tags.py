@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from omnigraph.graph.access import Access
+from omnigraph.graph.facets.facet import Facet
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.snapshot import Target, TargetLike
 from omnigraph.policy.checker import Action
 
 
-class Tags:
+class Tags(Facet):
     """`graph.tags`: names for single commits, which keep their content readable."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._state = access.state
 
     def create(
         self,
@@ -33,7 +29,7 @@ class Tags:
 
         self._state.ensure_writable()
         target, acting = Target.of(at=at), self._access.acting(actor)
-        acting.ask_read(target, Action.TAG_CREATE)
+        target = acting.ask_commit(target, Action.TAG_CREATE)
         check_operation_id(operation_id)
         return create_tag(self._state.workspace, name, target, acting.actor)
 
@@ -53,6 +49,6 @@ class Tags:
         from omnigraph.write.tags import delete_tag
 
         self._state.ensure_writable()
-        self._access.acting(actor).ask_read(Target.of(tag=name), Action.TAG_DELETE)
+        tag = self._access.acting(actor).ask_commit(Target.of(tag=name), Action.TAG_DELETE)
         check_operation_id(operation_id)
-        return delete_tag(self._state.workspace, name)
+        return delete_tag(self._state.workspace, name, tag.tagged)

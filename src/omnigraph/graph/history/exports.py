@@ -38,8 +38,8 @@ def export(
 ) -> ExportResult:
     """Write the records of one snapshot that the actor may export; ``lease`` as below."""
     access.state.ensure_open()
-    access.ask_read(target, Action.EXPORT)
-    return write_snapshot(access.state, out, target, types, engine, progress, lease=lease)
+    wanted = access.ask_read(target, Action.EXPORT)
+    return write_snapshot(access.state, out, wanted, types, engine, progress, lease=lease)
 
 
 def write_snapshot(

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.lang.schema.declared import (
     IMPLICIT_COLUMNS,
     Annotation,
@@ -46,7 +48,7 @@ class InterfaceType:
     properties: Mapping[str, Property]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class EntityType:
     """What node and edge types share. ``properties`` keeps the order of the source text.
 
@@ -73,6 +75,14 @@ class EntityType:
         """The `@embed` bindings by vector property."""
         return {name: prop.embed for name, prop in self.properties.items() if prop.embed}
 
+    def __repr__(self) -> str:
+        return f"<omnigraph.{type(self).__name__} {self.name} {{ {self.property_list} }}>"
+
+    @property
+    def property_list(self) -> str:
+        """The properties and their types, for people."""
+        return ", ".join(f"{name}: {prop.type}" for name, prop in self.properties.items())
+
     @property
     def implicit_columns(self) -> tuple[str, ...]:
         """The columns every table of this kind has before its properties."""
@@ -97,7 +107,7 @@ class EntityType:
         return pa.schema(fields)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NodeType(EntityType):
     """A node type. ``key`` is in stable property id order: the order of a composite id's members."""
 
@@ -112,7 +122,7 @@ class NodeType(EntityType):
         return f"node:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class EdgeType(EntityType):
     """A directed edge type between two node types."""
 
@@ -144,8 +154,8 @@ Entity = NodeType | EdgeType
 """A type that has a table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+@dataclass(frozen=True, slots=True, repr=False)
+class Catalog(Shown):
     """All types of one accepted schema."""
 
     interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
@@ -183,3 +193,17 @@ class Catalog:
                 if kind.is_integer:
                     kinds[end] = kind
         return kinds
+
+    def _panel(self) -> Panel:
+        nodes = [
+            ("node", one.name, ", ".join(one.key or ()), one.property_list)
+            for one in self.nodes.values()
+        ]
+        edges = [
+            ("edge", one.name, f"{one.from_type} -> {one.to_type}", one.property_list)
+            for one in self.edges.values()
+        ]
+        title = f"{counted(len(nodes), 'node type')}, {counted(len(edges), 'edge type')}"
+        rows = nodes + edges
+        columns = ("", "type", "key or ends", "properties")
+        return Panel.of_rows(title, columns, rows) if rows else Panel(title)

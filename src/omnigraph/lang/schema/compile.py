@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omnigraph.display.text import counted
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.identity import create, inert_hints
@@ -15,7 +16,7 @@ from omnigraph.lang.schema.syntax.parser import parse
 from omnigraph.lang.source import Source
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Compiled:
     """A source that passed every rule of the language."""
 
@@ -27,6 +28,13 @@ class Compiled:
     def catalog(self) -> Catalog:
         """The catalog a new graph of this schema would have."""
         return catalog_of(create(self.shape))
+
+    def __repr__(self) -> str:
+        found = self.catalog
+        types = (
+            f"{counted(len(found.nodes), 'node type')}, {counted(len(found.edges), 'edge type')}"
+        )
+        return f"<omnigraph.Compiled {types}, {counted(len(self.diagnostics), 'diagnostic')}>"
 
 
 def compile_schema(text: str, filename: str | None = None) -> Compiled:

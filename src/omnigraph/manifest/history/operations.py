@@ -8,6 +8,7 @@ committed since, and nothing if that was one commit, because the head is known a
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from omnigraph.manifest.rows import GraphCommit
 
 LOOKED_AT = 1000
 """So many commits of a branch are looked at."""
+REMEMBERED = 64
+"""So many branches are remembered, those written last under an id."""
 
 
 class _Made(NamedTuple):
@@ -50,6 +53,7 @@ class RecentOperations:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
 
     def find(self, manifest: Manifest, state: BranchState, operation_id: str) -> GraphCommit | None:
         """Return the newest commit of that id among the last ones of a branch, or None."""
@@ -67,8 +71,12 @@ class RecentOperations:
             if known.identifier != state.identifier:
                 known = None
         made = _read(manifest, state, known)
-        # Of two threads the last one stays. If it knows less, the next look-up reads a little more.
-        self._known[state.name] = _Known(state.identifier, state.head.commit.depth, made)
+        with self._lock:
+            # Of two threads the last one stays. If it knows less, the next look-up reads a little more.
+            self._known.pop(state.name, None)
+            self._known[state.name] = _Known(state.identifier, state.head.commit.depth, made)
+            while len(self._known) > REMEMBERED:
+                del self._known[next(iter(self._known))]
         return made
 
 

@@ -29,7 +29,7 @@ def resolve_on(manifest: Manifest, target: Target) -> tuple[BranchState, Snapsho
     if target.snapshot is not None:
         return resolve_commit(manifest, find_commit(manifest, target.snapshot))
     if target.tag is not None:
-        return resolve_commit(manifest, find_tag(manifest, target.tag))
+        return resolve_commit(manifest, find_tag(manifest, target.tag, target.tagged))
     state = manifest.state(target.branch or MAIN)
     if target.version is not None:
         return state, Snapshot.of(state.name, _head_up_to(manifest, state, target.version))

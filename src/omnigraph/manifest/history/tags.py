@@ -70,11 +70,20 @@ def list_tags(manifest: Manifest) -> list[Tag]:
     return sorted(tags, key=lambda tag: tag.name)
 
 
-def find_tag(manifest: Manifest, name: str) -> Tag:
-    """Return a tag; raise ``TagNotFound`` if there is none of that name."""
+def find_tag(manifest: Manifest, name: str, commit_id: str | None = None) -> Tag:
+    """Return a tag; raise ``TagNotFound`` if there is none of that name.
+
+    ``commit_id`` is the commit that it named when it was looked up before; another one is refused.
+    """
     found = _find(manifest, manifest.state(MAIN), name)
     if found is None:
         raise _not_found(name)
+    if commit_id not in (None, found.graph_commit_id):
+        raise TagNotFound(
+            f"the tag `{name}` was deleted meanwhile, and one of that name made at another commit; try "
+            "again",
+            tag=name,
+        )
     return found
 
 
@@ -102,9 +111,9 @@ def publish_tag(manifest: Manifest, tag: Tag) -> None:
     AFTER_PUBLISH.hit()
 
 
-def drop_tag(manifest: Manifest, name: str) -> Tag:
+def drop_tag(manifest: Manifest, name: str, commit_id: str | None = None) -> Tag:
     """Delete a tag and return it. The caller holds the graph lock and the head lock of `main`."""
-    tag = find_tag(manifest, name)
+    tag = find_tag(manifest, name, commit_id)
     BEFORE_PUBLISH.hit()
     try:
         # One publish rewrites rows and removes none, so a deleted tag leaves an empty row.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,41 +12,43 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.formats.csv_rows import open_csv
+from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import BATCH_ROWS, Batches, blocks_of
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
-from omnigraph.pipeline.sources.sources import Source, files_named
+from omnigraph.pipeline.sources.sources import (
+    ARROW,
+    COLUMN_FILES,
+    CSV,
+    PARQUET,
+    Source,
+    files_named,
+)
 
 TASK_ROWS = 250_000
-
-_PARQUET = (".parquet", ".pq")
-_ARROW = (".arrow", ".feather", ".ipc")
-_CSV = (".csv", ".csv.gz", ".csv.zst")
-FRAME_FILES = (*_PARQUET, *_CSV, *_ARROW)
 
 
 def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) -> list[Source]:
     """The Parquet, CSV and Arrow files that a call names, numbered from ``first`` on."""
     if isinstance(targets, str | Path):
         targets = [targets]
-    found = [file for target in targets for file in files_named(target, FRAME_FILES)]
-    for name, _, _ in found:
-        if not name.lower().endswith(FRAME_FILES):
+    found = [file for target in targets for file in files_named(target, COLUMN_FILES)]
+    for name, *_ in found:
+        if not name.lower().endswith(COLUMN_FILES):
             raise BadRequest(
-                f'"{name}" is no file of columns; its name must end in {", ".join(FRAME_FILES)}',
+                f'"{name}" is no file of columns; its name must end in {", ".join(COLUMN_FILES)}',
                 source=name,
             )
     return [
-        Source(index, name, location, size, compression_of(name), "row")
-        for index, (name, location, size) in enumerate(found, start=first)
+        Source(index, name, location, size, compression_of(name), "row", folders=folders)
+        for index, (name, location, size, folders) in enumerate(found, start=first)
     ]
 
 
 def is_csv(source: Source) -> bool:
     """Whether a source is a CSV file."""
-    return source.name.lower().endswith(_CSV)
+    return source.name.lower().endswith(CSV)
 
 
 class RowGroups(NamedTuple):
@@ -61,7 +63,7 @@ def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
     """The row groups of a Parquet file in portions of about that many rows; none for other files."""
     from pyarrow import parquet
 
-    if not source.name.lower().endswith(_PARQUET):
+    if not source.name.lower().endswith(PARQUET):
         return []
     with readable(source.name), _arrow_file(source.location) as file:
         meta = parquet.read_metadata(file)
@@ -96,10 +98,26 @@ def file_blocks(
             names, batches = open_csv(layout.known, source, stack, options=layout.options)
         else:
             names, batches = _open_batches(source, stack, groups)
+        added = [(name, value) for name, value in source.folders if name not in names]
+        if added:
+            names = [*names, *(name for name, _ in added)]
+            batches = map(partial(_with_folders, added), batches)
         layout.check(names, source.name)
         first = 1 if groups is None else groups.first_row
         for block in blocks_of(layout, batches, source.index, source.name, first):
             yield partial(_read_from, source, block)
+
+
+def _with_folders(
+    added: Sequence[tuple[str, str | None]], batch: pa.RecordBatch | BadRow
+) -> pa.RecordBatch | BadRow:
+    """The rows with the columns that the folders of their file give them."""
+    if isinstance(batch, BadRow):
+        return batch
+    for name, value in added:
+        column = pa.repeat(pa.scalar(value, pa.utf8()), batch.num_rows)
+        batch = batch.append_column(pa.field(name, pa.utf8()), column)
+    return batch
 
 
 def _read_from(source: Source, block: ReadBlock) -> Parsed:
@@ -116,13 +134,13 @@ def _open_batches(
     files keep the batches that they were written with.
     """
     file = stack.enter_context(_arrow_file(source.location))
-    if source.name.lower().endswith(_PARQUET):
+    if source.name.lower().endswith(PARQUET):
         from pyarrow import parquet
 
         opened = stack.enter_context(parquet.ParquetFile(file))
         wanted = None if groups is None else list(range(groups.start, groups.stop))
         return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS, wanted)
-    assert source.name.lower().endswith(_ARROW), "a suffix of FRAME_FILES has no reader"
+    assert source.name.lower().endswith(ARROW), "a suffix of COLUMN_FILES has no reader"
     try:
         stored = pa.ipc.open_file(file)
     except pa.ArrowInvalid:

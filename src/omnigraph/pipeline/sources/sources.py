@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog
@@ -35,8 +36,16 @@ SourceLike = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
 JSON_LINES = tuple(
     stem + suffix for stem in (".jsonl", ".ndjson") for suffix in ("", ".gz", ".zst")
 )
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+CSV = (".csv", ".csv.gz", ".csv.zst")
+COLUMN_FILES = (*PARQUET, *CSV, *ARROW)
 _GLOB = re.compile(r"[*?\[]")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
+
+Folders = tuple[tuple[str, str | None], ...]
+"""The columns that `name=value` folders above a file give it, each with its value."""
 
 PART_SHIFT = 33
 """Offsets of a frame read in parts: the part in the high bits, the 1-based row in it below."""
@@ -46,7 +55,8 @@ PART_SHIFT = 33
 class Source:
     """One thing to read. ``unit`` says what its records are counted in: lines, or rows.
 
-    ``parts`` has the number of rows in each part of a frame that was read in parts.
+    ``parts`` has the number of rows in each part of a frame that was read in parts. ``folders`` are
+    columns that all rows of the file have, because of where it lies.
     """
 
     index: int
@@ -56,6 +66,7 @@ class Source:
     compression: Compression | None = None
     unit: Unit = "line"
     parts: tuple[int, ...] = ()
+    folders: Folders = ()
 
     def row(self, offset: int) -> int:
         """The 1-based number of a row."""
@@ -69,6 +80,7 @@ class Found(NamedTuple):
     name: str
     location: Location
     size: int
+    folders: Folders = ()
 
 
 def json_sources(
@@ -76,14 +88,16 @@ def json_sources(
 ) -> list[Source]:
     """The sources of JSON lines that a call names.
 
-    A string is a path, a glob or a URI, never data. A directory contributes its JSON-lines files,
-    sorted by name. Consecutive records become one source, a file in the directory ``spool``, which
+    A string is a path, a glob or a URI, never data. A directory contributes its JSON-lines files and
+    those of the directories in it, sorted by name. Consecutive records become one source, a file in the directory ``spool``, which
     must outlive the reading. No records at all give no sources: an empty load.
     """
     found: list[Found] = []
     for item in _items(given):
         if isinstance(item, str | Path):
-            found += files_named(item, JSON_LINES)
+            named = files_named(item, JSON_LINES)
+            _refuse_columns(named)
+            found += named
         elif isinstance(item, bytes):
             found.append(Found("<bytes>", InMemory(item), len(item)))
         else:
@@ -92,8 +106,19 @@ def json_sources(
             found.append(Found("<records>", LocalFile(str(path)), path.stat().st_size))
     return [
         Source(index, name, location, size, compression_of(name))
-        for index, (name, location, size) in enumerate(found)
+        for index, (name, location, size, _) in enumerate(found)
     ]
+
+
+def _refuse_columns(found: Iterable[Found]) -> None:
+    """Refuse files of columns, which name no type as records do."""
+    for one in found:
+        if one.name.lower().endswith(COLUMN_FILES):
+            raise BadRequest(
+                f'"{one.name}" is a file of columns, which belong to one type; load it with '
+                "load_nodes or load_edges (--node TYPE FILE, --edge TYPE FILE)",
+                source=one.name,
+            )
 
 
 SourceItem = str | Path | bytes | Iterator[Mapping[str, Any]]
@@ -164,12 +189,9 @@ def _on_disk(text: str, suffixes: Sequence[str]) -> list[Found]:
     path = Path(text)
     with readable(text):
         if path.is_dir():
-            names = sorted(
-                entry.name
-                for entry in path.iterdir()
-                if _is_wanted(entry.name, suffixes) and entry.is_file()
-            )
-            return [_file(path / name) for name in names] or _nothing(text, suffixes)
+            inside = sorted(_below_folder(path, suffixes), key="/".join)
+            found = [_file(path.joinpath(*parts), folders_of(parts)) for parts in inside]
+            return found or _nothing(text, suffixes)
         # A file of exactly that name wins over the glob its name would be.
         if _GLOB.search(text) and not path.exists():
             matches = [Path(name) for name in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
@@ -178,7 +200,36 @@ def _on_disk(text: str, suffixes: Sequence[str]) -> list[Found]:
         return [_file(path)]
 
 
-def _file(path: Path) -> Found:
+def _below_folder(root: Path, suffixes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The files of a directory and of those in it, each as the parts of its path from there."""
+    for place, inner, names in os.walk(root, onerror=_raise):
+        inner[:] = [name for name in inner if not _is_set_aside(name)]
+        above = Path(place).relative_to(root).parts
+        for name in names:
+            if _is_wanted(name, suffixes) and Path(place, name).is_file():
+                yield *above, name
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_set_aside(folder: str) -> bool:
+    """Whether a directory is left alone: hidden ones, and what programs keep beside their data."""
+    return folder.startswith((".", "_"))
+
+
+def folders_of(parts: Sequence[str]) -> Folders:
+    """The columns of the `name=value` folders in a path, the last part of which is the file."""
+    found = []
+    for part in parts[:-1]:
+        name, equals, value = part.partition("=")
+        if name and equals:
+            found.append((unquote(name), None if value == _NO_VALUE else unquote(value)))
+    return tuple(found)
+
+
+def _file(path: Path, folders: Folders = ()) -> Found:
     name = str(path)
     with readable(name):
         location = LocalFile(str(path.absolute()))
@@ -187,7 +238,7 @@ def _file(path: Path) -> Found:
             path.stat()
             raise BadRequest(f'"{name}" is not a regular file; write it to one first', source=name)
         with location.open():
-            return Found(name, location, location.size())
+            return Found(name, location, location.size(), folders)
 
 
 def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
@@ -200,11 +251,11 @@ def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
                 if found is not None:
                     return [found]
             folder = key.rstrip("/")
-            listed = [
-                found
-                for found in _listing(bucket, folder)
-                if "/" not in _below(found, folder) and _is_wanted(found.name, suffixes)
-            ]
+            listed = []
+            for found in _listing(bucket, folder):
+                parts = _below(found, folder).split("/")
+                if _is_wanted(found.name, suffixes) and not any(map(_is_set_aside, parts[:-1])):
+                    listed.append(found._replace(folders=folders_of(parts)))
             if listed or key.endswith("/") or not key:
                 return listed or _nothing(target, suffixes)
             raise FileNotFoundError(target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+Nodes = Mapping[str, "pa.Array"]
+"""Ids of nodes by the name of their type."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +40,8 @@ class QueryResult(Shown):
     graph_commit_id: str
     node_types: Mapping[str, str] = field(default_factory=dict)
     total_rows: int | None = None
+    find_graph: Callable[[Nodes], dict[str, Any]] | None = None
+    """Reads nodes and the edges among them at the same state of the graph."""
 
     @property
     def truncated(self) -> bool:
@@ -76,6 +81,9 @@ class QueryResult(Shown):
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         """Return a row by its number, from the end if it is negative, or the rows of a slice."""
         if isinstance(at, slice):
+            places = range(self.row_count)[at]
+            if places.step == 1:
+                return self._rows(places.start, len(places))
             return self.rows[at]
         if isinstance(at, bool) or not isinstance(at, int):
             raise BadRequest(f"{at!r} is no number of a row; a column is `result.to_arrow()[name]`")
@@ -105,6 +113,37 @@ class QueryResult(Shown):
             )
         (value,) = self[0].values()
         return value
+
+    def graph(self) -> dict[str, Any]:
+        """The nodes of the result and the stored edges among them, as a node-link document.
+
+        Its nodes are those of all columns that are nodes. It has the form that
+        ``networkx.node_link_graph`` and drawing libraries read: `nodes` with an `id` (type and id of the
+        node), a `caption` and `properties`; `edges` with `source`, `target`, `type`, `id` and
+        `properties`. It is read from the same commit as the result.
+        """
+        import pyarrow as pa
+
+        if not self.node_types:
+            raise BadRequest(
+                f"no column of query `{self.query_name}` is a node, so there is no graph to show; "
+                "return a node itself, as in `return { $p }`"
+            )
+        if self.find_graph is None:
+            raise BadRequest("this result is not one of a graph; call graph.query(…)")
+        found: dict[str, list[pa.ChunkedArray]] = {}
+        for column, type_name in self.node_types.items():
+            found.setdefault(type_name, []).append(self.table.column(column))
+        return self.find_graph(
+            {
+                name: pa.chunked_array(
+                    [chunk for column in columns for chunk in column.chunks], pa.utf8()
+                )
+                .drop_null()
+                .unique()
+                for name, columns in found.items()
+            }
+        )
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -164,5 +203,6 @@ class QueryResult(Shown):
             columns=self.columns,
             rows=[[shortened(cell_text(value), CELL_CHARACTERS) for value in row] for row in shown],
             hidden=max(self.row_count - SHOWN_ROWS, 0),
+            notes=[f"cut, of {self.total_rows:,} rows in all"] if self.truncated else [],
             numeric=[column.type.is_numeric for column in self.schema],
         )

@@ -8,13 +8,14 @@ knows; all else names properties.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from omnigraph.errors import HistoryReclaimed
+from omnigraph.errors import HistoryReclaimed, StorageError
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA, Entity
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.branch_names import MAIN
@@ -138,6 +139,15 @@ class PinnedTable:
         graph_id = state.lineage.graph_id
         checks = self._read_fork, self._is_dropped, self._is_being_purged
         return PinnedTable(self.entity, pin, graph_id, ref, *checks)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn the error of a missing file into one that says which branch or version was deleted."""
+        try:
+            yield
+        except StorageError:
+            self.check()
+            raise
 
     def check(self) -> None:
         """Raise an error that says so when the branch or the version was deleted.

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from omnigraph.commit.heal import refuse_rollbacks
@@ -33,17 +34,18 @@ def merge_branches(
     target: object,
     options: MergeOptions,
     *,
-    delete_branch: bool = False,
+    delete_branch: Callable[[], object] | None = None,
 ) -> MergeResult:
     """Bring what the source changed since the common base into the target.
 
-    With ``delete_branch`` the source is deleted afterwards; if that is refused, the result says so. A
-    merge of a known operation id is only answered.
+    With ``delete_branch`` the source is deleted afterwards, if that function raises no error. If it
+    does, or the branch cannot be deleted, the result says so. A merge of a known operation id is only
+    answered.
     """
     theirs, ours = _branch(source), _branch(target)
     if theirs == ours:
         raise BadRequest(f"branch `{ours}` cannot be merged into itself; name two branches")
-    if options.dry_run and delete_branch:
+    if options.dry_run and delete_branch is not None:
         raise BadRequest("a dry run deletes no branch; leave out delete_branch or dry_run")
     merged: list[BranchPin] = []
 
@@ -60,11 +62,11 @@ def merge_branches(
 
     asked = options.asked("merge")
     result = run_once(workspace, [ours], asked, planned, MergeResult.replay)
-    if not delete_branch:
+    if delete_branch is None:
         return result
     if result.replayed:
         return _found(workspace, result)
-    return _delete(workspace, merged[-1], result)
+    return _delete(workspace, merged[-1], result, delete_branch)
 
 
 def _branch(name: object) -> str:
@@ -72,9 +74,12 @@ def _branch(name: object) -> str:
     return text if text == MAIN else check_branch_name(text)
 
 
-def _delete(workspace: Workspace, merged: BranchPin, result: MergeResult) -> MergeResult:
+def _delete(
+    workspace: Workspace, merged: BranchPin, result: MergeResult, may_delete: Callable[[], object]
+) -> MergeResult:
     """Delete the merged branch. The merge is done, so a refusal is only reported."""
     try:
+        may_delete()
         delete_source(workspace, merged.name, merged)
     except OmniGraphError as error:
         return replace(result, branch_deleted=False, branch_delete_error=str(error))

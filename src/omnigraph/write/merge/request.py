@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.compare import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
-from omnigraph.commit.replays.request import WriteRequest, kept_answer
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
@@ -151,8 +151,11 @@ class MergeResult(Shown):
     def _panel(self) -> Panel:
         what = f"revert of {self.reverted}" if self.reverted else f"merge of {self.source}"
         planned = " (dry run)" if self.dry_run else ""
+        commit = None
+        if self.commit is not None:
+            commit = shown_commit(self.commit, replayed=self.replayed)
         facts: list[tuple[str, Any]] = [
-            ("commit", None if self.commit is None else self.commit.graph_commit_id),
+            ("commit", commit),
             ("base", self.base_commit_id),
             ("inserts", self.stats.inserts),
             ("updates", self.stats.updates),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
@@ -15,11 +15,8 @@ from omnigraph.cli.output import put
 from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
 from omnigraph.cli.tables import moment
-
-if TYPE_CHECKING:
-    from omnigraph.changes.feed.commit_changes import ChangeBlock, CommitChanges
-    from omnigraph.changes.feed.poll import ChangePage
-    from omnigraph.graph import Graph
+from omnigraph.service import changes as service
+from omnigraph.service.documents import Document, Streamed
 
 LimitOption = Annotated[
     int | None,
@@ -53,50 +50,20 @@ def poll(
     limit: LimitOption = None,
 ) -> None:
     """Show the next commits of a branch with what each changed, and the cursor to go on with."""
+    request = service.PollRequest(
+        branch=branch, start=start, cursor=cursor, limit=limit, **shown.read()
+    )
     with call.open(call.address(uri)) as graph:
-        pages = list(
-            _whole_blocks(graph, "main" if branch is None else branch, start, cursor, shown, limit)
-        )
-    last = pages[-1]
-    document = {**last.to_json(), "blocks": _joined(pages)}
+        document = service.poll(graph, request)
 
     def text() -> None:
-        for page in pages:
-            for block in page.blocks:
-                _put_block(block)
-        put(f"cursor: {last.cursor}\n" + ("caught up" if last.caught_up else "there is more"))
+        for block in document["blocks"]:
+            put_title(block)
+            put_changes(block["changes"])
+        more = "caught up" if document["caught_up"] else "there is more"
+        put(f"cursor: {document['cursor']}\n{more}")
 
     call.answer(document, text)
-
-
-def _whole_blocks(
-    graph: Graph,
-    branch: str,
-    start: str | None,
-    cursor: str | None,
-    shown: FilterOptions,
-    limit: int | None,
-) -> Iterator[ChangePage]:
-    """Yield a page, and the rest of its last block if the page ends inside it."""
-    wanted = shown.read()
-    page = graph.changes.poll(branch, start=start, cursor=cursor, limit=limit, **wanted)
-    yield page
-    while page.next_page_token is not None:
-        token = page.next_page_token
-        page = graph.changes.poll(branch, page_token=token, max_commits=1, limit=limit, **wanted)
-        yield page
-
-
-def _joined(pages: list[ChangePage]) -> list[dict[str, Any]]:
-    """Return the blocks of all pages, each commit once."""
-    blocks: dict[str, dict[str, Any]] = {}
-    for page in pages:
-        for block in page.blocks:
-            document = block.to_json()
-            known = blocks.setdefault(block.commit.graph_commit_id, document)
-            if known is not document:
-                known["changes"] += document["changes"]
-    return list(blocks.values())
 
 
 def baseline(
@@ -107,26 +74,12 @@ def baseline(
     branch: BranchOption = None,
 ) -> None:
     """Write the newest state of a branch as JSON lines, and show the cursor that goes on after it."""
-    from omnigraph.graph.history import changes
-    from omnigraph.graph.session import access_of
-    from omnigraph.manifest.branch_names import trim_branch_name
-
-    wanted = shown.read()
+    request = service.BaselineRequest(branch=branch, **shown.read())
     with export_progress(call.flags) as progress, call.open(call.address(uri)) as graph:
-        done = changes.baseline(
-            access_of(graph),
-            out,
-            trim_branch_name("main" if branch is None else branch),
-            (wanted["kinds"], wanted["types"], wanted["ops"]),
-            progress=progress,
-            # The handle is read-only because nothing is changed; others must know about the read.
-            lease=True,
-        )
-    text = (
-        f"wrote {done.stats.records} records of commit {done.snapshot_commit_id}\n"
-        f"cursor: {done.resume_cursor}"
-    )
-    call.answer(done.to_json(), text)
+        document = service.baseline(graph, request, out, progress)
+    records, commit = document["stats"]["records"], document["snapshot_commit_id"]
+    text = f"wrote {records} records of commit {commit}\ncursor: {document['resume_cursor']}"
+    call.answer(document, text)
 
 
 def commit_changes(
@@ -141,36 +94,44 @@ def commit_changes(
     ] = None,
 ) -> None:
     """Show what a commit changed against its first parent."""
+    request = service.CommitChangesRequest(
+        graph_commit_id=graph_commit_id, limit=limit, page_token=page_token, **shown.read()
+    )
     with call.open(call.address(uri)) as graph:
-        name = graph_commit_id.strip()
-        wanted = shown.read()
-        page = graph.commits.changes(name, limit=limit, page_token=page_token, **wanted)
-        pages: list[CommitChanges] = [page]
-        while page_token is None and page.next_page_token is not None:
-            token = page.next_page_token
-            page = graph.commits.changes(name, limit=limit, page_token=token, **wanted)
-            pages.append(page)
-    document = page.to_json()
-    document["changes"] = [change for each in pages for change in each.to_json()["changes"]]
-
-    def text() -> None:
-        for each in pages:
-            _put_block(each.block)
-        if page.next_page_token is not None:
-            put(f"page token: {page.next_page_token}")
-
-    call.answer(document, text)
+        if page_token is not None:
+            page = service.commit_changes_page(graph, request)
+            call.answer(page, lambda: _put_page(page))
+        else:
+            # Inside, because the changes are found while they are printed.
+            found = service.commit_changes(graph, request)
+            call.answer(found, lambda: _put_all(found))
 
 
-def _put_block(block: ChangeBlock) -> None:
-    """Write one block: who made the commit, the steps of a schema change, and the changes."""
-    cause = block.cause
+def _put_page(page: Document) -> None:
+    put_title(page)
+    put_changes(page["changes"])
+    if "next_page_token" in page:
+        put(f"page token: {page['next_page_token']}")
+
+
+def _put_all(found: Streamed) -> None:
+    put_title({**found.head, **found.end()})
+    for changes in found.values():
+        put_changes(changes)
+
+
+def put_title(block: Document) -> None:
+    """Write what stands above the changes of a commit: who made it, and the steps of a schema change."""
+    cause = block["cause"]
     by = "" if cause["actor_id"] is None else f" by {cause['actor_id']}"
     title = f"commit {cause['graph_commit_id']} on {cause['authored_branch']}{by}"
+    put(ChangeText.for_stdout().title(f"{title}, {moment(cause['authored_at'])}"))
+    for step in block.get("schema", {}).get("steps", ()):
+        put(f"  schema: {step['kind']}")
+
+
+def put_changes(changes: Iterable[Document]) -> None:
+    """Write changes below the title of their commit."""
     text = ChangeText.for_stdout()
-    lines = [text.title(f"{title}, {moment(cause['authored_at'])}")]
-    if block.schema is not None:
-        lines += [f"  schema: {step['kind']}" for step in block.schema["steps"]]
-    for change in block.changes:
-        lines += [f"  {line}" for line in text.lines(change.to_json())]
-    put("\n".join(lines))
+    for change in changes:
+        put("\n".join(f"  {line}" for line in text.lines(change)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
@@ -14,9 +15,10 @@ from omnigraph.cli.commands.history.filters import FilterOptions
 from omnigraph.cli.output import put
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.targets import WORD, parse_word
+from omnigraph.service import changes as service
+from omnigraph.service.documents import Document, Streamed
 
-if TYPE_CHECKING:
-    from omnigraph.changes.diff_result import DiffPage, DiffResult, DiffStats
+COUNTED = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 
 
 def register(app: typer.Typer) -> None:
@@ -40,37 +42,41 @@ def diff(
     ] = None,
 ) -> None:
     """Show what changed, net, from one state of the graph to another."""
-    from omnigraph.changes.paging.pages import check_changes
-
-    before, after = parse_word(from_), parse_word(to)
-    check_changes(limit)
+    request = service.DiffRequest(
+        from_=parse_word(from_),
+        to=parse_word(to),
+        images=not no_images,
+        limit=limit,
+        page_token=page_token,
+        **shown.read(),
+    )
     with call.open(call.address(uri)) as graph:
-        result = graph.diff(before, after, images=not no_images, **shown.read())
         if page_token is not None:
-            page = result.page(limit, page_token)
-            call.answer(page.to_json(), lambda: _put_page(page))
-            return
-        # Not built for people: they see each change as it is found.
-        call.answer(result.to_json() if call.flags.json else None, lambda: _put_all(result))
+            page = service.diff_page(graph, request)
+            call.answer(page, lambda: _put_page(page))
+        else:
+            # Inside, because the changes are found while they are printed.
+            found = service.diff(graph, request)
+            call.answer(found, lambda: _put_all(found))
 
 
-def _put_page(page: DiffPage) -> None:
+def _put_page(page: Document) -> None:
+    put_changes(page["changes"])
+    if "next_page_token" in page:
+        put(f"page token: {page['next_page_token']}")
+
+
+def _put_all(found: Streamed) -> None:
+    for changes in found.values():
+        put_changes(changes)
+    stats = found.end()["stats"]
+    is_empty = not any(stats[name] for name in COUNTED)
+    counts = (f"{stats[name]:,} {what}" for name, what in COUNTED.items())
+    put("no differences" if is_empty else ", ".join(counts))
+
+
+def put_changes(changes: Iterable[Document]) -> None:
+    """Write changes, each with what its properties became."""
     text = ChangeText.for_stdout()
-    for change in page.changes:
-        put("\n".join(text.lines(change.to_json())))
-    if page.next_page_token is not None:
-        put(f"page token: {page.next_page_token}")
-
-
-def _put_all(result: DiffResult) -> None:
-    text = ChangeText.for_stdout()
-    for change in result:
-        put("\n".join(text.lines(change.to_json())))
-    put(_summary(result.stats))
-
-
-def _summary(stats: DiffStats) -> str:
-    counts = [(stats.inserts, "inserted"), (stats.updates, "updated"), (stats.deletes, "deleted")]
-    if not any(count for count, _ in counts):
-        return "no differences"
-    return ", ".join(f"{count:,} {what}" for count, what in counts)
+    for change in changes:
+        put("\n".join(text.lines(change)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import typer
+
+from omnigraph.service.changes import FilterValues
 
 
 class KindWord(StrEnum):
@@ -24,14 +26,6 @@ class OpWord(StrEnum):
     delete = "delete"
 
 
-class Filter(TypedDict):
-    """The arguments of a call that choose among changes."""
-
-    kinds: list[str] | None
-    types: list[str] | None
-    ops: list[str] | None
-
-
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
     """Flags of a command that shows changes; each may be repeated, and without it all are shown."""
@@ -46,10 +40,10 @@ class FilterOptions:
         list[OpWord] | None, typer.Option("--op", help="Only what was inserted, say.")
     ] = None
 
-    def read(self) -> Filter:
-        """Return the filter as the methods of a graph take it."""
-        return Filter(
-            kinds=[str(word) for word in self.kind or ()],
-            types=self.type_ or [],
-            ops=[str(word) for word in self.op or ()],
-        )
+    def read(self) -> FilterValues:
+        """Return the filter as a request takes it."""
+        return {
+            "kinds": tuple(map(str, self.kind or ())),
+            "types": tuple(self.type_ or ()),
+            "ops": tuple(map(str, self.op or ())),
+        }

@@ -11,6 +11,7 @@ from omnigraph.cli.command import reads_graph
 from omnigraph.cli.commands.history.log_text import put_drawn, put_flat
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
+from omnigraph.service import history as service
 
 
 def register(app: typer.Typer) -> None:
@@ -34,9 +35,9 @@ def log(
     flat: Annotated[bool, typer.Option("--flat", help="Leave the drawing out.")] = False,
 ) -> None:
     """Draw the commits of all branches, newest first."""
+    request = service.HistoryRequest(branches=tuple(branch or ()), limit=limit, before=before)
     with call.open(call.address(uri)) as graph:
-        found = graph.commits.history(branch, limit, before)
-    document = found.to_json()
+        document = service.history(graph, request)
     call.answer(document, lambda: (put_flat if flat else put_drawn)(document))
-    if found.next is not None and not call.flags.json:
-        note(f"there is more: --before {found.next}")
+    if "next" in document and not call.flags.json:
+        note(f"there is more: --before {document['next']}")

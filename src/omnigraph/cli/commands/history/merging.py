@@ -11,15 +11,18 @@ import typer
 
 from omnigraph.cli.address import Store
 from omnigraph.cli.call import Call
-from omnigraph.cli.output import note, put
-from omnigraph.cli.register import BranchOption, UriOption
+from omnigraph.cli.output import made_commit, note, put, replayed
+from omnigraph.cli.register import BranchOption, OperationOption, UriOption
 from omnigraph.cli.source import ResolveOption, read_resolve
 from omnigraph.cli.tables import put_facts, put_table
 from omnigraph.errors import MergeConflicts
+from omnigraph.service.documents import Document
+from omnigraph.service.writes.merging import MergeRequest, RevertRequest
+from omnigraph.service.writes.merging import merge as run_merge
+from omnigraph.service.writes.merging import revert as run_revert
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
-    from omnigraph.write.merge.request import MergeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,16 @@ class MergeFlags:
         bool, typer.Option("--images", help="Show the entities in conflict on all sides.")
     ] = False
 
-    def arguments(self) -> dict[str, Any]:
-        """Return them as the methods of a graph take them."""
+    operation_id: OperationOption = None
+
+    def read(self) -> dict[str, Any]:
+        """Return them as a request has them."""
         return {
             "dry_run": self.dry_run,
             "resolve": read_resolve(self.resolve),
             "granularity": self.granularity,
             "images": self.images,
+            "operation_id": self.operation_id,
         }
 
 
@@ -63,21 +69,18 @@ def merge(
     """Bring what a branch changed into another one, as one commit, or list all conflicts."""
     if flags.dry_run and delete_branch:
         raise typer.BadParameter("--dry-run deletes no branch; leave out --delete-branch")
-    arguments = flags.arguments()
+    request = MergeRequest(source=source, target=into, delete_branch=delete_branch, **flags.read())
     with _opened(call, uri, flags, f"deleting branch {source.strip()}", delete_branch) as graph:
-        result = _run(
-            call,
-            lambda: graph.branches.merge(
-                source, into, call.actor, delete_branch=delete_branch, **arguments
-            ),
-        )
-    if result.branch_delete_error is not None:
-        note(f"warning: branch {result.source} was not deleted: {result.branch_delete_error}")
-    if result.dry_run:
-        text = f"would merge {result.source} into {result.target}: {result.outcome}"
-    else:
-        text = f"merged {result.source} into {result.target}: {result.outcome}"
-    _answer(call, result, text)
+        document = _run(call, lambda: run_merge(graph, request))
+    if "branch_delete_error" in document:
+        why = document["branch_delete_error"]
+        note(f"warning: branch {document['source']} was not deleted: {why}")
+    done = "would merge" if flags.dry_run else "merged"
+    _answer(
+        call,
+        document,
+        f"{done} {document['source']} into {document['target']}: {document['outcome']}",
+    )
 
 
 def revert(
@@ -88,20 +91,17 @@ def revert(
     uri: UriOption = None,
 ) -> None:
     """Undo one commit of a branch as a new commit, or list all conflicts."""
-    arguments = flags.arguments()
-    target = "main" if branch is None else branch
+    request = RevertRequest(graph_commit_id=graph_commit_id, branch=branch, **flags.read())
     with _opened(call, uri, flags) as graph:
-        result = _run(
-            call,
-            lambda: graph.commits.revert(graph_commit_id, target, call.actor, **arguments),
-        )
-    if result.dry_run:
-        text = f"would revert {result.reverted} on {result.target}: {result.outcome}"
-    elif result.commit is None:
-        text = f"nothing of {result.reverted} to revert on {result.target}"
+        document = _run(call, lambda: run_revert(graph, request))
+    target, commit = document["target"], document["reverted"]
+    if flags.dry_run:
+        text = f"would revert {commit} on {target}: {document['outcome']}"
+    elif document["commit"] is None:
+        text = f"nothing of {commit} to revert on {target}"
     else:
-        text = f"reverted {result.reverted} on {result.target}"
-    _answer(call, result, text)
+        text = f"reverted {commit} on {target}"
+    _answer(call, document, text)
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def _opened(
         yield graph
 
 
-def _run(call: Call, work: Callable[[], MergeResult]) -> MergeResult:
+def _run(call: Call, work: Callable[[], Document]) -> Document:
     """Run it; of conflicts, list all on stderr before they end the command."""
     try:
         return work()
@@ -127,28 +127,29 @@ def _run(call: Call, work: Callable[[], MergeResult]) -> MergeResult:
         raise
 
 
-def _answer(call: Call, result: MergeResult, text: str) -> None:
+def _answer(call: Call, document: Document, text: str) -> None:
     def show() -> None:
-        put(text)
-        stats = result.stats
+        put(text + replayed(document))
+        stats = document["stats"]
         facts: list[tuple[str, Any]] = [
-            ("  inserts", stats.inserts),
-            ("  updates", stats.updates),
-            ("  deletes", stats.deletes),
+            (f"  {name}", stats[name]) for name in ("inserts", "updates", "deletes")
         ]
-        if stats.resolved:
-            facts.append(("  resolved", stats.resolved))
-        if result.commit is not None:
-            facts.append(("  commit", result.commit.graph_commit_id))
+        if stats["resolved"]:
+            facts.append(("  resolved", stats["resolved"]))
+        if document["commit"] is not None:
+            facts.append(("  commit", document["commit"]["graph_commit_id"]))
         put_facts(facts)
-        if result.conflicts:
-            _put_conflicts([conflict.to_json() for conflict in result.conflicts])
+        shown = document.get("conflicts", ())
+        if shown:
+            _put_conflicts(shown)
+        left = document.get("conflict_count", 0) - len(shown)
+        if left:
+            note(f"these are the first conflicts; {left} more are not shown")
 
-    made = None if result.commit is None else f"commit {result.commit.graph_commit_id} is made"
-    call.answer(result.to_json(), show, made)
+    call.answer(document, show, made_commit(document))
 
 
-def _put_conflicts(conflicts: Sequence[dict[str, Any]]) -> None:
+def _put_conflicts(conflicts: Sequence[Document]) -> None:
     put_table(
         ("conflict", "table", "id", "what"),
         [(one["kind"], one["table_key"], one["row_id"], one["message"]) for one in conflicts],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,8 @@ from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import moment, put_table
 from omnigraph.cli.targets import WORD, parse_word
-
-if TYPE_CHECKING:
-    from omnigraph.manifest.history.tags import Tag
+from omnigraph.service.documents import Document
+from omnigraph.service.writes import tags as service
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tag.")]
 
@@ -35,18 +34,18 @@ def create(
     uri: UriOption = None,
 ) -> None:
     """Name the commit of a target; a tag never moves."""
-    at = parse_word(target)
+    request = service.CreateTagRequest(name=name, target=parse_word(target))
     with call.open(call.address(uri)) as graph:
-        tag = graph.tags.create(name, at, actor=call.actor)
-    text = f"created tag {tag.name} at commit {tag.graph_commit_id}"
-    call.answer(tag.to_json(), text, f"tag {tag.name} is made")
+        tag = service.create_tag(graph, request)
+    text = f"created tag {tag['name']} at commit {tag['graph_commit_id']}"
+    call.answer(tag, text, f"tag {tag['name']} is made")
 
 
 def list_(call: Call, uri: UriOption = None) -> None:
     """List the tags by name."""
     with call.open(call.address(uri)) as graph:
-        found = graph.tags.list()
-    call.answer({"tags": [tag.to_json() for tag in found]}, lambda: _put_list(found))
+        document = service.list_tags(graph)
+    call.answer(document, lambda: _put_list(document["tags"]))
 
 
 def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
@@ -55,27 +54,22 @@ def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
     address = call.address(uri)
     call.consent(address, f"deleting tag {name}")
     with call.open(address) as graph:
-        tag = graph.tags.delete(name, actor=call.actor)
-    document = {
-        "name": tag.name,
-        "graph_commit_id": tag.graph_commit_id,
-        "actor_id": call.actor,
-    }
-    call.answer(document, f"deleted tag {tag.name}", f"tag {tag.name} is deleted")
+        document = service.delete_tag(graph, name)
+    call.answer(document, f"deleted tag {document['name']}", f"tag {document['name']} is deleted")
 
 
-def _put_list(found: list[Tag]) -> None:
+def _put_list(tags: list[Document]) -> None:
     put_table(
         ("tag", "commit", "branch", "version", "time", "actor"),
         [
             (
-                tag.name,
-                tag.graph_commit_id,
-                tag.branch or "main",
-                tag.manifest_version,
-                moment(tag.created_us),
-                tag.actor_id,
+                tag["name"],
+                tag["graph_commit_id"],
+                tag["branch"] or "main",
+                tag["manifest_version"],
+                moment(tag["created_at"]),
+                tag["actor_id"],
             )
-            for tag in found
+            for tag in tags
         ],
     )

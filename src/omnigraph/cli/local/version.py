@@ -6,7 +6,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import COMMANDS
-from omnigraph.cli.product import version_document, version_text
+from omnigraph.cli.local.product import version_document, version_text
 from omnigraph.cli.register import add
 
 

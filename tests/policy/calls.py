@@ -1,0 +1,230 @@
+"""Every public method of a handle, how to call it, and what the policy is asked then.
+
+A call takes a session, the world, and a name that no other call uses; a writing one also the actor.
+A question is a text: the action, the branch and the target, with a dash for what there is not.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from datetime import date
+from typing import NamedTuple
+
+import omnigraph as og
+from tests.policy.world import SCHEMA
+
+ALL = "query all() { match { $p: Person } return { $p.name } }"
+ADD = "query add($name: String) { insert Person { name: $name } }"
+BLOB = ("node", "Person", "ann", "photo")
+MORE = SCHEMA + "node City { name: String @key }"
+UNKNOWN = "01JZZZZZZZZZZZZZZZZZZZZZZ1"
+FAR = date(2999, 1, 1)
+
+FREE = {
+    "actor": "who asks",
+    "cleanup": "maintenance",
+    "close": "ends the handle",
+    "embedder": "what the handle was opened with",
+    "ensure_indices": "maintenance",
+    "internal_schema_version": "the format of the graph",
+    "mode": "what the handle was opened with",
+    "optimize": "maintenance",
+    "refresh": "maintenance",
+    "repair": "maintenance",
+    "session": "the session asks",
+    "upkeep": "what the handle was opened with",
+    "uri": "what the handle was opened with",
+}
+"""What asks no policy, and why."""
+
+READS: dict[str, tuple[str, Callable[..., object]]] = {
+    "blobs.open": ("read", lambda s, **t: s.blobs.open(*BLOB, **t).close()),
+    "blobs.read": ("read", lambda s, **t: s.blobs.read(*BLOB, **t)),
+    "blobs.stat": ("read", lambda s, **t: s.blobs.stat(*BLOB, **t)),
+    "edges": ("read", lambda s, **t: s.edges("Knows", **t).to_arrow()),
+    "entity": ("read", lambda s, **t: s.entity("node", "Person", "ann", **t)),
+    "explain": ("read", lambda s, **t: s.explain(ALL, **t)),
+    "export": ("export", lambda s, **t: s.export(io.BytesIO(), **t)),
+    "nodes": ("read", lambda s, **t: s.nodes("Person", **t).to_arrow()),
+    "profile": ("read", lambda s, **t: s.profile(ALL, **t)),
+    "query": ("read", lambda s, **t: s.query(ALL, **t)),
+    "snapshot": ("read", lambda s, **t: s.snapshot(**t)),
+    "to_networkx": ("read", lambda s, **t: s.to_networkx(**t)),
+}
+"""What takes a target: the action, which is asked for on the branches of the target, and the call."""
+
+
+class Case(NamedTuple):
+    """One call and the questions it asks; ``looks_up`` if something must be found to ask them."""
+
+    call: Callable[..., object]
+    questions: tuple[str, ...]
+    looks_up: bool = False
+
+
+def case(call: Callable[..., object], *questions: str, looks_up: bool = False) -> Case:
+    """A case with its questions in order; `{n}` in them stands for the name of the call."""
+    return Case(call, questions, looks_up)
+
+
+WRITES: dict[str, list[Case]] = {
+    "blobs.write": [
+        case(
+            lambda s, w, n, **a: s.blobs.write(*BLOB, w.pieces(), branch=" side ", **a),
+            "change side -",
+        )
+    ],
+    "branches.create": [
+        case(lambda s, w, n, **a: s.branches.create(f" {n} ", **a), "branch_create main {n}"),
+        case(lambda s, w, n, **a: s.branches.create(n, " side ", **a), "branch_create side {n}"),
+        case(
+            lambda s, w, n, **a: s.branches.create(n, og.at(snapshot=w.side_commit), **a),
+            "branch_create side {n}",
+            looks_up=True,
+        ),
+        # That commit was made on `main`.
+        case(
+            lambda s, w, n, **a: s.branches.create(n, og.at("fresh", time=FAR), **a),
+            "branch_create main {n}",
+            looks_up=True,
+        ),
+        case(
+            lambda s, w, n, **a: s.branches.create(n, og.at(tag="of-side"), **a),
+            "branch_create side {n}",
+            looks_up=True,
+        ),
+    ],
+    "branches.delete": [
+        case(lambda s, w, n, **a: s.branches.delete(" gone ", **a), "branch_delete - gone")
+    ],
+    "branches.merge": [
+        case(
+            lambda s, w, n, **a: s.branches.merge("side", " main ", dry_run=True, **a),
+            "read side -",
+            "read main -",
+        ),
+        case(
+            lambda s, w, n, **a: s.branches.merge(" fresh ", " side ", **a),
+            "branch_merge fresh side",
+        ),
+    ],
+    "commits.revert": [
+        case(
+            lambda s, w, n, **a: s.commits.revert(w.main_commit, "fresh", dry_run=True, **a),
+            "read fresh -",
+            "read main -",
+            looks_up=True,
+        ),
+        case(
+            lambda s, w, n, **a: s.commits.revert(w.side_commit, " side ", **a), "change side -"
+        ),
+    ],
+    "embed": [case(lambda s, w, n, **a: s.embed(" side ", **a), "change side -")],
+    "load": [
+        case(lambda s, w, n, **a: s.load(w.records(n), branch=" side ", **a), "change side -"),
+        case(
+            lambda s, w, n, **a: s.load(w.records(n), branch=f" {n} ", from_branch=" side ", **a),
+            "branch_create side {n}",
+            "change {n} -",
+            looks_up=True,
+        ),
+        # The branch is there, so nothing is forked.
+        case(
+            lambda s, w, n, **a: s.load(w.records(n), branch="side", from_branch="main", **a),
+            "change side -",
+            looks_up=True,
+        ),
+    ],
+    "load_edges": [
+        case(
+            lambda s, w, n, **a: s.load_edges("Knows", w.frame("ann", "from", "to"), **a),
+            "change main -",
+        )
+    ],
+    "load_nodes": [
+        case(
+            lambda s, w, n, **a: s.load_nodes("Person", w.frame(n, "name"), branch=" side ", **a),
+            "change side -",
+        )
+    ],
+    "mutate": [
+        case(
+            lambda s, w, n, **a: s.mutate(w.source(ADD), {"name": n}, branch=" side ", **a),
+            "change side -",
+        )
+    ],
+    "schema.apply": [
+        case(
+            lambda s, w, n, **a: s.schema.apply(w.source(SCHEMA), **a), "schema_apply - main"
+        )
+    ],
+    "tags.create": [
+        case(lambda s, w, n, **a: s.tags.create(n, **a), "tag_create main -", looks_up=True),
+        case(
+            lambda s, w, n, **a: s.tags.create(n, " side ", **a),
+            "tag_create side -",
+            looks_up=True,
+        ),
+        # The head of that branch was made on `main`.
+        case(
+            lambda s, w, n, **a: s.tags.create(n, "fresh", **a),
+            "tag_create main -",
+            "tag_create fresh -",
+            looks_up=True,
+        ),
+        case(
+            lambda s, w, n, **a: s.tags.create(n, og.at(tag="of-side"), **a),
+            "tag_create side -",
+            looks_up=True,
+        ),
+    ],
+    "tags.delete": [
+        case(lambda s, w, n, **a: s.tags.delete(" old ", **a), "tag_delete side -", looks_up=True)
+    ],
+}  # fmt: skip
+"""What writes, and takes the name of an actor."""
+
+OTHERS: dict[str, list[Case]] = {
+    "branches.list": [case(lambda s, w, n: s.branches.list(), "read - -")],
+    "changes.baseline": [
+        case(lambda s, w, n: s.changes.baseline(io.BytesIO(), " side "), "export side -")
+    ],
+    "changes.poll": [
+        case(lambda s, w, n: s.changes.poll(), "read main -"),
+        case(lambda s, w, n: s.changes.poll(" side ", start="beginning"), "read side -"),
+    ],
+    "commits.changes": [
+        case(lambda s, w, n: s.commits.changes(w.side_commit), "read side -", looks_up=True),
+        case(lambda s, w, n: s.commits.changes(w.main_commit), "read main -", looks_up=True),
+    ],
+    "commits.history": [
+        case(lambda s, w, n: s.commits.history(), "read - -"),
+        case(lambda s, w, n: s.commits.history(" side "), "read side -"),
+        case(
+            lambda s, w, n: s.commits.history(iter(["main", " side "])),
+            "read main -",
+            "read side -",
+        ),
+    ],
+    "commits.list": [
+        case(lambda s, w, n: s.commits.list(), "read main -"),
+        case(lambda s, w, n: s.commits.list(" side "), "read side -"),
+    ],
+    "commits.show": [case(lambda s, w, n: s.commits.show(w.side_commit), "read - -")],
+    "diff": [
+        case(lambda s, w, n: s.diff("main", " side ").changes, "read main -", "read side -"),
+        case(
+            lambda s, w, n: s.diff(og.at(snapshot=w.side_commit), og.at(tag="of-main")).changes,
+            "read side -",
+            "read main -",
+            looks_up=True,
+        ),
+    ],
+    "schema.catalog": [case(lambda s, w, n: s.schema.catalog, "read - -")],
+    "schema.plan": [case(lambda s, w, n: s.schema.plan(w.source(MORE)), "read - -")],
+    "schema.source": [case(lambda s, w, n: s.schema.source, "read - -")],
+    "status": [case(lambda s, w, n: s.status(), "read - -")],
+    "tags.list": [case(lambda s, w, n: s.tags.list(), "read - -")],
+}
+"""What only reads, and takes no target."""
