@@ -27,6 +27,7 @@ MODULES: Final[Mapping[str, str]] = {
     "embed": "commands.embed",
     "query": "commands.query",
     "explain": "commands.explain",
+    "shell": "shell.command",
     "export": "commands.export",
     "status": "commands.status",
     "snapshot": "commands.snapshot",
