@@ -242,8 +242,8 @@ def test_every_command_is_in_the_table():
             for found in names(child, (*path, word))
         }
 
-    assert names(get_command(build())) | {"shell"} == COMMANDS.keys()
-    assert MODULES.keys() | {"shell"} == {name.partition(" ")[0] for name in COMMANDS}
+    assert names(get_command(build())) == COMMANDS.keys()
+    assert MODULES.keys() == {name.partition(" ")[0] for name in COMMANDS}
 
 
 def test_every_command_has_its_capability():
