@@ -1,8 +1,12 @@
 """The formats of `query --format`."""
 
+import csv
+import io
 import json
 
-from omnigraph.cli.formats import Format, render
+import pytest
+
+from omnigraph.cli.formats import Format, TableStyle, render
 from omnigraph.manifest.snapshot import Target
 from omnigraph.service.query import read_output
 from omnigraph.types import Scalar
@@ -115,3 +119,24 @@ def test_long_cells_are_cut():
     line = table_of(one(Scalar.STRING, "x" * 81)).splitlines()[3]
     assert line == "x" * 79 + "…"
     assert table_of(one(Scalar.STRING, "x" * 80)).splitlines()[3] == "x" * 80
+
+
+@pytest.mark.parametrize("text", ["a\rb", "a\nb", 'a"b', "a,b", ""])
+def test_csv_can_be_read_back_whatever_a_text_holds(text):
+    written = text_of(one(Scalar.STRING, text, "next"), Format.CSV)
+    assert list(csv.reader(io.StringIO(written, newline=""))) == [["x"], [text], ["next"]]
+
+
+def test_cells_can_be_wrapped_instead():
+    answer = [("a", *typed(Scalar.STRING, "abcdefgh", "日本語")), ("n", *typed(Scalar.I32, 1, 2))]
+    style = TableStyle(column=4, wraps=True)
+    assert text_of(result(answer), Format.TABLE, style=style).splitlines()[1:] == [
+        "a    | n",
+        "-----+--",
+        "abcd | 1",
+        "efgh |",
+        "日本 | 2",
+        "語   |",
+    ]
+    cut = text_of(result(answer), Format.TABLE, style=TableStyle(column=4))
+    assert cut.splitlines()[3:] == ["abc… | 1", "日…  | 2"]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import pty
@@ -10,6 +11,8 @@ import sys
 
 import pytest
 
+from omnigraph import cancel
+from omnigraph.cli.process import run
 from tests.cli.conftest import SCHEMA
 from tests.cli.running import environment
 
@@ -127,6 +130,42 @@ def test_the_first_rows_only(ask):
     cut = ask(*argv, "--format", "csv")
     assert cut.stdout == "name,age\nada,36\n"
     assert cut.stderr == "these are the first 1 of 3 rows\n"
+
+
+def test_the_operator_chooses_the_format_and_the_table(ask, tmp_path):
+    settings = "output: {}, table_max_column_width: 8, table_cell_layout: wrap"
+
+    def shown(output, *argv):
+        (tmp_path / "config.yaml").write_text(f"defaults: {{ {settings.format(output)} }}", "utf-8")
+        named = ("named", "--query", "reads.gq", "--params", '{"n": "bob, \\"the\\" builder"}')
+        return ask(*named, *argv, env={"OMNIGRAPH_HOME": str(tmp_path)}).stdout
+
+    assert shown("kv").splitlines()[1:] == ["row 1", 'p.name: bob, "the" builder', "p.age: null"]
+    assert shown("kv", "--format", "csv").splitlines()[0] == "p.name,p.age"
+    assert shown("kv", "--json").startswith("{\n")
+    assert shown("table").splitlines()[3:] == ['bob, "th | null', 'e" build |', "er       |"]
+
+
+def test_a_time_limit(ask):
+    everyone = ("everyone", "--query", "reads.gq")
+    assert ask(*everyone, "--timeout", "1h").exit == 0
+    for wrong in ("5", "0s", "soon"):
+        assert ask(*everyone, "--timeout", wrong).exit == 1
+
+
+@pytest.mark.parametrize("command", ["query", "explain"])
+def test_work_that_takes_longer_is_stopped(command, people, place, monkeypatch, capsys):
+    """The clock goes on by ten seconds at every look."""
+    seconds = itertools.count(step=10)
+    monkeypatch.setattr(cancel, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.chdir(place)
+    argv = [command, "everyone", "--query", "reads.gq", "--store", people, "--json"]
+    assert run([*argv, "--timeout", "5s"]) == 1
+    body = json.loads(capsys.readouterr().out)
+    assert (body["kind"], body["code"]) == ("resource_limit", "bad_request")
+    assert body["resource_limit"]["resource"] == "query_milliseconds"
+    assert body["resource_limit"]["limit"] == 5000
+    assert run([*argv, "--timeout", "1w"]) == 0
 
 
 def test_jsonl(ask):
@@ -250,6 +289,18 @@ def test_explain_shows_the_plan_and_runs_nothing(omnigraph, people):
         "    node:Person: 3 rows",
         "    index node:Person.id (btree): none",
     ]
+
+
+def test_a_profile_runs_the_query_and_drops_its_rows(omnigraph, people):
+    argv = ("explain", "everyone", "--query", "reads.gq", "--profile", "--store", people)
+    document = omnigraph(*argv, "--json").json
+    assert list(document)[-3:] == ["path", "profile", "row_count"]
+    assert document["row_count"] == 3
+    assert [phase["name"] for phase in document["profile"]] == ["snapshot", "plan", "run"]
+    assert "rows" not in document
+    text = omnigraph(*argv).stdout.splitlines()
+    assert "3 rows" in text
+    assert text[text.index("3 rows") + 1].split() == ["phase", "rows", "ms"]
 
 
 def test_explain_in_json(omnigraph, people):

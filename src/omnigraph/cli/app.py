@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -27,6 +27,7 @@ MODULES: Final[Mapping[str, str]] = {
     "embed": "commands.embed",
     "query": "commands.query",
     "explain": "commands.explain",
+    "shell": "shell.command",
     "export": "commands.export",
     "status": "commands.status",
     "snapshot": "commands.snapshot",
@@ -56,16 +57,27 @@ VALUED: Final = frozenset(map(flag_text, SCOPE_FLAGS))
 """The shared flags that take a value."""
 
 
+class _Root(HelpingGroup):
+    """The commands and groups in the order of ``MODULES``; typer would list the groups last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the words that the help lists."""
+        known = list(MODULES)
+        return sorted(
+            super().list_commands(ctx), key=lambda word: known.index(word) if word in MODULES else 0
+        )
+
+
 def build(arguments: Sequence[str] | None = None) -> typer.Typer:
     """Return the command line; with ``arguments``, only what is needed to run them."""
     app = typer.Typer(
-        cls=HelpingGroup,
+        cls=_Root,
         help=ABOUT,
         epilog="\n\n".join(_legend()),
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     take_flags(app, _version_option())
     word = "" if arguments is None else command_word(arguments) or ""

@@ -6,17 +6,29 @@ from the document of the query, so that they do not depend on where it was run.
 
 from __future__ import annotations
 
-import csv
 import enum
-import io
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from omnigraph.display.text import SEPARATOR, cell_text, fitted, padded, printable, width_of
+from omnigraph.display.text import (
+    MAX_COLUMN_WIDTH,
+    SEPARATOR,
+    cell_text,
+    fitted,
+    padded,
+    printable,
+    width_of,
+    wrapped,
+)
 from omnigraph.service.documents import Document, Streamed, ascii_json
 
 NO_ROWS = "(no rows)"
+QUOTE = '"'
+_MUST_QUOTE = re.compile(r'[,"\r\n]')
 
 
 class Format(enum.StrEnum):
@@ -29,13 +41,26 @@ class Format(enum.StrEnum):
     KV = "kv"
 
 
-def render(
-    answer: Streamed, format: Format, *, ascii_only: bool = False, width: int | None = None
-) -> Iterator[str]:
-    """Return the answer in a format.
+@dataclass(frozen=True, slots=True)
+class TableStyle:
+    """How wide a table may be: on the screen (None: there is none), and in each column.
 
-    ``ascii_only`` escapes other characters in JSON; ``width`` is that of the screen a table must fit.
+    A value that is wider is cut, or wrapped onto more lines.
     """
+
+    screen: int | None = None
+    column: int = MAX_COLUMN_WIDTH
+    wraps: bool = False
+
+
+def render(
+    answer: Streamed,
+    format: Format,
+    *,
+    ascii_only: bool = False,
+    style: TableStyle = TableStyle(),  # noqa: B008 - it cannot be changed
+) -> Iterator[str]:
+    """Return the answer in a format; ``ascii_only`` escapes other characters in JSON."""
     match format:
         case Format.JSON | Format.JSONL:
             pieces = _json(answer) if format is Format.JSON else _jsonl(answer)
@@ -45,7 +70,7 @@ def render(
         case Format.KV:
             yield from _kv(answer)
         case Format.TABLE:
-            yield _table(answer, width)
+            yield _table(answer, style)
 
 
 def _json(answer: Streamed) -> Iterator[str]:
@@ -63,13 +88,19 @@ def _jsonl(answer: Streamed) -> Iterator[str]:
 def _csv(answer: Streamed) -> Iterator[str]:
     yield _csv_text([answer.head["columns"]])
     for rows in answer.values():
-        yield _csv_text([[cell_text(value) for value in row.values()] for row in rows])
+        yield _csv_text([cell_text(value) for value in row.values()] for row in rows)
 
 
-def _csv_text(rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+def _csv_text(rows: Iterable[Sequence[str]]) -> str:
+    return "".join(f"{_csv_line(row)}\n" for row in rows)
+
+
+def _csv_line(row: Sequence[str]) -> str:
+    # By hand: the csv module leaves a lone CR unquoted, which readers take for the end of a line.
+    line = ",".join(
+        f'"{text.replace(QUOTE, QUOTE * 2)}"' if _MUST_QUOTE.search(text) else text for text in row
+    )
+    return line or '""'  # one empty value, not an empty line, which readers skip
 
 
 def _kv(answer: Streamed) -> Iterator[str]:
@@ -87,14 +118,24 @@ def _kv(answer: Streamed) -> Iterator[str]:
         yield "\n".join(lines) + "\n"
 
 
-def _table(answer: Streamed, width: int | None) -> str:
-    """Return the rows below each other; the widest columns are cut until the screen holds them all."""
+def _table(answer: Streamed, style: TableStyle) -> str:
+    """Return the rows below each other; the widest columns give way until the screen holds them all."""
     names = list(map(printable, answer.head["columns"]))
     lines = [names, *(row for rows in _cells(answer) for row in rows)]
-    widths = fitted([max(map(width_of, column)) for column in zip(*lines, strict=True)], width)
+    natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+    widths = fitted(natural, style.screen, style.column)
+    if style.wraps:
+        lines = [names, *(line for row in lines[1:] for line in _wrapped(row, widths))]
     head, *body = (SEPARATOR.join(map(padded, line, widths)).rstrip() for line in lines)
     rule = "-+-".join("-" * size for size in widths)
     return "\n".join([_summary(answer.head), head, rule, *body]) + "\n"
+
+
+def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
+    """Return the lines of one row, as many as its longest value needs."""
+    pieces = [wrapped(text, width) for text, width in zip(row, widths, strict=True)]
+    for line in zip_longest(*pieces, fillvalue=""):
+        yield list(line)
 
 
 def _summary(head: Document) -> str:

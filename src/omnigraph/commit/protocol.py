@@ -23,7 +23,6 @@ from dataclasses import replace
 
 from omnigraph import failpoints
 from omnigraph.cancel import stop_looking
-from omnigraph.clock import new_ulid
 from omnigraph.commit.changes import (
     WRITERS,
     InlineStep,
@@ -36,14 +35,14 @@ from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
 from omnigraph.commit.heal import run_healing
-from omnigraph.commit.observed import has_moved, observe
-from omnigraph.commit.publishing import publish_under_locks
+from omnigraph.commit.phases.failed import FailedCommit, recovery_required
+from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
+from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.replays.once import refuse_repeated
 from omnigraph.commit.sidecar import (
     Sidecar,
     build_sidecar,
     delete_sidecar,
-    is_pending,
     list_sidecars,
     write_sidecar,
 )
@@ -52,7 +51,6 @@ from omnigraph.errors import (
     Contention,
     Drift,
     OmniGraphError,
-    RecoveryRequired,
 )
 from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
@@ -62,8 +60,6 @@ from omnigraph.manifest.publisher import Changes
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.locks.waiting import Purpose
-from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import create_branch
@@ -90,10 +86,6 @@ POINTS = {
     for writer in WRITERS
     for moment in MOMENTS
 }
-
-
-class MoreLocks(Exception):
-    """The write touches tables whose locks the caller does not hold."""
 
 
 def commit(workspace: Workspace, write: Write) -> GraphCommit:
@@ -129,35 +121,6 @@ def commit_under_locks(
     return _Commit(workspace, write, staged, held).run()
 
 
-def lock_names(workspace: Workspace, write: Write) -> set[str]:
-    """Return the names of the locks a write needs from its checks to Phase D."""
-    tables = [*write.expected, *(new.state for new in write.created)]
-    names = {workspace.lock_name(table.location, write.branch) for table in tables}
-    if write.exact_head or write.touches_no_table:
-        names.add(workspace.locks.head_lock(write.branch))
-    if write.intent.operation_id is not None and not write.exact_head:
-        # Two writes of one id may touch different tables; whoever needs the exact head locks them all.
-        names.add(workspace.locks.operation_lock(write.branch, write.intent.operation_id))
-    if write.takes_graph_lock:
-        names.add(workspace.locks.graph_lock())
-    return names
-
-
-def lock_purpose(write: Write) -> Purpose:
-    """Return what other writers see while they wait: who holds the locks, and whether it takes long."""
-    slow = write.is_large or any(
-        needs_fork(change.base, write.branch) or not _is_staged_early(change)
-        for change in write.tables
-    )
-    return Purpose(write.writer, slow)
-
-
-def _is_staged_early(change: TableChange) -> bool:
-    """Return whether everything the table needs is staged before its lock is taken."""
-    first, *others = change.steps
-    return isinstance(first, StagedStep) and not first.best_effort and not others
-
-
 class _Commit:
     """One run of a write through the phases."""
 
@@ -189,7 +152,7 @@ class _Commit:
             self._hit("before_phase_b")
             pins = self._phase_b()
         except OmniGraphError as error:
-            return self._after_failure(sidecar, error)
+            return self._failed(sidecar).settle(error, tried=self.effects > 0)
         self._hit("after_phase_b_before_phase_c")
         commit = self._phase_c(sidecar, pins)
         self._hit("after_phase_c_before_phase_d")
@@ -357,79 +320,6 @@ class _Commit:
             actual=landed.version,
         )
 
-    def _after_failure(self, sidecar: Sidecar, error: OmniGraphError) -> GraphCommit:
-        """Settle a failed Phase B, or a Phase C without locks: return the commit if others made it.
-
-        If nothing moved, the sidecar is deleted and the error stays as it is. Otherwise the sidecar
-        stays, and the caller gets ``RecoveryRequired``. If the tables cannot be read, they count as
-        moved.
-        """
-        made, moved = None, False
-        if self.effects:
-            try:
-                state = self.workspace.manifest.state(self.write.branch)
-                made = self._made_by_others(state)
-                moved = made is None and self._has_moved(state, sidecar)
-            except OmniGraphError:
-                moved = True
-        if moved:
-            raise _recovery_required(self._ensure_covered(sidecar), error) from error
-        try:
-            delete_sidecar(self.workspace, sidecar)
-        except OmniGraphError as stuck:
-            logger.warning("the sidecar %s stays until the next open: %s", sidecar.name, stuck)
-        if made is None:
-            raise error
-        return made
-
-    def _made_by_others(self, state: BranchState) -> GraphCommit | None:
-        """Return the commit of this operation if a recovery finished it after its locks were lost.
-
-        To run such an operation again would apply it twice.
-        """
-        return self.workspace.manifest.commit(state, self.write.intent.graph_commit_id)
-
-    def _has_moved(self, state: BranchState, sidecar: Sidecar) -> bool:
-        """Return whether a transaction of this operation lies ahead of its pin.
-
-        A fork without one does not count: the next write reclaims it.
-        """
-        # Inline steps have no UUID beforehand, so any transaction on these tables may be theirs.
-        inline = {
-            change.base.location
-            for change in self.write.tables
-            if not all(isinstance(step, StagedStep) for step in change.steps)
-        }
-        pins = {table.incarnation: table.table_version for table in state.head.tables.values()}
-        for entry in sidecar.tables:
-            pin = pins.get(entry.base.incarnation, entry.base.table_version)
-            seen = observe(self.workspace, entry, pin)
-            if has_moved(entry, seen) or (entry.base.location in inline and seen.transactions):
-                return True
-        return False
-
-    def _ensure_covered(self, sidecar: Sidecar) -> Sidecar:
-        """Return the sidecar that covers what moved; write a new one if the old one does not.
-
-        A writer that slept past its lease between two checks may commit after others rolled its
-        operation back, or after they looked at the table and before they delete the sidecar. Under its
-        old id the operation counts as settled, so the new sidecar has a new id.
-        """
-        try:
-            if self._has_lost_locks() or not is_pending(self.workspace, sidecar):
-                sidecar = replace(sidecar, operation_id=new_ulid())
-                write_sidecar(self.workspace, sidecar)
-        except OmniGraphError as stuck:
-            logger.warning("the tables of %s may need repair: %s", sidecar.operation_id, stuck)
-        return sidecar
-
-    def _has_lost_locks(self) -> bool:
-        try:
-            self.held.check()
-        except LockLost:
-            return True
-        return False
-
     # -- phases C and D
 
     def _phase_c(self, sidecar: Sidecar, pins: list[TableState]) -> GraphCommit:
@@ -437,9 +327,13 @@ class _Commit:
         try:
             return self._publish(pins)
         except OmniGraphError as error:
-            if self._has_lost_locks():
-                return self._after_failure(sidecar, error)
-            raise _recovery_required(sidecar, error) from error
+            failed = self._failed(sidecar)
+            if failed.has_lost_locks():
+                return failed.settle(error, tried=self.effects > 0)
+            raise recovery_required(sidecar, error) from error
+
+    def _failed(self, sidecar: Sidecar) -> FailedCommit:
+        return FailedCommit(self.workspace, self.write, self.held, sidecar)
 
     def _publish(self, pins: list[TableState]) -> GraphCommit:
         """Publish the pins with everything else that the write carries."""
@@ -488,11 +382,3 @@ class _Commit:
             act = self.workspace.after_commit(self.workspace, self.write.branch, self.written)
             if act is not None:
                 self.held.afterwards(act)
-
-
-def _recovery_required(sidecar: Sidecar, error: OmniGraphError) -> RecoveryRequired:
-    return RecoveryRequired(
-        f"operation {sidecar.operation_id} stopped half way ({error}); the next write or "
-        "read-write open finishes or undoes it",
-        operation_id=sidecar.operation_id,
-    )

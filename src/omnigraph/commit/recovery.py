@@ -39,7 +39,7 @@ from omnigraph.commit.classify import (
 )
 from omnigraph.commit.forks import pin_at
 from omnigraph.commit.observed import observe, target_ref
-from omnigraph.commit.publishing import publish_under_locks
+from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest.branch_names import MAIN

@@ -64,9 +64,20 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return room + text if right else text + room
 
 
-def fitted(natural: Sequence[int], width: int | None) -> list[int]:
-    """The widths of the columns: the widest give way until the screen holds them all."""
-    widths = [min(size, MAX_COLUMN_WIDTH) for size in natural]
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in pieces that fit into that many cells of a screen."""
+    if width_of(text) <= width:
+        return [text]
+    if text.isascii():
+        return [text[at : at + width] for at in range(0, len(text), width)]
+    from rich.cells import chop_cells
+
+    return chop_cells(text, width)
+
+
+def fitted(natural: Sequence[int], width: int | None, most: int = MAX_COLUMN_WIDTH) -> list[int]:
+    """The widths of the columns, each ``most`` at most: the widest give way until the screen holds all."""
+    widths = [min(size, most) for size in natural]
     if width is None:
         return widths
     room = width - len(SEPARATOR) * (len(widths) - 1)

@@ -19,7 +19,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.drift import covers, rollback_needed
 from omnigraph.commit.forks import pin_at
 from omnigraph.commit.heal import dead_writers, heal
-from omnigraph.commit.publishing import publish_under_locks
+from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.commit.staging import needs_fork
 from omnigraph.commit.whole_branch import WholeBranch, hold_as_it_is

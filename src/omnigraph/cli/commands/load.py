@@ -206,7 +206,7 @@ def load(
         document = run_load(graph, request, address.uri, stream=stream, progress=progress)
     if document["note"] is not None:
         note(document["note"])
-    call.answer(document, _text(document), made_commit(document))
+    call.answer(document, load_text(document), made_commit(document))
 
 
 def ingest(call: Call, **flags: Any) -> None:
@@ -248,7 +248,8 @@ def _typed_files(flag: str, pairs: Sequence[tuple[str, str]] | None) -> tuple[Ty
     return tuple(TypedFile(*pair) for pair in pairs or ())
 
 
-def _text(document: Document) -> str:
+def load_text(document: Document) -> str:
+    """Return what a load did, from its document."""
     where = f"branch {document['branch']}" + (" (new)" if document["branch_created"] else "")
     how = f"({document['mode']}, {document['engine']})"
     commit, rows = document["commit"], document["total_rows"]

@@ -40,10 +40,11 @@ def mutate(
     )
     with source.named_in_errors(), call.open(call.address(uri)) as graph:
         document = run_mutation(graph, request)
-    call.answer(document, _text(document), made_commit(document))
+    call.answer(document, mutation_text(document), made_commit(document))
 
 
-def _text(document: Document) -> str:
+def mutation_text(document: Document) -> str:
+    """Return what a mutation did, from its document."""
     commit = document["commit"]
     made = "no commit" if commit is None else f"commit {commit['graph_commit_id']}"
     counts = f"{document['affected_nodes']} nodes, {document['affected_edges']} edges"

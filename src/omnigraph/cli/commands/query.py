@@ -9,11 +9,12 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import reads_graph
-from omnigraph.cli.formats import Format, render
+from omnigraph.cli.formats import Format, TableStyle, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
 from omnigraph.cli.targets import TargetOptions
+from omnigraph.service.documents import Streamed
 from omnigraph.service.query import MAX_ROWS, QueryRequest
 from omnigraph.service.query import query as run_query
 
@@ -51,9 +52,19 @@ def query(
     request = QueryRequest(query=text, name=source.name, params=params, max_rows=max_rows, **state)
     with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
         answer = run_query(graph, request)
-    chosen = Format.JSON if call.flags.json else format or Format.TABLE
-    width = shutil.get_terminal_size().columns if on_terminal() else None
-    for piece in render(answer, chosen, ascii_only=not is_utf8_output(), width=width):
-        put_piece(piece)
+    default = call.operator.defaults.output or Format.TABLE
+    put_answer(call, answer, Format.JSON if call.flags.json else format or Format(default))
     if answer.end().get("truncated"):
         note(f"these are the first {answer.head['row_count']} of {answer.end()['total_rows']} rows")
+
+
+def put_answer(call: Call, answer: Streamed, format: Format) -> None:
+    """Write the rows of an answer; a table as the screen and the operator's file want it."""
+    defaults = call.operator.defaults
+    style = TableStyle(
+        shutil.get_terminal_size().columns if on_terminal() else None,
+        defaults.table_max_column_width,
+        defaults.table_cell_layout == "wrap",
+    )
+    for piece in render(answer, format, ascii_only=not is_utf8_output(), style=style):
+        put_piece(piece)

@@ -11,6 +11,7 @@ from omnigraph.cli.address import Cluster, Server, binding_of, find_profile, sco
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.operator.config import Operator, Profile, ScopeKind
+from omnigraph.cli.output import note
 from omnigraph.cli.register import add, group
 from omnigraph.cli.tables import put_facts, put_table
 from omnigraph.errors import BadRequest
@@ -44,7 +45,9 @@ def list_(call: Call) -> None:
         ]
         for item in items
     ]
-    call.answer({"profiles": items}, lambda: put_table(columns, rows))
+    if not items:
+        note(f"there are no profiles in {call.operator.path or 'config.yaml'}")
+    call.answer({"profiles": items}, lambda: put_table(columns, rows) if rows else None)
 
 
 def show(

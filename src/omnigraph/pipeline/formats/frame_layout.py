@@ -18,6 +18,8 @@ from omnigraph.types import shown
 
 _FAULTS = 8
 _NAME_LENGTH = 100
+_UNKNOWN = "there is no property"
+_RENAME = "columns (--map) renames columns, ignore_extra (--ignore-extra) leaves them out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,10 @@ class Layout:
             shown_first = wrong[:_FAULTS] + (
                 [f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS)
             )
+            unknown = not self.options.columns and any(one.startswith(_UNKNOWN) for one in wrong)
+            hint = f"; {_RENAME}" if unknown else ""
             raise InputError(
-                f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}",
+                f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}{hint}",
                 type_name=self.entity.name,
                 source=name,
             )
@@ -83,7 +87,7 @@ class Layout:
                 # Finding what was meant takes long, so it is done only for the names that are shown.
                 strange += 1
                 hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None
-                yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
+                yield f"{_UNKNOWN} {shown(column)}" + (f", {hint}" if hint else "")
             elif times[column] > 1:
                 yield f'there are two columns "{column}"'
         if self.patch:

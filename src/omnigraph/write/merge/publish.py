@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from omnigraph.commit.changes import TableChange, Write, Writer
 from omnigraph.commit.heal import run_healing
-from omnigraph.commit.protocol import commit_under_locks, lock_purpose, stage
+from omnigraph.commit.phases.locking import lock_purpose
+from omnigraph.commit.protocol import commit_under_locks, stage
 from omnigraph.commit.staging import needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
 from omnigraph.manifest.manifest import BranchState

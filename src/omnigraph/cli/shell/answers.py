@@ -1,0 +1,97 @@
+"""Run one statement through the service layer and write its answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from omnigraph.cli.call import Call
+from omnigraph.cli.commands.explain import put_explanation
+from omnigraph.cli.commands.load import load_text
+from omnigraph.cli.commands.mutate import mutation_text
+from omnigraph.cli.commands.query import put_answer
+from omnigraph.cli.formats import Format
+from omnigraph.cli.output import (
+    note,
+    on_terminal,
+    one_line,
+    put,
+)
+from omnigraph.cli.progress import load_progress
+from omnigraph.errors import BadRequest
+from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.service.query import ExplainRequest, QueryRequest, explain, query
+from omnigraph.service.writes.loads import LoadRequest, load
+from omnigraph.service.writes.mutate import MutateRequest, mutate
+
+if TYPE_CHECKING:
+    from omnigraph.cli.address import Store
+    from omnigraph.graph.session import Session
+    from omnigraph.service.requests import TargetValues
+
+SHOWN_ROWS = 100
+"""So many rows of a table are drawn on a screen."""
+
+DEFAULT_MODE: LoadMode = "merge"
+
+Params = Mapping[str, Any]
+
+
+def put_rows(
+    call: Call,
+    session: Session,
+    text: str,
+    params: Params,
+    state: TargetValues,
+    format: Format,
+) -> None:
+    """Run a read and write its rows; on a screen the first rows of a table, and the time it took."""
+    is_screen = on_terminal()
+    most = SHOWN_ROWS if is_screen and format is Format.TABLE else None
+    began = time.perf_counter()
+    answer = query(session, QueryRequest(query=text, params=params, max_rows=most, **state))
+    took = time.perf_counter() - began
+    put_answer(call, answer, format)
+    end = answer.end()
+    if end.get("truncated"):
+        note(
+            f"the first {SHOWN_ROWS} of {end['total_rows']:,} rows; .format csv, say, prints them all"
+        )
+    if is_screen:
+        note(f"{took * 1000:,.0f} ms")
+
+
+def put_mutation(session: Session, text: str, params: Params, branch: str) -> None:
+    """Run a mutation and say what it changed."""
+    put(mutation_text(mutate(session, MutateRequest(query=text, params=params, branch=branch))))
+
+
+def put_explained(
+    session: Session, text: str, params: Params | None, state: TargetValues, *, profile: bool
+) -> None:
+    """Write what a read would do; with ``profile`` run it and write where its time goes, too."""
+    request = ExplainRequest(query=text, params=params, profile=profile, **state)
+    put_explanation(explain(session, request))
+
+
+def put_load(call: Call, address: Store, session: Session, words: list[str], branch: str) -> None:
+    """Load a file of JSON lines, in the mode named behind it, and say what was loaded."""
+    file, mode = _file_and_mode(words)
+    if mode == "overwrite":
+        call.consent(address, "overwriting tables")
+    request = LoadRequest(mode=mode, data=(file,), branch=branch)
+    with load_progress(call.flags) as progress:
+        document = load(session, request, address.uri, progress=progress)
+    put(load_text(document))
+
+
+def _file_and_mode(words: list[str]) -> tuple[str, LoadMode]:
+    if not words or len(words) > 2:
+        raise BadRequest(f".load takes a file and a mode: .load people.jsonl {DEFAULT_MODE}")
+    file, mode = words[0], words[1] if len(words) == 2 else DEFAULT_MODE
+    if mode not in get_args(LoadMode):
+        raise BadRequest(
+            f"there is no mode `{one_line(mode)}`; write {', '.join(get_args(LoadMode))}"
+        )
+    return file, cast("LoadMode", mode)

@@ -1,0 +1,1 @@
+"""Parts of the commit protocol: its locks, the publish, and what becomes of a commit that failed."""
