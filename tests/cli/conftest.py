@@ -20,6 +20,13 @@ def launcher(tmp_path_factory):
     launcher.stop()
 
 
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    """Nothing of the developer's own files, where a test runs the command line in its process."""
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OMNIGRAPH_PROFILE", raising=False)
+
+
 @pytest.fixture
 def place(tmp_path):
     """A working directory with a schema in it."""

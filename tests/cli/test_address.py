@@ -1,7 +1,9 @@
 """Which graph a command works on, and flags that no command drops silently."""
 
 import pytest
+from typer.main import get_command
 
+from omnigraph.cli.app import MODULES, build
 from omnigraph.cli.command import COMMANDS
 
 
@@ -226,6 +228,22 @@ LETTERS = {
     "profile": "p",
     "as_actor": "a",
 }
+
+
+def test_every_command_is_in_the_table():
+    def names(command, path=()):
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            return {" ".join(path)}
+        return {
+            found
+            for word, child in inner.items()
+            if not child.hidden
+            for found in names(child, (*path, word))
+        }
+
+    assert names(get_command(build())) == COMMANDS.keys()
+    assert MODULES.keys() == {name.partition(" ")[0] for name in COMMANDS}
 
 
 def test_every_command_has_its_capability():

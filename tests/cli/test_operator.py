@@ -66,6 +66,20 @@ class TestConfig:
         assert omnigraph("snapshot", graph).exit == 1
         assert omnigraph("version").exit == 0
 
+    @pytest.mark.skipif(os.geteuid() == 0, reason="everything is readable for root")
+    def test_a_directory_that_may_not_be_looked_into(self, omnigraph, place, config):
+        config(SERVER)
+        (place / "home").chmod(0)
+        result = omnigraph("profile", "list")
+        (place / "home").chmod(0o700)
+        assert result.exit == 1
+        assert "cannot read" in result.stderr
+
+    def test_a_home_that_is_no_directory_holds_nothing(self, omnigraph, place):
+        (place / "home").touch()
+        assert omnigraph("profile", "list", "--json").json == {"profiles": []}
+        assert omnigraph("login", "prod", "--token", "t").exit == 1
+
 
 class TestActor:
     def actor(self, omnigraph, graph, *flags):

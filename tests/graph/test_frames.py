@@ -210,6 +210,11 @@ class TestNetworkx:
         assert {kind for kind, _ in known} == {"Person"}
         assert known.number_of_edges() == 4
 
+    def test_a_deadline_stops_it(self, graph):
+        with pytest.raises(og.errors.ResourceLimit) as caught:
+            graph.to_networkx(timeout=1e-9)
+        assert caught.value.details["resource"] == "query_milliseconds"
+
     def test_a_past_state(self, graph):
         first = graph.commits.list()[-2]
         assert graph.to_networkx(at=first).number_of_edges() == 0

@@ -83,6 +83,13 @@ class TestRows:
         assert answer[:1] == [answer[0]]
         assert answer[5:] == []
 
+    @pytest.mark.parametrize(
+        "part", [slice(2, 5), slice(-3, None), slice(5, 2), slice(None, None, -2), slice(None)]
+    )
+    def test_a_slice_is_that_of_the_rows(self, part):
+        answer = one(Scalar.I32, *range(9))
+        assert answer[part] == answer.rows[part]
+
     @pytest.mark.parametrize("place", [2, -3])
     def test_a_row_that_is_not_there(self, place):
         with pytest.raises(IndexError, match=f"no row {place}; the result has 2 rows"):

@@ -6,8 +6,15 @@ import json
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest, CursorRejected
+from omnigraph.errors import (
+    BadRequest,
+    CommitNotFound,
+    CursorRejected,
+    EntityNotFound,
+    PolicyDenied,
+)
 from omnigraph.manifest.snapshot import Target
+from omnigraph.policy.checker import Decision
 from omnigraph.service import blobs, changes, export, history, lint, query, schema, states
 
 SCHEMA = """
@@ -61,6 +68,40 @@ def test_a_status_shows_the_address_of_its_caller(graph):
         "pending_recoveries", "stray_files", "bytes_by_branch", "purges_owed", "advice", "tables",
     ]  # fmt: skip
     assert [name for name in document if name in wanted] == wanted
+
+
+def test_an_entity(graph, ids):
+    def ask(kind, type, id, **options):
+        return states.entity(graph, states.EntityRequest(kind=kind, type=type, id=id, **options))
+
+    brief = ask("node", "Person", "ann", branch="side")
+    assert list(brief) == ["kind", "type", "id", "properties", "graph_commit_id"]
+    etag = blobs.stat_blob(
+        graph,
+        blobs.BlobRequest(kind="node", type="Person", id="ann", property="photo", branch="side"),
+    )["etag"]
+    assert brief["properties"] == {
+        "name": "ann",
+        "age": 31,
+        "photo": {"$blob": {"size": 5, "etag": etag}},
+        "taste": {"$vector": 2},
+    }
+    assert brief["graph_commit_id"] == ids[0]
+    full = ask("node", "Person", "ann", full=True)["properties"]
+    assert full == {"name": "ann", "age": 30, "photo": "base64:aGVsbG8=", "taste": [1.0, 0.0]}
+    assert ask("node", "Person", "bob")["properties"] == dict.fromkeys(full) | {"name": "bob"}
+    edge = ask("edge", "Knows", "e1")
+    assert edge["endpoints"] == {
+        "from": {"type": "Person", "id": "ann"},
+        "to": {"type": "Person", "id": "bob"},
+    }
+    assert list(edge)[-2:] == ["endpoints", "graph_commit_id"]
+    with pytest.raises(BadRequest, match="did you mean Person"):
+        ask("node", "person", "ann")
+    for nobody in ("zoe", "", "\ud800"):
+        with pytest.raises(EntityNotFound) as refused:
+            ask("node", "Person", nobody)
+        assert refused.value.details["entity"] == {"kind": "node", "type": "Person", "id": nobody}
 
 
 def test_schemas(graph):
@@ -202,3 +243,61 @@ def test_an_explanation_and_its_profile(graph):
     assert list(profiled) == [*plain, "profile", "row_count"]
     assert profiled["row_count"] == 3
     assert profiled["target"] == {"branch": "side", "snapshot": None}
+
+
+class Nobody:
+    """A policy that allows nothing, and keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def check(self, question):
+        self.asked.append(question.action)
+        return Decision(False, None, "nothing is allowed")
+
+
+def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
+    text = "query q() { match { $p: Person } return { $p.name } }"
+    blob = blobs.BlobRequest(kind="node", type="Person", id="ann", property="photo")
+    sides = changes.DiffRequest(from_=Target.of("main"), to=Target.of("side"))
+    one = changes.CommitChangesRequest(graph_commit_id=ids[0])
+    out, baseline = io.BytesIO(), tmp_path / "baseline"
+    operations = {
+        "read": [
+            lambda at: query.query(at, query.QueryRequest(query=text)),
+            lambda at: query.explain(at, query.ExplainRequest(query=text)),
+            lambda at: query.explain(at, query.ExplainRequest(query=text, profile=True)),
+            lambda at: states.snapshot(at, states.SnapshotRequest()),
+            lambda at: states.status(at, "u"),
+            lambda at: states.entity(
+                at, states.EntityRequest(kind="node", type="Person", id="ann")
+            ),
+            schema.show_schema,
+            lambda at: schema.plan_schema(at, schema.SchemaRequest(schema_source=SCHEMA), "u"),
+            lambda at: lint.lint(at, lint.LintRequest(source=text), "u"),
+            lambda at: history.history(at, history.HistoryRequest()),
+            lambda at: history.list_commits(at, history.CommitsRequest()),
+            lambda at: history.show_commit(at, ids[0]),
+            lambda at: changes.diff(at, sides),
+            lambda at: changes.diff_page(at, sides),
+            lambda at: changes.commit_changes(at, one),
+            lambda at: changes.poll(at, changes.PollRequest()),
+            lambda at: blobs.stat_blob(at, blob),
+            lambda at: blobs.read_blob(at, blob, out),
+        ],
+        "export": [
+            lambda at: changes.baseline(at, changes.BaselineRequest(), baseline),
+            lambda at: export.export(at, export.ExportRequest(), out),
+        ],
+    }
+    policy = Nobody()
+    with og.open(graph.uri, mode="r", actor="ada", policy=policy) as denied:
+        for action, calls in operations.items():
+            for number, call in enumerate(calls):
+                policy.asked.clear()
+                # The changes of a commit on a branch that may not be read are not there at all.
+                with pytest.raises((PolicyDenied, CommitNotFound)):
+                    call(denied)
+                assert policy.asked[:1] == [action], number
+    assert out.getvalue() == b""
+    assert not baseline.exists()

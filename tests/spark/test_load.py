@@ -6,10 +6,11 @@ import json
 
 import pyarrow as pa
 import pytest
-from pyarrow import csv, feather, parquet
+from pyarrow import feather, parquet
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
+from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.storage.tables.table import open_table
@@ -62,21 +63,26 @@ def places(graph):
 def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark, tmp_path):
     groups = pa.table({"name": [f"p{n}" for n in range(10)], "age": range(10)})
     parquet.write_table(groups, tmp_path / "p.parquet", row_group_size=3)
-    csv.write_csv(pa.table({"name": ["c0", "c1"], "age": [20, 21]}), tmp_path / "c.csv")
+    (tmp_path / "c" / "age=21").mkdir(parents=True)
+    (tmp_path / "c" / "c.csv").write_text("Name;age;Fax\nc0;20;1\n")
+    (tmp_path / "c" / "age=21" / "c.csv").write_text("Name;Fax\nc1;x\n")
     feather.write_feather(pa.table({"name": ["f0"], "age": [30]}), tmp_path / "f.arrow")
     (tmp_path / "r.jsonl").write_text(json.dumps(person("j0", age=40)) + "\n")
     import pandas as pd
 
-    frame = spark.createDataFrame([(f"s{n}", n) for n in range(7)], "name string, age int")
+    rows = [(f"s{n}", str(n), None) for n in range(7)]
+    frame = spark.createDataFrame(rows, "Name string, age string, Fax string")
+    options = {"columns": {"Name": "name"}, "ignore_extra": True}
     ends = spark.createDataFrame([("p1", "s6"), ("c1", "f0")], "a string, b string")
 
     def gather(inputs):
         inputs.json(str(tmp_path / "r.jsonl"))
-        for name in ("p.parquet", "c.csv", "f.arrow"):
-            inputs.nodes("Person", str(tmp_path / name))
+        inputs.nodes("Person", str(tmp_path / "p.parquet"))
+        inputs.nodes("Person", str(tmp_path / "c"), FrameOptions.of(**options, delimiter=";"))
+        inputs.nodes("Person", str(tmp_path / "f.arrow"))
         inputs.nodes("Person", pa.table({"name": ["a0"], "age": [50]}))
         inputs.nodes("Person", pd.DataFrame({"name": ["d0", "d1"], "age": [60.0, None]}))
-        inputs.nodes("Person", frame.repartition(3, "name"))
+        inputs.nodes("Person", frame.repartition(3, "Name"), FrameOptions.of(**options))
         inputs.edges("Knows", ends, "a", "b")
         inputs.json([person("z0", age=70)])
 

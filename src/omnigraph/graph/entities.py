@@ -2,50 +2,140 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, EntityNotFound, nearest_name
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
-from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.manifest.snapshot import Target
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.types import is_unicode
+
+# Loaded by the first look: it needs numpy and pyarrow.
+if TYPE_CHECKING:
+    from omnigraph.changes.row_changes import Rows
+    from omnigraph.changes.table_side import TableSide
 
 
 def find_entity(
     state: GraphState, kind: object, type_name: object, id: object, target: Target
 ) -> dict[str, Any] | None:
     """Return the image of an entity; None if there is no such type or no such id at the target."""
+    _check(kind, type_name, id)
+
+    def find() -> dict[str, Any] | None:
+        from omnigraph.changes.image_json import images
+
+        snapshot, catalog = resolve(state, target)
+        entity = _type(catalog, str(kind), str(type_name))
+        if entity is None:
+            return None
+        side, rows = _row(state, snapshot, entity, str(id))
+        (image,) = images(side, rows)
+        if image is None:
+            return None
+        named = {"kind": kind, "type": entity.name, "id": id}
+        return {**named, **image, "graph_commit_id": snapshot.graph_commit_id}
+
+    return retry_if_remade(target, find) if is_unicode(str(id)) else None
+
+
+def describe_entity(
+    state: GraphState, kind: object, type_name: object, id: object, target: Target, *, full: bool
+) -> dict[str, Any]:
+    """Return an entity as explorers show it; refuse a type and an id that there is not.
+
+    The ends of an edge have their types. Unless it is ``full``, a vector is shown by its dimension,
+    ``{"$vector": 3}``, and a blob without its bytes, ``{"$blob": {"size": 5, "etag": "…"}}``.
+    """
+    _check(kind, type_name, id)
+
+    def describe() -> dict[str, Any]:
+        from omnigraph.changes.image_json import images
+
+        snapshot, catalog = resolve(state, target)
+        entity = _type(catalog, str(kind), str(type_name))
+        if entity is None:
+            raise _unknown_type(catalog, str(kind), str(type_name))
+        named = {"kind": kind, "type": entity.name, "id": id}
+        side, rows = _row(state, snapshot, entity, str(id) if is_unicode(str(id)) else "")
+        (image,) = images(side, rows, properties=full)
+        if image is None or not is_unicode(str(id)):
+            raise EntityNotFound(
+                f"there is no {kind} of type {entity.name} with the id `{id}`; check the id and the "
+                "branch",
+                entity=named,
+            )
+        shown = image["properties"] if full else _brief(side, rows, str(id))
+        document = {**named, "properties": shown}
+        if isinstance(entity, EdgeType):
+            types = {"from": entity.from_type, "to": entity.to_type}
+            document["endpoints"] = {
+                end: {"type": types[end], "id": one} for end, one in image["endpoints"].items()
+            }
+        return {**document, "graph_commit_id": snapshot.graph_commit_id}
+
+    return retry_if_remade(target, describe)
+
+
+def _check(kind: object, type_name: object, id: object) -> None:
     if kind not in ("node", "edge"):
         raise BadRequest(f'the kind is {kind!r}; give "node" or "edge"')
     for name, value in (("type", type_name), ("id", id)):
         if not isinstance(value, str):
             raise BadRequest(f"the {name} of an entity is a text, not {value!r}")
 
-    if not is_unicode(str(id)):
-        return None  # such a text cannot be stored
-    return retry_if_remade(target, lambda: _find(state, str(kind), str(type_name), str(id), target))
-
-
-def _find(
-    state: GraphState, kind: str, type_name: str, id: str, target: Target
-) -> dict[str, Any] | None:
-    import pyarrow as pa
-
-    from omnigraph.changes.image_json import images
-    from omnigraph.changes.table_side import TableSide
-
-    snapshot, catalog = resolve(state, target)
-    entity = _type(catalog, kind, type_name)
-    if entity is None:
-        return None
-    side = TableSide(state.workspace, snapshot, entity)
-    (image,) = images(side, side.aligned(pa.array([id], pa.utf8())))
-    if image is None:
-        return None
-    named = {"kind": kind, "type": entity.name, "id": id}
-    return {**named, **image, "graph_commit_id": snapshot.graph_commit_id}
-
 
 def _type(catalog: Catalog, kind: str, name: str) -> Entity | None:
     return catalog.nodes.get(name) if kind == "node" else catalog.edge(name)
+
+
+def _unknown_type(catalog: Catalog, kind: str, name: str) -> BadRequest:
+    known = list(catalog.nodes if kind == "node" else catalog.edges)
+    close = nearest_name(name, known)
+    hint = f"did you mean {close}?" if close else f"there are {', '.join(known) or 'none'}"
+    return BadRequest(f"there is no {kind} type `{name}`; {hint}")
+
+
+def _row(state: GraphState, snapshot: Snapshot, entity: Entity, id: str) -> tuple[TableSide, Rows]:
+    """Return the row of an id, found through the index."""
+    import pyarrow as pa
+
+    from omnigraph.changes.table_side import TableSide
+
+    side = TableSide(state.workspace, snapshot, entity)
+    return side, side.aligned(pa.array([id], pa.utf8()))
+
+
+def _brief(side: TableSide, rows: Rows, id: str) -> dict[str, Any]:
+    """Return the properties of one row without what may be large."""
+    from omnigraph.types import column_to_json
+
+    shown: dict[str, Any] = {}
+    for name, prop in side.entity.properties.items():
+        column = rows.table.column(name)
+        if not column[0].is_valid:
+            shown[name] = None
+        elif prop.type.is_blob:
+            shown[name] = {"$blob": _blob_facts(side, name, id)}
+        elif prop.type.is_vector:
+            shown[name] = {"$vector": prop.type.dim}
+        else:
+            (shown[name],) = column_to_json(prop.type, column)
+    return shown
+
+
+def _blob_facts(side: TableSide, name: str, id: str) -> dict[str, Any]:
+    from omnigraph.storage.tables.blobs.reading import find_blob
+
+    column = side.pinned.column_of(name)
+    with side.reading():
+        found = None if column is None else find_blob(side.table, column, id)
+    if found is None or found.facts is None:
+        return {}
+    facts = {
+        "size": found.facts.size,
+        "etag": found.facts.etag,
+        "uri": found.facts.external_uri,
+    }
+    return {key: value for key, value in facts.items() if value is not None}

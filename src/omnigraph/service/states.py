@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.service.documents import Document
 from omnigraph.service.requests import TargetRequest
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRequest(TargetRequest):
     """The state whose tables are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityRequest(TargetRequest):
+    """One node or edge, by its type and id; ``full`` with all bytes of its blobs and vectors."""
+
+    kind: Literal["node", "edge"]
+    type: str
+    id: str
+    full: bool = False
 
 
 def snapshot(session: Session, request: SnapshotRequest) -> Document:
@@ -32,3 +42,15 @@ def snapshot(session: Session, request: SnapshotRequest) -> Document:
 def status(session: Session, uri: str) -> Document:
     """Return how the graph stands and what it needs; ``uri`` is how the caller knows it."""
     return {**session.status().to_json(), "uri": uri}
+
+
+def entity(session: Session, request: EntityRequest) -> Document:
+    """Return one node or edge; vectors and blobs by their sizes, unless all of it is asked for."""
+    from omnigraph.graph.entities import describe_entity
+    from omnigraph.graph.session import access_of
+
+    access = access_of(session)
+    target = access.reading(**request.target)
+    return describe_entity(
+        access.state, request.kind, request.type, request.id, target, full=request.full
+    )

@@ -77,7 +77,11 @@ def config_path() -> Path | None:
 def read_operator() -> Operator:
     """Return what the file says; raise ``BadRequest`` if it cannot be used."""
     path = config_path()
-    if path is None or not path.exists():
+    try:
+        is_there = path is not None and path.exists()
+    except OSError as error:  # a directory that may not be looked into
+        raise BadRequest(f"cannot read {path}: {error.strerror}; make it readable") from None
+    if path is None or not is_there:
         return Operator(path)
     from omnigraph.yaml_files import read_yaml
 

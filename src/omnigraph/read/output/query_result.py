@@ -81,6 +81,9 @@ class QueryResult(Shown):
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         """Return a row by its number, from the end if it is negative, or the rows of a slice."""
         if isinstance(at, slice):
+            places = range(self.row_count)[at]
+            if places.step == 1:
+                return self._rows(places.start, len(places))
             return self.rows[at]
         if isinstance(at, bool) or not isinstance(at, int):
             raise BadRequest(f"{at!r} is no number of a row; a column is `result.to_arrow()[name]`")
