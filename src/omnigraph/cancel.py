@@ -34,8 +34,8 @@ T = TypeVar("T")
 Timeout = float | timedelta | None
 """Seconds, or a ``timedelta``; None: no deadline."""
 
-LONG_ITEMS = 2_000_000
-"""A library may take a good part of a second to sort or look up this number of items."""
+LONG_ITEMS = 200_000
+"""Sorting or looking up this number of texts takes a noticeable part of a second on a busy machine."""
 
 _PATIENCE = 0.05
 """Seconds between two looks of a thread that waits for another one."""

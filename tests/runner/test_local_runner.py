@@ -10,12 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from omnigraph.cancel import Cancelled, watching
 from omnigraph.errors import InputError, StorageError
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.protocol import distinct
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_ref import TableRef
+from tests.stopping import StopAt
 
 
 @pytest.fixture
@@ -247,3 +249,18 @@ class TestFailures:
             runner.map(runner.frame(make(NUMBERS)), refuse, NUMBERS.schema)
         # The failed read does not stand in the way of the next one.
         assert runner.ask("SELECT 1 AS one", {}).to_pylist() == [{"one": 1}]
+
+
+class TestStopping:
+    """A query of DuckDB that never ends is ended from outside."""
+
+    ENDLESS = "SELECT count(*) AS n FROM f AS a, f AS b, f AS c, f AS d WHERE a.x + b.x > c.x + d.x"
+
+    @pytest.fixture
+    def frames(self, runner):
+        return {"f": runner.frame(pa.table({"x": pa.array(range(20_000))}))}
+
+    def test_a_token_interrupts_it(self, runner, frames):
+        with watching(StopAt(5)), pytest.raises(Cancelled):
+            runner.ask(self.ENDLESS, frames)
+        assert runner.ask("SELECT count(*) AS n FROM f", frames).column("n").to_pylist() == [20_000]

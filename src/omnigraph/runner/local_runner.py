@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cancel import interrupting
 from omnigraph.errors import StorageError
 from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
@@ -216,7 +217,13 @@ class LocalRunner:
         try:
             for name, source in sources.items():
                 undo.append(self._name(name, source))
-            yield
+            with interrupting(self._duck.interrupt):
+                yield
+        except RuntimeError as error:
+            # What DuckDB makes of Ctrl-C.
+            if str(error) == "Query interrupted":
+                raise KeyboardInterrupt from None
+            raise
         except duckdb.Error as error:
             if self._failure is not None:
                 raise self._failure from None

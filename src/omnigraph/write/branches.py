@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.cancel import shielded
 from omnigraph.commit.drift import HealFirst
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.sidecar import list_sidecars
@@ -35,11 +36,12 @@ def _create(workspace: Workspace, name: str, source: Target) -> refs.BranchCreat
     with _take_graph_lock(workspace, name, "branch_create", Patience()):
         _refuse_unsettled(workspace, check_branch_name(name))
         if source.names_a_head:
-            return refs.create_ref(workspace.manifest, name, source.branch or MAIN)
-        commit = _past_commit(workspace, source)
-        return refs.create_ref(
-            workspace.manifest, name, commit.branch or MAIN, commit.manifest_version
-        )
+            branch, version = source.branch or MAIN, None
+        else:
+            commit = _past_commit(workspace, source)
+            branch, version = commit.branch or MAIN, commit.manifest_version
+        with shielded():
+            return refs.create_ref(workspace.manifest, name, branch, version)
 
 
 def _past_commit(workspace: Workspace, source: Target) -> GraphCommit:
@@ -70,7 +72,8 @@ def delete_branch(workspace: Workspace, name: str, merged: BranchPin | None = No
         if merged is not None:
             _refuse_unmerged(workspace, merged)
         refuse_needed(workspace, name)
-        refs.delete_ref(workspace.manifest, name)
+        with shielded():
+            refs.delete_ref(workspace.manifest, name)
 
 
 def _refuse_unmerged(workspace: Workspace, merged: BranchPin) -> None:
@@ -107,7 +110,8 @@ def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) ->
         ):
             return False
         refuse_needed(workspace, name)
-        refs.delete_ref(workspace.manifest, name)
+        with shielded():
+            refs.delete_ref(workspace.manifest, name)
         return True
 
 

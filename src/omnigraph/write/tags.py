@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from omnigraph import settings
+from omnigraph.cancel import shielded
 from omnigraph.clock import stamp_us
 from omnigraph.commit.drift import HealFirst
 from omnigraph.commit.heal import run_healing
@@ -114,7 +115,8 @@ def _publish(held: HeldLocks, publish: Callable[[], Done]) -> Done:
     while True:
         held.check()
         try:
-            return publish()
+            with shielded():
+                return publish()
         except Contention:
             if time.monotonic() > deadline:
                 raise

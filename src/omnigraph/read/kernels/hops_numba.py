@@ -25,7 +25,7 @@ PROBES = 16
 # What the words of a wave may take up.
 WAVE_BYTES = 1 << 29
 # Edges to follow before a call returns, so that the work can be stopped.
-CALL_STEPS = 50_000_000
+CALL_STEPS = 20_000_000
 
 
 def _arrays(csr: Adjacency) -> tuple[Index, Targets]:

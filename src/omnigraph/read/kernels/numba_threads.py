@@ -24,7 +24,7 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 # Steps below which a second thread costs more than it saves.
 PIECE = 200_000
 # Steps of one call: some tenths of a second where each jumps somewhere else in memory.
-CALL = 50_000_000
+CALL = 20_000_000
 
 
 def compiled(loop: Loop) -> Loop:

@@ -7,13 +7,14 @@ For example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.cancel import look
+from omnigraph.cancel import aside, look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.limits import ReadLimits
@@ -87,7 +88,9 @@ def _fetched(
     chunks: list[pa.Array] = []
     for at in range(0, len(codes), step):
         look()
-        chunks.extend(_chunks(space, expr, codes[at : at + step], kind, thresholds))
+        part = codes[at : at + step]
+        fetch = partial(_chunks, space, expr, part, kind, thresholds)
+        chunks.extend(aside(fetch, items=len(part)))
     return pa.chunked_array(chunks, kind)
 
 
@@ -106,7 +109,7 @@ def _chunks(
     codes: Codes,
     kind: pa.DataType,
     thresholds: OutputThresholds,
-) -> Iterator[pa.Array]:
+) -> list[pa.Array]:
     """The values as one array, or as two halves where one would pass the reach of its offsets."""
     try:
         if isinstance(expr, ir.NodeId):
@@ -119,10 +122,12 @@ def _chunks(
             array = space.column(expr.property).array.take(pa.array(codes))
         else:
             array = space.values(expr.property, codes)
-        yield array if array.type == kind else array.cast(kind)
+        return [array if array.type == kind else array.cast(kind)]
     except (pa.ArrowInvalid, pa.ArrowCapacityError):
         if len(codes) < 2:
             raise
         middle = len(codes) // 2
-        yield from _chunks(space, expr, codes[:middle], kind, thresholds)
-        yield from _chunks(space, expr, codes[middle:], kind, thresholds)
+        return [
+            *_chunks(space, expr, codes[:middle], kind, thresholds),
+            *_chunks(space, expr, codes[middle:], kind, thresholds),
+        ]
