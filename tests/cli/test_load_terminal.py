@@ -12,6 +12,7 @@ import pytest
 
 import omnigraph as og
 from tests.cli.running import environment
+from tests.cli.screen import CTRL_D, Terminal
 from tests.cli.terminal import at_terminal, start
 from tests.stored import read_back
 
@@ -39,6 +40,16 @@ def test_a_terminal_sees_the_progress_and_a_pipe_the_result(people, place):
     assert "\x1b" not in out
     # The line is wiped when the load is over.
     assert shown.rstrip("\r\n").endswith(("\x1b[2K", "\x1b[?25h"))
+
+
+def test_the_progress_is_on_the_screen_while_the_load_runs_and_gone_after_it(graph, place):
+    with Terminal((*LOAD, "--data", "-"), place) as terminal:
+        terminal.wait_for("omnigraph load -> g.omni")
+        terminal.wait_until(lambda screen: "opening" in screen or "stage 1 of 5" in screen)
+        terminal.type(RECORD + CTRL_D * 2)  # the end of a terminal is read twice
+        assert terminal.wait_for_end() == 0
+        assert "loaded 1 rows into branch main" in terminal.text
+        assert "stage" not in terminal.text
 
 
 @pytest.mark.parametrize(

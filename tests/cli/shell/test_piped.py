@@ -62,7 +62,7 @@ REFUSED = {
     ".load": ".load takes a file",
     ".load people.pg soon": "there is no mode `soon`",
     '.load "people.pg': "cannot read",
-    INSERT: "name",
+    INSERT: "parameter `name` of type String is missing; .params sets it",
 }
 
 

@@ -17,7 +17,7 @@ from omnigraph.cli.shell.dots import DOTS, HELP
 from omnigraph.cli.shell.looked_at import LookedAt
 from omnigraph.cli.shell.statements import Statement, split_dot
 from omnigraph.cli.source import read_params
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest, ParamError, did_you_mean
 from omnigraph.lang.query.syntax.parser import parse
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ class Shell:
         """Run a query or a dot command; raise ``Left`` for `.quit`."""
         if not statement.is_dot:
             _refuse_without_dot(statement.text)
-            self._run_query(statement.text)
+            try:
+                self._run_query(statement.text)
+            except ParamError as error:
+                raise ParamError(f"{error.message}; .params sets it", **error.details) from None
             return
         word, rest = split_dot(statement.text)
         run = self._dots().get(word)
