@@ -54,6 +54,7 @@ def test_a_timeout_that_is_none_is_refused(timeout: object) -> None:
 
 def test_no_deadline_is_infinite() -> None:
     assert Cancel(timeout=float("inf")).timeout is None
+    assert Cancel(timeout=10**400).timeout is None
 
 
 def test_a_token_fires_with_its_parent() -> None:

@@ -90,7 +90,10 @@ def _seconds(timeout: Timeout) -> float | None:
         raise BadRequest(
             f"timeout is {timeout!r}; give seconds above 0, a timedelta, or None for no deadline"
         )
-    return None if math.isinf(seconds) else float(seconds)
+    try:
+        return None if math.isinf(seconds) else float(seconds)
+    except OverflowError:  # a whole number beyond every float
+        return None
 
 
 def _out_of_time(timeout: float, spent: float) -> ResourceLimit:

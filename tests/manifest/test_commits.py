@@ -93,6 +93,7 @@ def test_operations_and_their_ids(tmp_path):
         listed = graph.commits.list
         assert (loaded.operation_id, mutated.operation_id) == (first, second)
         assert listed(filter=f"operation_id={first}") == [loaded]
+        assert listed(filter=f"operation_id= {first.lower()} ") == [loaded]
         assert listed(filter=f"operation={second}") == [mutated]
         assert listed(filter="operation=mutation") == [plain, mutated]
         assert listed(filter=["operation=load", f"operation_id={second}"]) == []

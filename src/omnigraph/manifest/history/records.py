@@ -190,6 +190,8 @@ def parse_filter(text: object) -> Test:
         )
     if key == "operation" and is_ulid(value):
         key = "operation_id"
+    if key == "operation_id":
+        value = value.strip().upper()  # in any spelling that a write takes
     field = FILTERS[key]
     return lambda commit: (field(commit) or "") == value
 
