@@ -126,7 +126,7 @@ def test_a_line_fits_the_screen_and_names_that_do_not_stand_below(graph, two_bra
         lines = terminal.text.splitlines()
     assert [line[:4].rstrip() for line in lines] == ["●", "│", "●", "│ ●", "├─╯", "●"]
     assert lines[0].startswith(f"●    {last}  ")
-    assert " an-actor-wi…  load" in lines[0]
+    assert " an-acto…  load" in lines[0]
     assert lines[1].split() == ["│", "main,", "tag:the-first-release-of-all"]
     assert [name in line for name, line in zip(two_branches, lines[2:4], strict=True)] == [True] * 2
     assert lines[5].endswith("  init  tag:v1")

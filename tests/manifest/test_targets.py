@@ -86,6 +86,10 @@ def test_a_target_may_name_one_state_only():
                     Target.of(**{name: value, other: given})
     with pytest.raises(BadRequest, match="not both"):
         Target.of(version=3, time=NOON)
+    for name in ("snapshot", "tag"):
+        for other in ({"branch": "main"}, {"version": 3}, {"time": NOON_US}):
+            with pytest.raises(BadRequest, match="more than one state"):
+                Target(**{name: "01X"}, **other)
 
 
 def test_values_that_stand_for_a_state():

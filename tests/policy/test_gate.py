@@ -188,6 +188,13 @@ def test_commits_of_branches_that_may_not_be_read_are_not_there(unchanged):
     assert said[0] == said[1]
 
 
+def test_no_state_hides_behind_a_branch_that_may_be_read(unchanged):
+    unchanged.policy.answer = lambda question: Decision(question.branch == "main")
+    with pytest.raises(BadRequest, match="more than one state"):
+        unchanged.session.query(ALL, at=og.Target("main", unchanged.side_commit))
+    assert unchanged.side_commit not in unchanged.session.commits.history("main").tags
+
+
 # ------------------------------------------------------------------ between the answer and the deed
 
 

@@ -190,3 +190,37 @@ def test_a_base_that_was_dropped_from_memory_is_not_missed(graph, plans):
             reader.cache.drop(key)
     assert by_key(view, plans, "node", "n")[0]["p.age"] == 3
     assert view.spent > 0, "it is looked up in the table"
+
+
+def test_changed_rows_are_read_under_the_schema_of_now(graph, plans):
+    """Rows that changed before a schema change answer for renamed, added and replaced properties."""
+    reader = warm_reader(graph)
+    run(graph, 'update Person set { age: 500 } where name = "p01"')
+    assert by_key(view_of(graph, reader), plans, "node", "p01")[0]["p.age"] == 500
+    renamed = SCHEMA.replace("age: I64?", 'years: I64? @rename_from("age")')
+    graph.schema.apply(renamed)
+    graph.schema.apply(SCHEMA.replace("age: I64?", "years: I64?  age: I64?  nick: String?"))
+    run(graph, 'update Person set { years: 600, nick: "two" } where name = "p02"')
+    view = view_of(graph, reader)
+    asked = compile_query(
+        graph.schema.catalog,
+        "query q($k: String) { match { $p: Person { name: $k } } "
+        "return { $p.years as years, $p.age as age, $p.nick as nick } }",
+    )
+    found = [by_key(view, {"q": asked}, "q", key)[0] for key in ("p01", "p02", "p03")]
+    assert found == [
+        {"years": 500, "age": None, "nick": None},
+        {"years": 600, "age": None, "nick": "two"},
+        {"years": 3, "age": None, "nick": None},
+    ]
+    assert view.spent == 0, "out of memory, or this shows nothing"
+
+
+def test_an_empty_table_can_be_the_numbered_state(graph):
+    run(graph, 'delete Person where name != ""')
+    reader = Reader(workspace_of(graph), BESIDE_A_WRITER)
+    view_of(graph, reader).nodes("Person")
+    graph.load([person("ann", age=1), person("bob", age=2)])
+    view = view_of(graph, reader)
+    assert view.overlaid_nodes("Person", defaultdict(dict)) is not None
+    check_same_nodes(view.nodes("Person"), view_of(graph).nodes("Person"))

@@ -267,9 +267,13 @@ WRITES: dict[str, Callable[[og.Graph, str], object]] = {
 class TestCompiledLoops:
     """Loops over adjacency run in calls that do not take long, on one thread or several."""
 
-    @pytest.mark.parametrize("piece", [10, 10**9])
-    def test_every_item_is_done_once(self, piece):
-        in_pieces = pytest.importorskip("omnigraph.read.kernels.numba_threads").in_pieces
+    @pytest.fixture(params=[1, 3])
+    def in_pieces(self, request, monkeypatch):
+        threads = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+        monkeypatch.setattr(threads, "_parts", lambda _: request.param)
+        return threads.in_pieces
+
+    def test_every_item_is_done_once(self, in_pieces):
         effort = np.concatenate([[0], np.cumsum(np.arange(1000) % 17)])
         done = np.zeros(1000, np.int64)
         calls = []
@@ -281,18 +285,16 @@ class TestCompiledLoops:
             done[first:last] += 1
             return last
 
-        in_pieces(loop, effort, call=300, piece=piece)
+        in_pieces(loop, effort, call=300)
         assert done.tolist() == [1] * 1000
         assert len(calls) >= effort[-1] / 300
 
-    @pytest.mark.parametrize("piece", [10, 10**9])
-    def test_they_stop_between_calls(self, piece):
-        in_pieces = pytest.importorskip("omnigraph.read.kernels.numba_threads").in_pieces
+    def test_they_stop_between_calls(self, in_pieces):
         effort = np.arange(0, 100_001, 100)
         calls = []
         token = StopAt(5)
         with watching(token), pytest.raises(Cancelled):
-            in_pieces(lambda *ends: calls.append(ends), effort, call=100, piece=piece)
+            in_pieces(lambda *ends: calls.append(ends), effort, call=100)
         assert len(calls) < 20
 
     def test_long_searches_go_on_where_they_stopped(self):

@@ -82,9 +82,10 @@ class TargetKeywords(TypedDict, total=False):
 class Target:
     """What a read looks at: a branch head, a commit id, a tag, or a branch at a version or a time.
 
-    ``time`` is in microseconds since the epoch. A target is checked when ``of`` makes it. What it was
-    made of is kept beside what it names: ``held_by`` is the branch of a ``Snapshot``, and ``tagged`` the
-    commit of a tag that was looked up, which is then the only one that it may name.
+    ``time`` is in microseconds since the epoch. ``of`` checks what a caller gives; that a target names
+    one state only holds however it was made. What it was made of is kept beside what it names:
+    ``held_by`` is the branch of a ``Snapshot``, and ``tagged`` the commit of a tag that was looked up,
+    which is then the only one that it may name.
     """
 
     branch: str | None = None
@@ -94,6 +95,12 @@ class Target:
     time: int | None = None
     held_by: str | None = field(default=None, compare=False, repr=False)
     tagged: str | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # A policy is asked about the branch of a target, so no other state may hide behind it.
+        on_branch = any(one is not None for one in (self.branch, self.version, self.time))
+        if (self.snapshot is not None) + (self.tag is not None) + on_branch > 1:
+            raise _several_states()
 
     @classmethod
     def of(
@@ -112,10 +119,7 @@ class Target:
         """
         on_branch = [value for value in (branch, version, time) if value is not None]
         if sum((snapshot is not None, tag is not None, at is not None, bool(on_branch))) > 1:
-            raise BadRequest(
-                "more than one state is named; give a snapshot, a tag, a target as `at`, or a branch "
-                "with an optional version or time"
-            )
+            raise _several_states()
         if at is not None:
             return cls.of_value(at)
         if snapshot is not None:
@@ -175,6 +179,13 @@ class Target:
 
 TargetLike = Target | Snapshot | GraphCommit | str
 """What ``at`` may be: a target, or a value that stands for one."""
+
+
+def _several_states() -> BadRequest:
+    return BadRequest(
+        "more than one state is named; give a snapshot, a tag, a target as `at`, or a branch with an "
+        "optional version or time"
+    )
 
 
 def _moment(time: object) -> int:

@@ -36,8 +36,8 @@ LOOKS = 5
 class History(Shown):
     """One page of the commits of some branches, children before their parents.
 
-    ``heads`` maps each branch to its newest commit, and ``tags`` commits to their names. ``next`` is
-    what ``before`` takes for the following page; None on the last one.
+    ``heads`` maps each branch to its newest commit, and ``tags`` commits of the page to their names.
+    ``next`` is what ``before`` takes for the following page; None on the last one.
     """
 
     commits: list[GraphCommit]
@@ -125,14 +125,19 @@ def _page(manifest: Manifest, branches: Sequence[str], limit: int, before: str |
     ordered = _after(_newest_first(CommitGraph(manifest, states), states), before)
     page = list(itertools.islice(ordered, limit))
     more = next(ordered, None) is not None
-    return History(page, heads, _tags(manifest), page[-1].graph_commit_id if more else None)
+    return History(page, heads, _tags(manifest, page), page[-1].graph_commit_id if more else None)
 
 
-def _tags(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the names of tagged commits by their ids, in the order of the list of tags."""
+def _tags(manifest: Manifest, page: Iterable[GraphCommit]) -> dict[str, list[str]]:
+    """Return the names of tagged commits by their ids, in the order of the list of tags.
+
+    Only commits of the page: tags on other branches are not what was asked for.
+    """
+    shown = {commit.graph_commit_id for commit in page}
     tags: dict[str, list[str]] = {}
     for tag in list_tags(manifest):
-        tags.setdefault(tag.graph_commit_id, []).append(tag.name)
+        if tag.graph_commit_id in shown:
+            tags.setdefault(tag.graph_commit_id, []).append(tag.name)
     return tags
 
 

@@ -22,7 +22,7 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 # Steps below which a second thread costs more than it saves.
-PIECE = 200_000
+_PIECE = 200_000
 # Steps of one call: some tenths of a second where each jumps somewhere else in memory.
 CALL = 20_000_000
 
@@ -48,7 +48,6 @@ def in_pieces(
     effort: npt.NDArray[np.int64],
     *arguments: Any,
     call: int = CALL,
-    piece: int = PIECE,
 ) -> None:
     """Call ``loop(first, last, *arguments)`` over a range cut into parts of equal effort.
 
@@ -57,7 +56,7 @@ def in_pieces(
     loop that finds its items to be more effort than was said may return where it stopped.
     """
     total = int(effort[-1] - effort[0])
-    parts = min(_threads(), total // piece + 1)
+    parts = _parts(total)
     # As many calls for every thread.
     bounds = _cuts(effort, parts * -(-total // (call * parts)) or 1)
     stop = Cancel(parent=current())
@@ -87,6 +86,11 @@ def _cuts(effort: npt.NDArray[np.int64], parts: int) -> list[int]:
     total = int(effort[-1] - effort[0])
     cuts = np.searchsorted(effort, effort[0] + np.arange(1, parts) * total // parts)
     return [0, *cuts.tolist(), len(effort) - 1]
+
+
+def _parts(total: int) -> int:
+    """Into how many parts to cut work of this effort."""
+    return min(_threads(), total // _PIECE + 1)
 
 
 def _threads() -> int:

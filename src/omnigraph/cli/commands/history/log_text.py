@@ -24,7 +24,7 @@ Commit = Mapping[str, Any]
 
 LANE_COLOURS = ("green", "yellow", "blue", "magenta", "cyan", "red")
 BRANCH_STYLE, TAG_STYLE, TIME_STYLE = "bold cyan", "bold yellow", "dim"
-NARROW_ACTOR = 12
+NARROW_ACTOR = 8
 """On a screen that is too narrow an actor is cut to this width, not further."""
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.read.view.nodes import NodeIds
-from omnigraph.read.view.pinned_table import Identity
+from omnigraph.read.view.pinned_table import ColumnKey, Identity, columns_by_key
 from omnigraph.read.view.row_changes import RowChanges
 
 # What an entry costs beside its values: two dict entries, a tuple, the texts and numbers they hold.
@@ -28,9 +28,13 @@ def is_kept(kind: pa.DataType) -> bool:
 
 
 class ChangedRow(NamedTuple):
-    """A row as it is now: its place in the rows that one commit wrote."""
+    """A row as it is now: its place in the rows that one commit wrote.
+
+    ``columns`` are the names that their columns had then; a schema change may have come since.
+    """
 
     rows: pa.RecordBatch
+    columns: Mapping[ColumnKey, str]
     place: int
 
     @property
@@ -39,9 +43,9 @@ class ChangedRow(NamedTuple):
         found: int = self.rows.column("_rowid")[self.place].as_py()
         return found
 
-    def value(self, column: str) -> pa.Array:
-        """The value of a column, as an array of one."""
-        return self.rows.column(column).slice(self.place, 1)
+    def value(self, key: ColumnKey) -> pa.Array:
+        """The value of one of ``columns``, as an array of one."""
+        return self.rows.column(self.columns[key]).slice(self.place, 1)
 
 
 class NodeChanges:
@@ -95,11 +99,12 @@ class NodeChanges:
                 if known is not None:
                     changed[known] = None
             for rows in (change.inserted, change.updated):
+                columns = columns_by_key(rows.schema)
                 for batch in rows.to_batches():
                     nbytes += batch.nbytes
                     row_ids = batch.column("_rowid").to_pylist()
                     for place, name in enumerate(batch.column("id").to_pylist()):
-                        changed[name] = ChangedRow(batch, place)
+                        changed[name] = ChangedRow(batch, columns, place)
                         ids[row_ids[place]] = name
         return NodeChanges(self.base, size, changed, ids, nbytes)
 
@@ -110,8 +115,9 @@ class NodeChanges:
         ids = np.array([name for name, _ in now], object)
         codes = base.rows.codes(row_ids)
         # A row whose id changed is another node.
-        same = base.id_array.take(np.maximum(codes, 0)).to_numpy(zero_copy_only=False) == ids
-        known = (codes >= 0) & same
+        known = codes >= 0
+        before = base.id_array.take(codes[known]).to_numpy(zero_copy_only=False)
+        known[known] = before == ids[known]
         replaced = base.find(pa.array(list(self.changed), base.id_array.type))
         gone = np.setdiff1d(base.rows.row_ids[replaced[replaced >= 0]], row_ids[known])
         return RowChanges(

@@ -78,9 +78,10 @@ class OverlaidNodes:
         at_base = np.flatnonzero(codes >= 0)
         at_changes = [at for at, row in enumerate(rows) if row is not None]
         newest = [row for row in rows if row is not None]
-        if whole:
+        key = self._pinned.column_key(name)
+        if whole and all(key in row.columns for row in newest):
             found = self._at_base(name, codes[at_base])
-            newer = [row.value(stored).cast(found.type) for row in newest]
+            newer = [row.value(key).cast(found.type) for row in newest]
             found = pa.concat_arrays([found, *newer]) if newer else found
         else:
             row_ids = self._base.row_ids[codes[at_base]].tolist()
