@@ -32,7 +32,7 @@ def cpu_of(argv: list[str], place: str) -> float:
     """Return the processor seconds, of user and system, that a command line takes."""
     before = os.times()
     subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "omnigraph.cli", *argv],
+        [sys.executable, "-m", "omnigraph", *argv],
         cwd=place,
         env=environment(place),
         stdout=subprocess.DEVNULL,

@@ -189,7 +189,7 @@ def start(contest: Contest) -> None:
     lines, graph = contest.lines(100), str(contest.directory / "small")
     schema = contest.directory / "small.pg"
     schema.write_text(SCHEMA)
-    cli = [sys.executable, "-m", "omnigraph.cli"]
+    cli = [sys.executable, "-m", "omnigraph"]
     subprocess.run(  # noqa: S603
         [*cli, "init", "--quiet", "--schema", str(schema), graph],
         check=True,

@@ -104,7 +104,7 @@ def run_fresh(
 ) -> Result:
     """Run one command line in a new interpreter, as a user does."""
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *argv],
+        [sys.executable, "-m", "omnigraph", *argv],
         cwd=cwd,
         env=environment(cwd / "home", env),
         input=stdin or "",

@@ -12,7 +12,7 @@ def start(argv, place, **streams):
     """The command line in a new interpreter, as a user starts it."""
     extra = streams.pop("env", {})
     return subprocess.Popen(
-        [sys.executable, "-m", "omnigraph.cli", *argv],
+        [sys.executable, "-m", "omnigraph", *argv],
         cwd=place,
         env=environment(place / "home", {"TERM": "xterm", "COLUMNS": "100", **extra}),
         **streams,

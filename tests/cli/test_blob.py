@@ -57,7 +57,7 @@ def test_a_file_that_takes_no_bytes_is_told(omnigraph, store):
 def test_put_without_stdin(store, place):
     put = ("blob", "put", "node", "Plate", "p", "scan", "--data", "-", *store)
     done = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "omnigraph.cli", *put],
+        ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "omnigraph", *put],
         cwd=place, env=environment(place / "home"), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, "stdin is closed" in done.stderr) == (1, True), done.stderr

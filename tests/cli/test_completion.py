@@ -73,7 +73,7 @@ def test_bash_completes_a_branch(launcher, site):
     """In a real bash, with the script as it is printed."""
     script = launcher.run(["completion", "bash"], site).stdout
     program = (
-        f'omnigraph() {{ "{sys.executable}" -m omnigraph.cli "$@"; }}\n{script}\n'
+        f'omnigraph() {{ "{sys.executable}" -m omnigraph "$@"; }}\n{script}\n'
         "complete -p omnigraph\n"
         "COMP_WORDS=(omnigraph branch delete --uri g.omni fe); COMP_CWORD=5\n"
         "_omnigraph\n"

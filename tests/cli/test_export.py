@@ -52,7 +52,7 @@ def test_a_reader_that_leaves_is_no_error_to_tell(store, place):
     with og.open(place / store) as graph:
         names = [f"person {number:06}" for number in range(20_000)]
         graph.load([{"type": "Person", "data": {"name": name}} for name in names])
-    command = [sys.executable, "-m", "omnigraph.cli", "export", "--type", "Person", store]
+    command = [sys.executable, "-m", "omnigraph", "export", "--type", "Person", store]
     with subprocess.Popen(
         command,
         cwd=place,

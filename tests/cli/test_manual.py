@@ -133,7 +133,7 @@ def typed(tmp_path, launcher):
     tools = tmp_path / "bin"
     tools.mkdir()
     program = tools / "omnigraph"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnigraph.cli "$@"\n', "utf-8")
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnigraph "$@"\n', "utf-8")
     program.chmod(0o755)
     env = environment(tmp_path / "home")
     env["PATH"] = f"{tools}:{env['PATH']}"

@@ -127,7 +127,7 @@ class TestExitCodes:
         fresh("init", "--schema", "people.pg", "g.omni")
         pause = place / "pause"
         child = subprocess.Popen(
-            [sys.executable, "-m", "omnigraph.cli", "branch", "create", "x", "--uri", "g.omni"],
+            [sys.executable, "-m", "omnigraph", "branch", "create", "x", "--uri", "g.omni"],
             cwd=place,
             env=environment(
                 place / "home", {"OMNIGRAPH_FAILPOINTS": f"branch.before_create=pause:{pause}"}
@@ -186,7 +186,7 @@ class TestInternalErrors:
 class TestStreams:
     def start(self, place, argv, stdout):
         return subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", *argv],
+            [sys.executable, "-m", "omnigraph", *argv],
             cwd=place,
             env=environment(place / "home"),
             stdout=stdout,
@@ -303,7 +303,7 @@ def test_a_table_is_drawn_on_a_terminal_only(place, graph):
 
     mine, theirs = pty.openpty()
     subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", "branch", "list", "--uri", graph],
+        [sys.executable, "-m", "omnigraph", "branch", "list", "--uri", graph],
         cwd=place,
         env=environment(place / "home", {"TERM": "xterm", "COLUMNS": "80"}),
         stdin=theirs,

@@ -90,7 +90,7 @@ def test_a_table_fits_the_terminal(people, place):
     argv = ["query", "-e", source % ("wide " * 20), "--store", people]
     mine, theirs = pty.openpty()
     subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *argv],
+        [sys.executable, "-m", "omnigraph", *argv],
         cwd=place,
         env=environment(place / "home", {"COLUMNS": "40", "LINES": "24"}),
         stdout=theirs,

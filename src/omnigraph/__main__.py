@@ -1,4 +1,4 @@
-"""`python -m omnigraph.cli`."""
+"""`python -m omnigraph`: the command line, where its script is not on the path."""
 
 from __future__ import annotations
 
