@@ -197,6 +197,11 @@ class TestPolicy:
         (warning,) = graph.cleanup(keep_versions=2, dry_run=True).warnings
         assert "newest 2" in warning
 
+    @pytest.mark.parametrize("flag", [None, 0, "", "no"])
+    def test_a_flag_that_is_none_removes_nothing(self, graph, flag):
+        with pytest.raises(BadRequest, match="give True or False"):
+            graph.cleanup(keep_versions=1, dry_run=flag)
+
     def test_a_dry_run_says_what_a_cleanup_does_and_touches_nothing(self, graph):
         graph.branches.create("side")
         for n in (2, 3, 4):

@@ -94,11 +94,11 @@ def check_rejects(rejects: object) -> Path | None:
 
 
 def check_progress(progress: Any) -> Any:
-    """Return the function that a load calls with its progress."""
+    """Return the function that long work calls with its progress."""
     if progress is not None and not callable(progress):
         raise BadRequest(
-            f"a Python {type(progress).__name__} cannot be told the progress of a load; give a "
-            "function of one argument"
+            f"progress is a Python {type(progress).__name__}, which cannot be called; give a function, "
+            "or leave it out"
         )
     return progress
 

@@ -8,9 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from omnigraph.graph.access import Access
-from omnigraph.graph.arguments import (
-    check_progress,
-)
+from omnigraph.graph.arguments import check_flag, check_progress
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.session import Session
 from omnigraph.graph.state import GraphState, Mode
@@ -149,14 +147,15 @@ class Graph(Session):
         """
         from omnigraph.maintenance.cleanup.cleanup import check_policy, cleanup
 
-        if dry_run:
+        dry = check_flag("dry_run", dry_run)
+        if dry:
             self._state.ensure_open()
         else:
             self._state.ensure_writable()
         report = cleanup(
-            self._state.workspace, check_policy(keep_versions, older_than), dry_run=dry_run
+            self._state.workspace, check_policy(keep_versions, older_than), dry_run=dry
         )
-        if not dry_run:
+        if not dry:
             self._state.forget_reads()
         return report
 
