@@ -32,6 +32,9 @@ def test_it_only_shows_what_would_go_until_it_is_confirmed(omnigraph, graph):
     done = omnigraph("cleanup", graph, "--keep", "2", "--confirm", "--json")
     assert done.exit == 0
     assert done.json == {key: value for key, value in shown.json.items() if key != "preview"}
+    for version, kind in (("1", "history_reclaimed"), ("99", "version_not_found")):
+        read = omnigraph("snapshot", graph, "--at-version", version, "--json")
+        assert (read.exit, read.json["kind"]) == (1, kind)
     text = omnigraph("cleanup", graph, "--keep", "2")
     assert "node:Person  main" in text.stdout
 

@@ -121,9 +121,10 @@ def test_bad_records_are_skipped(omnigraph, graph, place):
     [
         (("load", "--mode", "merge"), 1, "--data"),
         (("load", "--data", "people.jsonl"), 2, "--mode"),
-        (("load", "--data", "people.jsonl", "--mode", "replace"), 2, "replace"),
+        (("load", "--data", "people.jsonl", "--mode", "replace"), 2, "'--mode': 'replace' is"),
         (("load", "--data", "missing.jsonl", "--mode", "merge"), 1, "missing.jsonl"),
         (("load", "--node", "Person", "--mode", "merge"), 2, "--mode"),
+        (("load", "--node", "Person", "x.csv", "--mode", "merge", "--no-header"), 1, "(--names)"),
         (("load", "--data", "people.jsonl", "--mode", "merge", "--engine", "gpu"), 2, "gpu"),
     ],
 )
@@ -183,6 +184,21 @@ def test_mutate_misused(omnigraph, graph, argv, word):
     result = omnigraph("mutate", *argv, "--uri", graph)
     assert result.exit == 1
     assert word in result.stderr
+
+
+@pytest.mark.usefixtures("people")
+def test_internal_branches_are_never_written(omnigraph, graph):
+    head = omnigraph("snapshot", graph, "--json").json["graph_commit_id"]
+    for argv in (
+        ("load", "--data", "people.jsonl", "--mode", "merge"),
+        ("mutate", "-e", ADD, "--params", '{"n":"a"}'),
+        ("commit", "revert", head),
+        ("blob", "put", "node", "Person", "ada", "age", "--clear"),
+        ("embed",),
+    ):
+        refused = omnigraph(*argv, "--branch", " __x ", "--store", graph, "--json")
+        assert (refused.exit, refused.json["kind"]) == (1, "bad_request"), argv
+        assert "`__x` cannot be written to" in refused.json["error"]
 
 
 def test_flags_of_mutate_that_exclude_each_other(omnigraph, graph):

@@ -130,7 +130,9 @@ def _dispatch(arguments: list[str]) -> int:
         code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
         as_json = _asks_for_json(command, arguments)
-        return _report_misuse(error.format_message(), error.exit_code, as_json)
+        # The library that checks values puts these words before those of the check itself.
+        message = error.format_message().replace(": Value error, ", ": ")
+        return _report_misuse(message, error.exit_code, as_json)
     if code == INTERRUPTED:  # the argument parser caught the Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

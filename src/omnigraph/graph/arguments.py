@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from omnigraph.errors import BadRequest
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor, check_operation_id
-from omnigraph.manifest.branch_names import trim_branch_name
+from omnigraph.manifest.branch_names import trim_branch_name, trim_written_branch
 from omnigraph.read.limits import ReadLimits
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
         rejects=check_rejects(asked.rejects),
         progress=check_progress(asked.progress),
         retries=check_retries(asked.retries),
-        branch=trim_branch_name(asked.branch),
+        branch=trim_written_branch(asked.branch),
         from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
         operation_id=check_operation_id(asked.operation_id),
         check=check_flag("check", asked.check),

@@ -12,7 +12,7 @@ from omnigraph.graph.arguments import check_limit, check_progress, check_retries
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest.actors import check_operation_id
-from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.policy.checker import Action
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def mutate(
 
     state = access.state
     state.ensure_writable()
-    target = trim_branch_name(options.branch)
+    target = trim_written_branch(options.branch)
     access.ask(Action.CHANGE, target)
     name, params = named_or_given(name, params)
     text, filename = read_source(source)
@@ -80,7 +80,7 @@ def embed(
 
     state = access.state
     state.ensure_writable()
-    target = trim_branch_name(branch)
+    target = trim_written_branch(branch)
     access.ask(Action.CHANGE, target)
     asked = EmbedRequest(
         target,

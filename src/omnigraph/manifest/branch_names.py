@@ -15,6 +15,7 @@ _SEGMENT = re.compile(r"[\w.\-]+")
 # Lance stores a branch in a file named by its percent-encoded name. While writing it, Lance uses a
 # longer name in which the percent signs are encoded once more, and file names end at 255 bytes.
 _LONGEST_ENCODED: Final = 200
+_INTERNAL: Final = "names starting with `__` are internal"
 
 
 def trim_branch_name(name: object) -> str:
@@ -22,6 +23,18 @@ def trim_branch_name(name: object) -> str:
     text = _trim(name, "branch")
     if not text:
         raise BadRequest("the branch name is empty; give a name, or leave it out for `main`")
+    return text
+
+
+def trim_written_branch(name: object) -> str:
+    """Return the trimmed name of a branch that is to be written to; refuse an internal one."""
+    text = trim_branch_name(name)
+    if is_internal(text):
+        raise BadRequest(
+            f"branch `{text}` cannot be written to: {_INTERNAL}; name another branch",
+            branch=text,
+            reason=_INTERNAL,
+        )
     return text
 
 
@@ -78,7 +91,7 @@ def _name_fault(text: str) -> str | None:
     if text == MAIN:
         return "`main` always exists and cannot be created or deleted"
     if is_internal(text):
-        return "names starting with `__` are internal"
+        return _INTERNAL
     if "\\" in text:
         return "it has a backslash in it"
     if ".." in text:

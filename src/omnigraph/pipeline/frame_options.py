@@ -58,7 +58,9 @@ class FrameOptions:
                 "columns with columns (--map)"
             )
         if not header and not named:
-            raise BadRequest("a file without a header needs the names of its columns: give names")
+            raise BadRequest(
+                "a file without a header needs the names of its columns: give names (--names)"
+            )
         return cls(
             _renames(columns),
             bool(ignore_extra),

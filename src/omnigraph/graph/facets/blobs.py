@@ -13,7 +13,7 @@ from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.blob_selector import BlobSelector, Kind
-from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.snapshot import Target, TargetKeywords
 from omnigraph.policy.checker import Action
 from omnigraph.storage.tables.blobs.reading import (
@@ -202,7 +202,7 @@ class Blobs(Facet):
         from omnigraph.write.blobs import BlobWrite, write_blob
 
         self._state.ensure_writable()
-        acting, name = self._access.acting(actor), trim_branch_name(branch)
+        acting, name = self._access.acting(actor), trim_written_branch(branch)
         acting.ask(Action.CHANGE, name)
         if if_match is not None and not isinstance(if_match, str):
             raise BadRequest("if_match is the ETag of a blob, a text")

@@ -10,7 +10,7 @@ from omnigraph.errors import PolicyDenied
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
-from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.history.history import History, named_branches, read_history
 from omnigraph.manifest.history.records import commit_not_found, find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
@@ -116,7 +116,7 @@ class Commits(Facet):
         """
         from omnigraph.write.merge.revert import revert_commit
 
-        acting, name = self._access.acting(actor), trim_branch_name(branch)
+        acting, name = self._access.acting(actor), trim_written_branch(branch)
         options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
         if options.dry_run:
             acting.ask(Action.READ, name)

@@ -44,7 +44,16 @@ def _head_up_to(manifest: Manifest, state: BranchState, version: int) -> Head:
     if oldest <= version <= newest:
         return head_at(manifest, state.name, version)
     # The fork may lie at a later version than its commit: tags and compaction make versions, too.
-    fork = head_at(manifest, state.name, oldest)
+    try:
+        fork = head_at(manifest, state.name, oldest)
+    except HistoryReclaimed:
+        if 1 <= version <= max(newest, oldest):
+            raise
+        raise VersionNotFound(
+            f"branch `{state.name}` has no version {version}; its newest one is {newest}",
+            branch=state.name,
+            version=version,
+        ) from None
     if fork.commit.manifest_version <= version <= max(newest, oldest):
         return fork
     raise VersionNotFound(

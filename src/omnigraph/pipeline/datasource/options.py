@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import check_actor
-from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.formats.frame_layout import check_ends
 from omnigraph.pipeline.load_options import ON_BAD, OnBad
@@ -93,7 +93,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(
         _graph(given),
         _require(given, "type"),
-        trim_branch_name(given.get("branch", MAIN)),
+        trim_written_branch(given.get("branch", MAIN)),
         _ends(given),
         merge,
         check_actor(given.get("actor")),

@@ -56,7 +56,7 @@ class Layout:
             shown_first = wrong[:_FAULTS] + (
                 [f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS)
             )
-            unknown = not self.options.columns and any(one.startswith(_UNKNOWN) for one in wrong)
+            unknown = any(one.startswith(_UNKNOWN) for one in wrong)
             hint = f"; {_RENAME}" if unknown else ""
             raise InputError(
                 f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}{hint}",
