@@ -13,6 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.cancel import Cancel, Cancelled, watching
 from omnigraph.clock import new_ulid
 from omnigraph.errors import (
     BadRequest,
@@ -222,6 +223,25 @@ def test_an_embed_job_that_was_stopped_goes_on_under_its_id(tmp_path, monkeypatc
         again = graph.embed(operation_id=chosen)
         assert again.to_json() == {**rest.to_json(), "replayed": True}
         assert len(graph.commits.list(filter=f"operation_id={chosen}")) == 3
+
+
+def test_an_embed_job_is_stopped_after_any_of_its_commits(tmp_path, monkeypatch):
+    monkeypatch.setattr("omnigraph.write.embed.ROWS_PER_COMMIT", 2)
+    notes = [{"type": "Note", "data": {"slug": f"{at}", "body": f"b{at}"}} for at in range(6)]
+    with og.init(tmp_path / "g", SCHEMA) as plain:
+        plain.load(notes)
+    token, told = Cancel(), []
+
+    def stop(filled: int, _failed: int) -> None:
+        told.append(filled)
+        if filled == 4:
+            token.cancel()
+
+    with og.open(tmp_path / "g", embedder=Recording()) as graph:
+        with watching(token), pytest.raises(Cancelled):
+            graph.embed(progress=stop)
+        assert told == [2, 4]
+        assert graph.embed().filled == 2
 
 
 @pytest.mark.parametrize("kept", [{}, {"request": 1}, {"request": {"operation": "mutate"}}])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph import settings
+from omnigraph.cancel import current, watching
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
@@ -195,7 +196,9 @@ class _Job:
         left = 0 if self.request.operation_id is None else self._count_pending(state)
         for parts in self._parts(state):
             left -= sum(len(part.ids) for part in parts)
-            self._fill(parts, unfinished=left > 0)
+            # A commit stops looking at the token; the parts after it may be stopped again.
+            with watching(current()):
+                self._fill(parts, unfinished=left > 0)
             if self.dead is not None:
                 break
         if self.dead is not None and not self.filled:
