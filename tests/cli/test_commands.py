@@ -152,11 +152,13 @@ class TestCommit:
         assert count("--filter", "branch=side") == 0
         assert count("--filter", "branch=main", "--filter", "actor=omnigraph:recovery") == 0
 
-    @pytest.mark.parametrize("text", ["colour=red", "actor", "", "Actor=x"])
+    @pytest.mark.parametrize("text", ["colour=red", "actor", "", "Actor=x", "operation=bogus"])
     def test_a_bad_filter_is_a_usage_error_even_without_a_graph(self, omnigraph, text):
         result = omnigraph("commit", "list", "nowhere.omni", "--filter", text, "--json")
         assert result.exit == 2
         assert "--filter" in result.stderr
+        listed = "they are init, load, mutation, schema_apply, branch_merge, revert, embed,"
+        assert (listed in result.stderr) is (text == "operation=bogus")
         assert result.json["code"] == "bad_request"
 
     @pytest.mark.parametrize("text", ["0", "-1", "many"])

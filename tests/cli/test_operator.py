@@ -9,6 +9,8 @@ from omnigraph.cli.local.alias import bind_params
 from omnigraph.cli.operator.config import Alias
 
 SERVER = "servers: { prod: { url: https://graphs.example.org/base/ } }\n"
+SNAPSHOT_OF_SERVER = ("snapshot", "--server", "prod", "--graph", "g")
+ALIAS = "aliases: {{ a: {{ server: s, query: q, {} }} }}\n"
 
 
 @pytest.fixture
@@ -30,12 +32,7 @@ class TestConfig:
             ("defaults: [a]\n", "`defaults` must be a mapping"),
             ("operator: { actor: 7 }\n", "`operator.actor` must be a text"),
             ("operator: { actor: ' ' }\n", "`operator.actor` must be a text"),
-            ("servers: { prod: {} }\n", "`servers.prod` needs `url`"),
-            ("servers: { 1a: { url: http://x } }\n", "`servers.1a` is no name"),
-            ("profiles: { p: x }\n", "`profiles.p` must be a mapping"),
-            ("aliases: { a: { server: s } }\n", "`aliases.a` needs `query`"),
-            ("aliases: { a: { server: s, query: q, args: x } }\n", "must be a list of texts"),
-            ("aliases: { a: { server: s, query: q, params: [x] } }\n", "must be a mapping"),
+            ("profiles: [a]\n", "`profiles` must be a mapping"),
             ("defaults: { output: xml }\n", "must be one of json, jsonl, csv, kv, table"),
             ("defaults: { table_max_column_width: 0 }\n", "a whole number, 1 or more"),
             ("defaults: { table_max_column_width: true }\n", "a whole number, 1 or more"),
@@ -51,6 +48,45 @@ class TestConfig:
         assert (result.exit, result.json["kind"]) == (1, "bad_request")
         assert said in result.stderr
         assert "home/config.yaml" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("text", "argv", "said"),
+        [
+            ("servers: { prod: {} }\n", SNAPSHOT_OF_SERVER, "`servers.prod` needs `url`"),
+            ("servers: { 1a: { url: http://x } }\n", ("snapshot", "--server", "1a"), "is no name"),
+            ("clusters: { c: 1 }\n", ("optimize", "--cluster", "c"), "must be a mapping"),
+            ("profiles: { p: x }\n", ("profile", "show", "p"), "`profiles.p` must be a mapping"),
+            ("profiles: { p: { store: 1 } }\n", ("snapshot", "--profile", "p"), "must be a text"),
+            ("profiles: { 7: { store: g } }\n", ("snapshot", "--profile", "7"), "is no name"),
+            ("aliases: { a: { server: s } }\n", ("alias", "a"), "`aliases.a` needs `query`"),
+            (ALIAS.format("args: x"), ("alias", "a"), "must be a list of texts"),
+            (ALIAS.format("params: [x]"), ("alias", "a"), "must be a mapping"),
+        ],
+    )
+    def test_an_entry_that_cannot_be_used_stops_only_who_uses_it(
+        self, omnigraph, config, text, argv, said
+    ):
+        config(text)
+        used = omnigraph(*argv, "--json")
+        assert (used.exit, used.json["kind"]) == (1, "bad_request")
+        assert said in used.json["error"]
+        assert "home/config.yaml" in used.json["error"]
+        listed = omnigraph("profile", "list", "--json")
+        assert listed.exit == 0
+        faulty = [one for one in listed.json["profiles"] if not one["valid"]]
+        assert [one["error"] for one in faulty] == [used.json["error"]] * ("profiles" in text)
+
+    def test_a_faulty_profile_does_not_stop_a_command_with_an_address(
+        self, omnigraph, graph, config
+    ):
+        config("profiles: { bad name: { store: g }, ok: { store: g.omni } }\n")
+        assert omnigraph("snapshot", graph).exit == 0
+        assert omnigraph("snapshot", "--profile", "ok").exit == 0
+        listed = omnigraph("profile", "list", "--json").json["profiles"]
+        assert [(one["name"], one["valid"]) for one in listed] == [
+            ("bad name", False),
+            ("ok", True),
+        ]
 
     def test_unknown_keys_warn_at_every_level(self, omnigraph, config):
         config("flavour: mint\ndefaults: { colour: red }\nprofiles: { p: { store: g, x: 1 } }\n")
@@ -147,6 +183,7 @@ class TestCredentials:
         [
             ("login", "prod", "--token", " "),
             ("login", "prod", "--token", "a\nb"),
+            ("login", "prod", "--token", "a b"),
             ("login", "prod", "--token", "größe"),
             ("login", "1prod", "--token", "t"),
             ("login", "pr]od", "--token", "t"),

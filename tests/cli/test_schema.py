@@ -80,6 +80,9 @@ def test_a_refused_apply_exits_1_and_changes_nothing(omnigraph, place):
     refused = omnigraph("schema", "apply", *argv)
     assert (refused.exit, refused.stdout) == (1, "")
     assert "error: [OG-MF-106] " in refused.stderr
+    assert refused.stderr.endswith(
+        "; add a property of the new type, fill it, and drop the old one\n"
+    )
     omnigraph("branch", "create", "other", "--uri", "g")
     argv = write(place, START.replace("age: I32?", "age: I32?  city: String?"))
     body = omnigraph("schema", "apply", *argv, "--json")

@@ -157,6 +157,7 @@ def _configured(command: Command, flags: Flags, operator: Operator) -> Address |
 
 def find_profile(operator: Operator, name: str) -> Profile:
     """Return the profile of this name; refuse an unknown one."""
+    operator.refuse_faulty("profiles", name)
     if name not in operator.profiles:
         raise BadRequest(f"there is no profile `{name}`; {_known('profiles', operator.profiles)}")
     return operator.profiles[name]
@@ -204,6 +205,7 @@ def _server(text: str, graph: str | None, operator: Operator) -> Server:
     """Return the address behind a name of the file, or behind a URL."""
     url = text
     if "://" not in text:
+        operator.refuse_faulty("servers", text)
         if text not in operator.servers:
             raise BadRequest(f"there is no server `{text}`; {_known('servers', operator.servers)}")
         url = operator.servers[text]
@@ -228,6 +230,7 @@ def _cluster(text: str, graph: str | None, operator: Operator) -> Cluster:
     """Return the graph of a cluster given by a name of the file, a directory or a URI."""
     from pathlib import Path
 
+    operator.refuse_faulty("clusters", text)
     root = operator.clusters.get(text, text)
     if root is text and "://" not in text and not Path(text).is_dir():
         raise BadRequest(

@@ -124,11 +124,13 @@ def _table(answer: Streamed, style: TableStyle) -> str:
     lines = [names, *(row for rows in _cells(answer) for row in rows)]
     natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
     widths = fitted(natural, style.screen, style.column)
-    if style.wraps:
-        lines = [names, *(line for row in lines[1:] for line in _wrapped(row, widths))]
-    head, *body = (SEPARATOR.join(map(padded, line, widths)).rstrip() for line in lines)
+    head, *body = [list(_wrapped(row, widths)) if style.wraps else [row] for row in lines]
+    shown = [
+        [SEPARATOR.join(map(padded, line, widths)).rstrip() for row in part for line in row]
+        for part in ([head], body)
+    ]
     rule = "-+-".join("-" * size for size in widths)
-    return "\n".join([_summary(answer.head), head, rule, *body]) + "\n"
+    return "\n".join([_summary(answer.head), *shown[0], rule, *shown[1]]) + "\n"
 
 
 def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,11 +13,17 @@ EMPTY = "-"
 GAP = "  "
 
 
-def put_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a table to stdout. ``None`` is shown as `-`, and whole numbers are aligned right."""
+def put_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Collection[str] = ()
+) -> None:
+    """Write a table to stdout. ``None`` is shown as `-`.
+
+    Columns of whole numbers are aligned right, and those that ``right`` names.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [
-        bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(columns))
+        name in right or (bool(rows) and all(isinstance(row[at], int) for row in rows))
+        for at, name in enumerate(columns)
     ]
     put((_draw_table if on_terminal() else _plain_table)(columns, cells, numeric))
 

@@ -46,6 +46,13 @@ def test_the_first_failure_ends_it_at_the_line_of_the_input(omnigraph, graph):
     assert "add" not in result.stdout
 
 
+@pytest.mark.parametrize("wrong", [".foo", ".load nope.jsonl", ".at tag:ghost", INSERT.strip()])
+def test_a_failure_without_a_place_names_the_line(omnigraph, graph, wrong):
+    result = omnigraph("shell", graph, stdin=f".format csv\n\n{wrong}\n{COUNT}")
+    assert (result.exit, result.stdout) == (1, "")
+    assert result.stderr.splitlines()[-1].startswith("error: line 3 of stdin: ")
+
+
 REFUSED = {
     "query q() { match {": "parse error",
     "hello": "expected `query`",

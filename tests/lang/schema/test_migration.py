@@ -52,13 +52,28 @@ def test_an_unsupported_plan_is_refused_with_its_first_reason():
     assert found.steps[0].describe().startswith("unsupported [OG-MF-106, destructive], node:A.x: ")
 
 
+@pytest.mark.parametrize(
+    ("desired", "remedy"),
+    [
+        ("node A { x: I64 }", "add a property of the new type, fill it, and drop the old one"),
+        ("node A { x: I32  y: I32 }", "write I32?; declare it like that, and fill it"),
+        ("node A { x: I32 @unique }", "declare a new type with the change and move the data there"),
+    ],
+)
+def test_a_refusal_says_what_to_do_instead(desired, remedy):
+    found = plan(accepted("node A { x: I32 }"), desired)
+    with pytest.raises(UnsupportedMigration) as caught:
+        found.require_supported()
+    assert str(caught.value).endswith(remedy)
+
+
 def test_a_reason_without_code_has_no_label():
     found = plan(accepted("node A { x: I32 }"), "node A { x: I32 @unique }")
     with pytest.raises(UnsupportedMigration) as caught:
         found.require_supported()
-    assert str(caught.value) == "`@unique` cannot be added to `A.x`"
+    assert str(caught.value).startswith("`@unique` cannot be added to `A.x`; ")
     assert caught.value.details == {"code": None, "entity": "node:A.x"}
-    assert found.steps[0].describe() == f"unsupported, node:A.x: {caught.value}"
+    assert found.steps[0].describe() == "unsupported, node:A.x: `@unique` cannot be added to `A.x`"
 
 
 def test_a_supported_plan_is_not_refused():

@@ -51,7 +51,8 @@ def put_explanation(document: dict[str, Any]) -> None:
     put(printable("\n".join(_lines(document))))
     if "profile" in document:
         put(f"{document['row_count']} rows")
-        put_table(("phase", "rows", "ms"), list(_phases(document["profile"], "")))
+        phases = list(_phases(document["profile"], ""))
+        put_table(("phase", "rows", "ms"), phases, right=("rows", "ms"))
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

@@ -64,6 +64,7 @@ def bind_params(found: Alias, args: Sequence[str], given: Any) -> Mapping[str, A
 
 
 def _find(operator: Operator, name: str) -> Alias:
+    operator.refuse_faulty("aliases", name)
     if name not in operator.aliases:
         known = ", ".join(sorted(operator.aliases))
         has = f"has the aliases {known}" if known else "has no aliases"

@@ -43,7 +43,7 @@ def login(
     token = (_read_token() if token is None else token).strip()
     if not token:
         raise BadRequest("the token is empty; nothing was stored")
-    if not token.isprintable() or not token.isascii():
+    if not token.isprintable() or not token.isascii() or " " in token:
         raise BadRequest("the token has characters that no token has; nothing was stored")
     declared = name in call.operator.servers
     tokens = read_tokens()

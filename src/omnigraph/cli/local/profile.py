@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -30,10 +31,12 @@ def register(app: typer.Typer) -> None:
 def list_(call: Call) -> None:
     """List the profiles, and what is wrong with those that cannot be used."""
     active = settings.PROFILE.get()
+    operator = call.operator
     items = [
-        _item(profile, call.operator, profile.name == active)
-        for _, profile in sorted(call.operator.profiles.items())
+        *(_item(one, operator, one.name == active) for one in operator.profiles.values()),
+        *_faulty(operator, active),
     ]
+    items.sort(key=lambda item: item["name"])
     columns = ("name", "binding", "default graph", "active", "error")
     rows = [
         [
@@ -46,7 +49,7 @@ def list_(call: Call) -> None:
         for item in items
     ]
     if not items:
-        note(f"there are no profiles in {call.operator.path or 'config.yaml'}")
+        note(f"there are no profiles in {operator.path or 'config.yaml'}")
     call.answer({"profiles": items}, lambda: put_table(columns, rows) if rows else None)
 
 
@@ -108,6 +111,15 @@ def _item(profile: Profile, operator: Operator, active: bool) -> dict[str, Any]:
         "default_graph": profile.default_graph,
         "active": active,
     }
+
+
+def _faulty(operator: Operator, active: str | None) -> Iterator[dict[str, Any]]:
+    """Yield the profiles whose entries cannot be read, as the list shows them."""
+    for place, fault in operator.faults.items():
+        section, _, name = place.partition(".")
+        if section == "profiles":
+            found = _item(Profile(name, {}, None), operator, name == active)
+            yield {**found, "error": fault.message}
 
 
 def _endpoint(kind: ScopeKind, target: str, graph: str | None, operator: Operator) -> str:

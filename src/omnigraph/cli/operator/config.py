@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -56,7 +57,11 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The whole file. One that is not there is empty."""
+    """The whole file. One that is not there is empty.
+
+    ``faults`` has what is wrong with entries that cannot be used, by their places such as
+    `profiles.work`; see ``refuse_faulty``.
+    """
 
     path: Path | None = None
     actor: str | None = None
@@ -66,6 +71,13 @@ class Operator:
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)
     unknown: tuple[str, ...] = ()
+    faults: Mapping[str, BadRequest] = field(default_factory=dict)
+
+    def refuse_faulty(self, section: str, name: str) -> None:
+        """Raise if the file has an entry of this name that cannot be used."""
+        fault = self.faults.get(f"{section}.{name}")
+        if fault is not None:
+            raise fault
 
 
 def config_path() -> Path | None:
@@ -90,6 +102,7 @@ def read_operator() -> Operator:
 
 def _parse(path: Path, document: Any) -> Operator:
     unknown: list[str] = []
+    faults: dict[str, BadRequest] = {}
     top = Entries(path, "", document, unknown)
     who = top.inner("operator")
     actor = who.text("actor")
@@ -97,25 +110,23 @@ def _parse(path: Path, document: Any) -> Operator:
     parsed = Operator(
         path,
         actor,
-        servers=_addresses(path, top, "servers", "url"),
-        clusters=_addresses(path, top, "clusters", "root"),
-        profiles={name: _profile(name, entries) for name, entries in top.named("profiles")},
-        aliases={name: _alias(path, name, entries) for name, entries in top.named("aliases")},
+        servers=top.named("servers", partial(_address, path, "servers", "url"), faults),
+        clusters=top.named("clusters", partial(_address, path, "clusters", "root"), faults),
+        profiles=top.named("profiles", _profile, faults),
+        aliases=top.named("aliases", partial(_alias, path), faults),
         defaults=_defaults(path, top.inner("defaults")),
+        faults=faults,
     )
     top.finish()
     return replace(parsed, unknown=tuple(unknown))
 
 
-def _addresses(path: Path, top: Entries, key: str, inner: str) -> Mapping[str, str]:
-    found = {}
-    for name, entries in top.named(key):
-        address = entries.text(inner)
-        if address is None:
-            raise BadRequest(f"{path}: `{key}.{name}` needs `{inner}`; add it", path=str(path))
-        entries.finish()
-        found[name] = address
-    return found
+def _address(path: Path, key: str, inner: str, name: str, entries: Entries) -> str:
+    address = entries.text(inner)
+    if address is None:
+        raise BadRequest(f"{path}: `{key}.{name}` needs `{inner}`; add it", path=str(path))
+    entries.finish()
+    return address
 
 
 def _profile(name: str, entries: Entries) -> Profile:

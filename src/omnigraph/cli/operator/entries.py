@@ -7,11 +7,13 @@ written for a newer release still works.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omnigraph.errors import BadRequest
+
+T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """What profiles, servers, clusters and aliases may be called."""
@@ -82,17 +84,31 @@ class Entries:
         """Return the entries of a mapping; none if there is no such key."""
         return Entries(self._path, self._at(key), self._value(key), self._unknown)
 
-    def named(self, key: str) -> Iterator[tuple[str, Entries]]:
-        """Give each entry of a mapping from names to mappings."""
+    def named(
+        self, key: str, read: Callable[[str, Entries], T], faults: dict[str, BadRequest]
+    ) -> dict[str, T]:
+        """Return what ``read`` makes of each entry of a mapping from names to mappings.
+
+        An entry that cannot be used is left out, and what is wrong with it put into ``faults`` under
+        its place: it must not stop commands that use another one.
+        """
+        found = {}
         for name, value in self.inner(key):
             place = f"{self._at(key)}.{name}"
-            if not isinstance(name, str) or not NAME.fullmatch(name):
-                raise BadRequest(
-                    f"{self._path}: `{place}` is no name; use letters, digits, _ and -, and begin "
-                    "with a letter or _",
-                    path=str(self._path),
-                )
-            yield name, Entries(self._path, place, value, self._unknown)
+            try:
+                self._check_name(name, place)
+                found[name] = read(name, Entries(self._path, place, value, self._unknown))
+            except BadRequest as fault:
+                faults[place] = fault
+        return found
+
+    def _check_name(self, name: Any, place: str) -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise BadRequest(
+                f"{self._path}: `{place}` is no name; use letters, digits, _ and -, and begin with a "
+                "letter or _",
+                path=str(self._path),
+            )
 
     def finish(self) -> None:
         """Note the keys that nobody asked for."""

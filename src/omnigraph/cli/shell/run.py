@@ -68,13 +68,15 @@ def _run_piped(shell: Shell) -> None:
 
 
 def _run_at_its_line(shell: Shell, statement: Statement) -> None:
-    """Run a statement; an error in its text shows the line of the input."""
+    """Run a statement; an error shows the line of the input."""
     try:
         shell.run(statement)
-    except SourceError as error:
-        if error.span is not None:
+    except OmniGraphError as error:
+        if isinstance(error, SourceError) and error.span is not None:
             line = error.span.line + statement.line - 1
             error.span, error.filename = replace(error.span, line=line), "<stdin>"
+        else:
+            error.args = (f"line {statement.line} of stdin: {error}",)
         raise
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound
@@ -168,6 +169,21 @@ def _filter_texts(filters: object) -> Iterable[object]:
     return (filters,) if isinstance(filters, str) or not isinstance(filters, Iterable) else filters
 
 
+OPERATIONS: Final = (
+    "init",
+    "load",
+    "mutation",
+    "schema_apply",
+    "branch_merge",
+    "revert",
+    "embed",
+    "ensure_indices",
+    "optimize",
+    "repair",
+    "recovery",
+)
+"""What a commit may have come from."""
+
 FILTERS: Mapping[str, Callable[[GraphCommit], str | None]] = {
     "actor": lambda commit: commit.actor_id,
     "branch": lambda commit: commit.branch or MAIN,
@@ -190,6 +206,8 @@ def parse_filter(text: object) -> Test:
         )
     if key == "operation" and is_ulid(value):
         key = "operation_id"
+    if key == "operation" and value and value not in OPERATIONS:
+        raise BadRequest(f"there is no operation `{value}`; they are {', '.join(OPERATIONS)}")
     if key == "operation_id":
         value = value.strip().upper()  # in any spelling that a write takes
     field = FILTERS[key]

@@ -42,11 +42,11 @@ class MigrationPlan:
         }
 
     def require_supported(self) -> None:
-        """Raise UnsupportedMigration with the first reason against the plan."""
+        """Raise UnsupportedMigration with the first reason against the plan, and what to do instead."""
         for change in self.unsupported:
             label = f"[{change.code}] " if change.code is not None else ""
             raise UnsupportedMigration(
-                label + change.reason, code=change.code, entity=change.entity
+                f"{label}{change.reason}; {change.remedy}", code=change.code, entity=change.entity
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from omnigraph.lang.schema.declared import Kind
-from omnigraph.lang.schema.lint import CODES
+from omnigraph.lang.schema.lint import CODES, REQUIRED_PROPERTY_ADDED, TYPE_CHANGED
 
 Mode = Literal["soft", "hard"]
 
@@ -218,6 +218,13 @@ class DropType(SchemaStep):
         return _destroys(self.warnings, self.describe())
 
 
+_REMEDIES: Mapping[str | None, str] = {
+    REQUIRED_PROPERTY_ADDED: "declare it like that, and fill it",
+    TYPE_CHANGED: "add a property of the new type, fill it, and drop the old one",
+}
+_ANY_REMEDY = "leave it as it was, or declare a new type with the change and move the data there"
+
+
 @dataclass(frozen=True, slots=True)
 class UnsupportedChange(SchemaStep):
     """A change that no step can make; the whole plan is refused."""
@@ -226,6 +233,11 @@ class UnsupportedChange(SchemaStep):
     entity: str
     reason: str
     code: str | None = None
+
+    @property
+    def remedy(self) -> str:
+        """What to do instead."""
+        return _REMEDIES.get(self.code, _ANY_REMEDY)
 
     def describe(self) -> str:
         """The refusal in words, with the code and its tier."""
