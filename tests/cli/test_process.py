@@ -100,6 +100,35 @@ class TestExitCodes:
         assert result.stderr.startswith("error: ")
         assert "omnigraph --help" in result.stderr
 
+    @pytest.mark.parametrize(
+        ("argv", "told"),
+        [
+            (("branch", "create", "v2", "g"), "(g); name the graph with --uri or --store"),
+            (("branch", "list", "g"), "(g); name the graph with --uri or --store"),
+            (("blob", "get", "node", "A", "1", "p", "g"), "(g); name the graph with --store"),
+            (("snapshot", "a", "b"), "(b)"),
+            (("version", "a"), "(a)"),
+            (("query", "--at-version", "x"), "'--at-version': expected a whole number, got x"),
+            (("cleanup", "--keep", "1.5"), "'--keep': expected a whole number, got 1.5"),
+            (
+                ("commit", "list", "--limit", "0"),
+                "'--limit': expected a whole number, 1 or more, got 0",
+            ),
+        ],
+        ids=" ".join,
+    )
+    def test_it_says_what_to_write_instead(self, omnigraph, argv, told):
+        result = omnigraph(*argv)
+        assert result.exit == 2
+        assert result.stderr.splitlines()[0].endswith(told)
+
+    @pytest.mark.parametrize("before", [True, False])
+    def test_a_flag_that_is_refused_is_told_before_what_is_missing(self, omnigraph, before):
+        flag, words = ("--store", "g9"), ("init", "--schema", "people.pg", "--json")
+        result = omnigraph(*flag, *words) if before else omnigraph(*words, *flag)
+        assert result.exit == 1
+        assert result.json["error"].startswith("--store cannot be used with init (direct command):")
+
     def test_misused_in_json(self, fresh):
         result = fresh("snapshot", "--json", "--frobnicate")
         assert result.exit == 2

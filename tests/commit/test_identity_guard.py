@@ -36,9 +36,9 @@ MAY_COMPARE = {
         "_judge",
     ): "the newest version of the very branch that is pinned, opened by its identifier",
     (
-        "maintenance/status.py",
-        "_drifted",
-    ): "files in the directory of the very table; a pin of a branch is left out",
+        "maintenance/drifted.py",
+        "drifted_tables",
+    ): "files in the directory of the very table and branch that is pinned",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
         "manifest/history/resolve.py",

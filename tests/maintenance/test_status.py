@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from omnigraph import failpoints
 from omnigraph.cli.app import build
+from omnigraph.errors import Drift
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.maintenance import status as status_module
@@ -22,6 +23,8 @@ from omnigraph.maintenance.advice import (
     advise_graph,
     advise_table,
 )
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.service import states
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.tables.table import manifest_path, open_table
 from omnigraph.storage.tables.table_branches import create_branch
@@ -80,6 +83,7 @@ class TestAdvice:
             ({"orphans": ["x"]}, [("cleanup", "omnigraph cleanup --confirm 'my graph'")]),
             ({"stuck": "why"}, [("recovery_pending", "omnigraph repair --confirm 'my graph'")]),
             ({"stuck": "why", "can_recover": False}, [("recovery_pending", None)]),
+            ({"drifts": ["a", "b"]}, [("drift", "omnigraph repair 'my graph'")] * 2),
         ],
     )
     def test_of_a_graph(self, figures, expected):
@@ -92,7 +96,9 @@ class TestAdvice:
         )
         all_of_it = [
             *advise_table("g", worst, 1, 64),
-            *advise_graph("g", GraphFigures(9_999, "stuck", owed=["node:T"], orphans=["x"])),
+            *advise_graph(
+                "g", GraphFigures(9_999, "stuck", owed=["node:T"], orphans=["x"], drifts=["y"])
+            ),
         ]
         assert {one.code for one in all_of_it} == {
             "compact", "index_missing", "index_degraded", "drift", "recovery_pending", "cleanup",
@@ -197,16 +203,48 @@ class TestTrouble:
         found = table(graph.status())
         assert [one.code for one in found.advice] == ["drift"]
         assert found.head_version == found.pin.table_version + 1
+        shown = states.status(graph, "https://example.org/graphs/g")["tables"]
+        advised = [one["command"] for table in shown for one in table["advice"]]
+        assert advised == ["omnigraph repair https://example.org/graphs/g"]
         graph.repair(confirm=True, force=True)
         assert codes(graph) == []
 
-    def test_a_live_writer_is_no_drift_and_needs_no_recovery(self, graph):
+    def test_drift_on_a_branch_is_told_and_costs_only_branches_with_tables(
+        self, graph, monkeypatch
+    ):
+        for name in ("own/1", "same"):
+            graph.branches.create(name)
+        age(graph, 2, "own/1")
+        foreign_append(graph, PERSON, ["alien"], "own/1")
+        newest = graph.snapshot(branch="own/1").tables[PERSON].table_version + 1
+        looked_at = []
+        state = Manifest.state
+        monkeypatch.setattr(
+            Manifest, "state", lambda self, name: looked_at.append(name) or state(self, name)
+        )
+        with open_graph(graph.uri, mode="r") as reader:
+            status = reader.status()
+        assert set(looked_at) == {"main", "own/1"}
+        (advice,) = status.all_advice
+        assert advice.code == "drift"
+        assert advice.message.startswith(f"{PERSON} on branch own/1 is at version {newest}, which")
+        assert advice.command == f"omnigraph repair {shlex.quote(graph.uri)}"
+        with pytest.raises(Drift):
+            age(graph, 3, "own/1")
+        graph.repair(confirm=True, force=True)
+        assert codes(graph) == []
+
+    @pytest.mark.parametrize("branch", ["main", "work"])
+    def test_a_live_writer_is_no_drift_and_needs_no_recovery(self, graph, branch):
+        if branch != "main":
+            graph.branches.create(branch)
+            age(graph, 8, branch)
         pause = failpoints.Pause()
         with (
             failpoints.arm("mutation.after_phase_b_before_phase_c", pause),
             open_graph(graph.uri, mode="r") as reader,
         ):
-            writer = threading.Thread(target=age, args=(graph, 9))
+            writer = threading.Thread(target=age, args=(graph, 9, branch))
             writer.start()
             try:
                 pause.wait_until_reached()
@@ -214,7 +252,8 @@ class TestTrouble:
             finally:
                 pause.resume()
                 writer.join()
-        assert table(status).head_version == table(status).pin.table_version + 1
+        ahead = int(branch == "main")
+        assert table(status).head_version == table(status).pin.table_version + ahead
         assert (status.pending_recoveries, status.all_advice) == (1, ())
 
     def test_a_dead_writer_needs_recovery(self, graph):

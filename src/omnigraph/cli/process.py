@@ -123,16 +123,15 @@ def _dispatch(arguments: list[str]) -> int:
     from typer.main import get_command
 
     from omnigraph.cli.app import build
+    from omnigraph.cli.misuse import misuse_text
 
     _show_warnings()
     command = get_command(build(arguments))
     try:
         code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
-        as_json = _asks_for_json(command, arguments)
-        # The library that checks values puts these words before those of the check itself.
-        message = error.format_message().replace(": Value error, ", ": ")
-        return _report_misuse(message, error.exit_code, as_json)
+        WANTS_JSON.set(_asks_for_json(command, arguments))
+        return _report_misuse(misuse_text(error), error.exit_code, WANTS_JSON.get())
     if code == INTERRUPTED:  # the argument parser caught the Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

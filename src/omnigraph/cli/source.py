@@ -186,15 +186,23 @@ def time_limit(given: str | None) -> Iterator[None]:
     """Stop what runs inside when the time that `--timeout` gives is over."""
     from omnigraph.cancel import Cancel, watching
 
-    with watching(None if given is None else Cancel(seconds_of("--timeout", given))):
+    if given is None:
+        yield
+        return
+    seconds = seconds_of("--timeout", given, "30s")
+    if not seconds:
+        raise BadRequest(
+            f'--timeout is "{given}"; give a time above 0, such as 30s, or leave it out'
+        )
+    with watching(Cancel(seconds)):
         yield
 
 
-def seconds_of(flag: str, text: str) -> int:
-    """Return the seconds that a duration means."""
+def seconds_of(flag: str, text: str, example: str) -> int:
+    """Return the seconds that a duration means; ``example`` is one that makes sense for the flag."""
     found = re.fullmatch(r"([0-9]{1,18})([smhdw])", text.strip())
     if found is None:
         raise BadRequest(
-            f'{flag} is "{text}"; write a whole number and s, m, h, d or w, such as 7d'
+            f'{flag} is "{text}"; write a whole number and s, m, h, d or w, such as {example}'
         )
     return int(found[1]) * UNITS[found[2]]

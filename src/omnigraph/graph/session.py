@@ -373,14 +373,19 @@ class Session:
 
     def status(self) -> Status:
         """Return how the graph stands: branches, head, the tables of `main`, and what they need."""
-        from omnigraph.maintenance.status import graph_status
-
-        self._state.ensure_open()
-        self._access.ask(Action.READ)
-        schemas = self._state.schemas
-        return graph_status(self._state.workspace, lambda at: schemas.at(at).catalog)
+        return status_shown_at(self, self._state.workspace.root.canonical)
 
 
 def access_of(session: Session) -> Access:
     """Return the internals of a session and who asks, for other modules of the package."""
     return session._access  # noqa: SLF001
+
+
+def status_shown_at(session: Session, uri: str) -> Status:
+    """Return the status of a graph that the caller knows by another address than its storage."""
+    from omnigraph.maintenance.status import graph_status
+
+    state = session._state  # noqa: SLF001
+    state.ensure_open()
+    access_of(session).ask(Action.READ)
+    return graph_status(state.workspace, lambda at: state.schemas.at(at).catalog, uri)

@@ -78,6 +78,8 @@ class GraphFigures:
     """Tables of which dropped data is still on disk."""
     orphans: Sequence[str] = ()
     """Branches that are gone and still have files."""
+    drifts: Sequence[str] = ()
+    """Tables of branches other than `main`, and how their newest versions differ from the pinned ones."""
 
 
 def advise_table(
@@ -91,7 +93,7 @@ def advise_table(
     key = table.table_key
     optimize = command("optimize", uri)
     if table.drift is not None:
-        yield Advice("drift", f"{key} {table.drift}, so it takes no writes", command("repair", uri))
+        yield _drift(f"{key} {table.drift}", uri)
     if table.small_fragments > fragments:
         text = f"{key} is stored in {table.small_fragments} small fragments, which slow reads down"
         yield Advice("compact", text, optimize)
@@ -117,6 +119,8 @@ def advise_graph(uri: str, graph: GraphFigures) -> Iterator[Advice]:
         # Every command that opens a graph for writing finishes or undoes what is pending.
         way = command("repair --confirm", uri) if graph.can_recover else None
         yield Advice("recovery_pending", graph.stuck, way)
+    for drift in graph.drifts:
+        yield _drift(drift, uri)
     if graph.owed:
         text = f"dropped data of {', '.join(graph.owed)} is still on disk"
         yield Advice("cleanup", text, command("cleanup --confirm", uri))
@@ -126,6 +130,10 @@ def advise_graph(uri: str, graph: GraphFigures) -> Iterator[Advice]:
     if graph.most_versions > MANY_VERSIONS:
         text = f"a table has {graph.most_versions} versions; those that nothing needs can go"
         yield Advice("cleanup", text, command("cleanup", uri))
+
+
+def _drift(found: str, uri: str) -> Advice:
+    return Advice("drift", f"{found}, so it takes no writes", command("repair", uri))
 
 
 def command(words: str, uri: str) -> str:

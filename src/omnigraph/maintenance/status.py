@@ -12,9 +12,8 @@ from itertools import islice
 from typing import Any, Final
 
 from omnigraph import settings
-from omnigraph.commit.drift import covers
 from omnigraph.commit.heal import dead_writers
-from omnigraph.commit.sidecar import Sidecar, list_sidecars, pending_and_strays
+from omnigraph.commit.sidecar import pending_and_strays
 from omnigraph.commit.staging import needs_fork
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, moment_text, size_text
@@ -28,6 +27,7 @@ from omnigraph.maintenance.advice import (
     advise_graph,
     advise_table,
 )
+from omnigraph.maintenance.drifted import drifted_on_branches, drifted_tables, files_of
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.merging import SMALL_ROWS
 from omnigraph.maintenance.table_work import table_work
@@ -166,21 +166,27 @@ class Status(Shown):
         )
 
 
-def graph_status(workspace: Workspace, catalog_at: Callable[[BranchState], Catalog]) -> Status:
-    """Return how a graph stands; ``catalog_at`` gives the types of a state of `main`."""
+def graph_status(
+    workspace: Workspace, catalog_at: Callable[[BranchState], Catalog], uri: str
+) -> Status:
+    """Return how a graph stands; ``catalog_at`` gives the types of a state of `main`.
+
+    ``uri`` is the address that is shown for the graph, and named in the commands that are advised.
+    """
     state = workspace.manifest.state(MAIN)
     catalog = catalog_at(state)
     branches = refs.list_refs(workspace.manifest)
     files = _files(workspace)
     pins = list(state.head.tables.values())
-    drifted = _drifted(workspace, pins, files)
+    drifted = drifted_tables(workspace, MAIN, pins, files)
     tables = [
-        _table_status(workspace, pin, catalog.entity(pin.table_key), _of(files, pin), drifted)
+        _table_status(
+            workspace, pin, catalog.entity(pin.table_key), files_of(files, pin), drifted, uri
+        )
         for pin in pins
     ]
     held = _bytes_by_branch(files, branches)
     pending, strays = pending_and_strays(workspace)
-    uri = workspace.root.canonical
     stuck, can_recover = _stuck(workspace) if pending else (None, True)
     figures = GraphFigures(
         max((table.versions for table in tables), default=0),
@@ -188,6 +194,7 @@ def graph_status(workspace: Workspace, catalog_at: Callable[[BranchState], Catal
         can_recover,
         [purge.table_key for purge in state.head.purges],
         [name for name in held if name not in branches],
+        drifted_on_branches(workspace, branches, files),
     )
     return Status(
         uri=uri,
@@ -217,10 +224,6 @@ def _files(workspace: Workspace) -> dict[str, TableFiles]:
     return table_files(sizes)
 
 
-def _of(files: Mapping[str, TableFiles], pin: TableState) -> LineageFiles:
-    return files.get(pin.location, {}).get(pin.table_branch, LineageFiles())
-
-
 def _bytes_by_branch(files: Mapping[str, TableFiles], branches: Sequence[str]) -> dict[str, int]:
     """Add up the bytes of each branch over all tables; `main` first, branches without files too."""
     held = dict.fromkeys(branches, 0)
@@ -246,6 +249,7 @@ def _table_status(
     entity: Entity,
     found: LineageFiles,
     drifted: Mapping[int, str],
+    uri: str,
 ) -> TableStatus:
     head = pin.table_version if needs_fork(pin, MAIN) else max(found.newest, pin.table_version)
     try:
@@ -255,7 +259,7 @@ def _table_status(
         missing = _missing(table, entity, pin)
     except OmniGraphError as error:
         drift = f"cannot be opened at its pinned version ({error})"
-        advice = _advise(workspace, TableFigures(pin.table_key, pin.row_count, drift=drift))
+        advice = _advise(uri, TableFigures(pin.table_key, pin.row_count, drift=drift))
         return TableStatus(pin, head, len(found.versions), None, 0, (), advice)
     figures = TableFigures(
         pin.table_key,
@@ -273,7 +277,7 @@ def _table_status(
         len(fragments),
         figures.manifest_bytes,
         indexes,
-        _advise(workspace, figures),
+        _advise(uri, figures),
     )
 
 
@@ -284,9 +288,9 @@ def _missing(table: Table, entity: Entity, pin: TableState) -> list[str]:
     return [name for name, _ in table_work(table, entity, Effort.INDEXES).missing]
 
 
-def _advise(workspace: Workspace, figures: TableFigures) -> tuple[Advice, ...]:
+def _advise(uri: str, figures: TableFigures) -> tuple[Advice, ...]:
     at_least, fragments = settings.INDEX_MIN_ROWS.get(), settings.UPKEEP_FRAGMENTS.get()
-    return tuple(advise_table(workspace.root.canonical, figures, at_least, fragments))
+    return tuple(advise_table(uri, figures, at_least, fragments))
 
 
 def _indexes(table: Table) -> Iterator[IndexFigures]:
@@ -297,36 +301,7 @@ def _indexes(table: Table) -> Iterator[IndexFigures]:
         )
 
 
-# ------------------------------------------------------------------ drift and recovery
-
-
-def _drifted(
-    workspace: Workspace, pins: Sequence[TableState], files: Mapping[str, TableFiles]
-) -> dict[int, str]:
-    """Return the tables whose newest version nothing explains: no writer at work, no dead one.
-
-    As for a preview of ``repair``, a table whose pin has moved meanwhile was written to, so it was at
-    its pin.
-    """
-    ahead = [
-        pin
-        for pin in pins
-        if not needs_fork(pin, MAIN) and _of(files, pin).newest > pin.table_version
-    ]
-    if not ahead:
-        return {}
-    try:
-        graph_id = workspace.manifest.state(MAIN).head.graph_id
-        pending: list[Sidecar] = list_sidecars(workspace, graph_id)
-    except OmniGraphError:
-        return {}  # which is advice of its own
-    now = {pin.incarnation: pin for pin in workspace.manifest.state(MAIN).head.tables.values()}
-    return {
-        pin.incarnation: f"is at version {_of(files, pin).newest}, which another program made"
-        for pin in ahead
-        if now.get(pin.incarnation) == pin
-        and not any(one.branch == MAIN and covers(one, pin.location) for one in pending)
-    }
+# ------------------------------------------------------------------ recovery
 
 
 def _stuck(workspace: Workspace) -> tuple[str | None, bool]:

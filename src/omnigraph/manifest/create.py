@@ -129,6 +129,6 @@ def _empty_table(root: Root, location: str, arrow: pa.Schema) -> int:
 def already_initialised(root: Root) -> AlreadyInitialised:
     """Return the error for a root that already holds a graph."""
     return AlreadyInitialised(
-        f"there is a graph at {root.canonical} already; open it with omnigraph.open",
+        f"there is a graph at {root.canonical} already; use that one, or choose another root",
         root=root.canonical,
     )

@@ -246,7 +246,7 @@ class Manifest:
 
     def _no_graph(self) -> NotAGraph:
         return NotAGraph(
-            f"there is no graph at {self.root.canonical}; create one with omnigraph.init",
+            f"there is no graph at {self.root.canonical}; create one with init, or check the address",
             root=self.root.canonical,
         )
 

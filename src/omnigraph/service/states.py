@@ -41,7 +41,9 @@ def snapshot(session: Session, request: SnapshotRequest) -> Document:
 
 def status(session: Session, uri: str) -> Document:
     """Return how the graph stands and what it needs; ``uri`` is how the caller knows it."""
-    return {**session.status().to_json(), "uri": uri}
+    from omnigraph.graph.session import status_shown_at
+
+    return status_shown_at(session, uri).to_json()
 
 
 def entity(session: Session, request: EntityRequest) -> Document:

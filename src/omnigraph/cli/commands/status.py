@@ -31,8 +31,9 @@ def register(app: typer.Typer) -> None:
 
 def status(call: Call, uri: UriArgument = None) -> None:
     """Sum up a graph: branches, head, the tables of main, and what they need."""
-    with call.open(call.address(uri)) as graph:
-        document = service.status(graph, graph.uri)
+    address = call.address(uri)
+    with call.open(address) as graph:
+        document = service.status(graph, address.uri)
     call.answer(document, lambda: _put(document))
 
 

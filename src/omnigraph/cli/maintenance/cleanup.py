@@ -48,7 +48,7 @@ def cleanup(
     ] = False,
 ) -> None:
     """Remove old versions that nothing needs; without --confirm, show what would go."""
-    seconds = None if older_than is None else seconds_of("--older-than", older_than)
+    seconds = None if older_than is None else seconds_of("--older-than", older_than, "7d")
     request = service.CleanupRequest(keep_versions=keep, older_than_secs=seconds, confirm=confirm)
     # What is only shown needs no consent, and its graph is opened for reading.
     call = replace(call, command=replace(call.command, writes=confirm))
