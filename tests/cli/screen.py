@@ -30,7 +30,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 _PROGRAM = """
 import fcntl, runpy, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C at this terminal interrupts this process
-runpy.run_module("omnigraph.cli", run_name="__main__", alter_sys=True)
+runpy.run_module("omnigraph", run_name="__main__", alter_sys=True)
 """
 
 

@@ -96,7 +96,7 @@ def test_a_full_disk_is_told_as_that(people, place, given):
         "import resource, runpy, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
-        "runpy.run_module('omnigraph.cli', run_name='__main__')\n"
+        "runpy.run_module('omnigraph', run_name='__main__')\n"
     )
     with (place / "people.jsonl").open("rb") as data:
         process = subprocess.Popen(
