@@ -13,6 +13,7 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
+from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
 from tests.commit.synthetic import ALL, PERSON, TEAM, Died, prepare, write
 from tests.manifest.publishing import advance, new_graph
 from tests.opened import workspace_of
@@ -67,7 +68,7 @@ def a_property_is_added_and_destroyed(graph: Graph) -> None:
 
 
 def the_manifest_grows(graph: Graph) -> None:
-    for _ in range(40):
+    for _ in range(COMPACT_AT_FRAGMENTS):
         advance(workspace_of(graph).manifest, PERSON)
     graph.branches.create("whole")
 

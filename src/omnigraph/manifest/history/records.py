@@ -23,7 +23,7 @@ from omnigraph.manifest.rows import GraphCommit
 Test = Callable[[GraphCommit], bool]
 
 PAGE = 256
-"""So many depths are read at first, usually; every further page is twice as long."""
+"""So many depths are read at first; every further page is twice as long."""
 LONGEST_PAGE = 4096
 
 MAINTENANCE = frozenset({"optimize", "ensure_indices"})
@@ -34,13 +34,13 @@ class BranchRecords:
     """The commit records that one state of a branch holds, read in pages and then remembered.
 
     Whenever a branch holds a commit, it holds all ancestors of that commit too. ``page`` is the
-    number of depths that are read at first.
+    number of depths that are read at first, ``PAGE`` if not said.
     """
 
-    def __init__(self, manifest: Manifest, state: BranchState, page: int = PAGE) -> None:
+    def __init__(self, manifest: Manifest, state: BranchState, page: int | None = None) -> None:
         self.manifest = manifest
         self.state = state
-        self._page = page
+        self._page = PAGE if page is None else page
         self._known: dict[str, GraphCommit] = {}
         self._covered: set[int] = set()
         self._all_known = False
