@@ -183,18 +183,49 @@ def test_a_lock_and_an_event_are_waited_for_with_looks() -> None:
 
 
 def test_a_library_is_interrupted_and_its_error_replaced() -> None:
-    interrupted = threading.Event()
+    interrupted, has_ended = threading.Event(), threading.Event()
 
     def library_call() -> None:
         interrupted.wait()
+        has_ended.set()
         raise RuntimeError("interrupted, says the library")
 
-    with watching(StopAt(3)), pytest.raises(Cancelled), cancel.interrupting(interrupted.set):
-        library_call()
-    # What fails for another reason keeps its error.
-    with (
-        watching(Cancel()),
-        pytest.raises(ValueError, match="own"),
-        cancel.interrupting(interrupted.set),
-    ):
+    with watching(StopAt(3)), pytest.raises(Cancelled):
+        cancel.interruptible(library_call, interrupted.set)
+    # Whoever goes on may use what the call used.
+    assert has_ended.is_set()
+
+
+def test_an_interruptible_call_gives_its_result_or_its_error() -> None:
+    def fail() -> None:
         raise ValueError("its own")
+
+    def interrupt() -> None:
+        pytest.fail("nothing to interrupt")
+
+    with watching(Cancel()):
+        assert cancel.interruptible(lambda: 5, interrupt) == 5
+        with pytest.raises(ValueError, match="own"):
+            cancel.interruptible(fail, interrupt)
+
+
+def test_a_signal_while_a_call_is_interrupted_waits_for_its_end() -> None:
+    class Pressed(BaseException):
+        pass
+
+    may_end, has_ended = threading.Event(), threading.Event()
+    asked: list[int] = []
+
+    def library_call() -> None:
+        may_end.wait()
+        has_ended.set()
+
+    def interrupt() -> None:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            raise Pressed
+        may_end.set()
+
+    with watching(StopAt(3)), pytest.raises(Pressed):
+        cancel.interruptible(library_call, interrupt)
+    assert has_ended.is_set()

@@ -212,24 +212,25 @@ def holding(lock: Any) -> Iterator[None]:
 class Beside(Generic[T]):
     """A call that runs in a thread of its own; ``result`` waits for it and looks meanwhile.
 
-    Leaving the block early stops it: nobody waits for the thread any longer, and it ends at its next
-    look, or with the library's call it is in. So the call must leave nothing half done that others see.
+    Leaving the block early stops it: it ends at its next look, or with the library's call it is in. Nobody
+    waits for that, so the call must leave nothing half done that others see. With an ``interrupt``, which
+    makes the library's call fail, leaving the block waits until the call has ended.
     """
 
-    def __init__(self, call: Callable[[], T]) -> None:
+    def __init__(
+        self, call: Callable[[], T], interrupt: Callable[[], object] | None = None
+    ) -> None:
         self._call = call
+        self._interrupt = interrupt
         self._token = Cancel(parent=_CURRENT.get())
+        self._begun = threading.Lock()
         self._done = threading.Event()
         self._made: list[T] = []
         self._failure: BaseException | None = None
-        context = copy_context()
-        context.run(_CURRENT.set, self._token)
-        # A daemon: the end of the process does not wait for it either.
-        threading.Thread(
-            target=context.run, args=(self._run,), name="omnigraph-beside", daemon=True
-        ).start()
 
     def _run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
         try:
             self._made.append(self._call())
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is wanted
@@ -245,10 +246,36 @@ class Beside(Generic[T]):
         return self._made[0]
 
     def __enter__(self) -> Self:
+        context = copy_context()
+        context.run(_CURRENT.set, self._token)
+        try:
+            # A daemon: the end of the process does not wait for it either.
+            threading.Thread(
+                target=context.run, args=(self._run,), name="omnigraph-beside", daemon=True
+            ).start()
+        except BaseException:  # a signal, and the thread may be running
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._token.cancel()
+        # Whoever has the lock first: a call that did not begin never will.
+        if self._interrupt is not None and not self._begun.acquire(blocking=False):
+            self._end(self._interrupt)
+
+    def _end(self, interrupt: Callable[[], object]) -> None:
+        """Interrupt the call until it has ended; a signal that comes meanwhile is raised afterwards."""
+        signalled: BaseException | None = None
+        while not self._done.is_set():
+            try:
+                with suppress(Exception):
+                    interrupt()
+                self._done.wait(_PATIENCE)
+            except BaseException as error:  # noqa: BLE001 - what signal handlers raise
+                signalled = error
+        if signalled is not None:
+            raise signalled
 
 
 def aside(call: Callable[[], T], *, items: int = LONG_ITEMS, minds_signals: bool = False) -> T:
@@ -269,39 +296,12 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-@contextmanager
-def interrupting(interrupt: Callable[[], object]) -> Iterator[None]:
-    """Call ``interrupt`` when the token fires while the work inside is in a library's hands.
+def interruptible(call: Callable[[], T], interrupt: Callable[[], object]) -> T:
+    """Run a library's call that cannot look; ``interrupt`` it when the work should stop, or at Ctrl-C.
 
-    The library then raises an error of its own; the one of the token is raised instead.
+    Whatever stops it is raised when the call has ended, in place of the library's own error.
     """
-    token = _CURRENT.get()
-    if token is None:
-        yield
-        return
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(token.patience or _PATIENCE):
-            if _has_fired(token):
-                with suppress(Exception):
-                    interrupt()
-
-    watcher = threading.Thread(target=watch, name="omnigraph-watch", daemon=True)
-    watcher.start()
-    try:
-        yield
-    except Exception:
-        token.check()
-        raise
-    finally:
-        ended.set()
-        watcher.join()
-
-
-def _has_fired(token: Cancel) -> bool:
-    try:
-        token.check()
-    except (Cancelled, ResourceLimit):
-        return True
-    return False
+    if _CURRENT.get() is None and not _in_main_thread():
+        return call()
+    with Beside(call, interrupt) as running:
+        return running.result()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -264,3 +267,63 @@ class TestStopping:
         with watching(StopAt(5)), pytest.raises(Cancelled):
             runner.ask(self.ENDLESS, frames)
         assert runner.ask("SELECT count(*) AS n FROM f", frames).column("n").to_pylist() == [20_000]
+
+    # Every row meets 30,000 others and nothing passes: DuckDB is in one task for minutes. A second of
+    # computing is far more than it takes to get there.
+    PROGRAM = """
+import signal
+import threading
+import time
+from contextlib import closing
+
+import pyarrow as pa
+
+from omnigraph.runner.local_runner import LocalRunner
+
+
+class Terminated(BaseException):
+    pass
+
+
+def end(number, _):
+    raise Terminated
+
+
+def announce(start):
+    while time.process_time() < start + 1:
+        time.sleep(0.01)
+    print("begun", flush=True)
+
+
+signal.signal(signal.SIGTERM, end)
+table = pa.table({"k": [n % 10 for n in range(300_000)], "x": range(300_000)})
+QUERY = "SELECT count(*) AS n FROM f a JOIN f b ON a.k = b.k WHERE a.x * b.x % 1000003 = 1000003"
+with closing(LocalRunner()) as runner:
+    frame = runner.frame(table)
+    runner.ask("SELECT count(*) AS n FROM f", {"f": frame})
+    threading.Thread(target=announce, args=(time.process_time(),), daemon=True).start()
+    try:
+        runner.ASK(QUERY, {"f": frame})
+    except (KeyboardInterrupt, Terminated) as stopped:
+        print(type(stopped).__name__)
+    print(runner.ask("SELECT count(*) AS n FROM f", {"f": frame}).column("n").to_pylist())
+"""
+
+    @pytest.mark.parametrize(
+        ("number", "ask", "raised"),
+        [(signal.SIGINT, "ask", "KeyboardInterrupt"), (signal.SIGTERM, "sql", "Terminated")],
+    )
+    def test_a_signal_ends_a_query_that_is_busy_with_one_task(self, number, ask, raised):
+        program = self.PROGRAM.replace("ASK", ask)
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+        ) as child:
+            try:
+                assert child.stdout is not None
+                assert child.stdout.readline() == "begun\n"
+                child.send_signal(number)
+                out, _ = child.communicate(timeout=600)
+            finally:
+                child.kill()
+        assert out == f"{raised}\n[300000]\n"
+        assert child.returncode == 0

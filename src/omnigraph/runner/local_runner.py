@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.cancel import interrupting
+from omnigraph.cancel import aside, interruptible, look
 from omnigraph.errors import StorageError
 from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+T = TypeVar("T")
+
 MEMORY_LIMIT = "1GB"
 FEW_ROWS = 100_000
 """Up to this number of rows, looking at Arrow data here is quicker than a query."""
+TINY_ROWS = 1000
+"""Up to this number of rows in each source, a query ends before anybody wants to stop it."""
 HASHED_ROWS = 1 << 25
 """Up to this number of rows, all hashes of a column are held in memory at once."""
 
@@ -121,7 +125,8 @@ class LocalRunner:
         """Return the rows of a query at once."""
         sources = {name: _local(frame) for name, frame in frames.items()}
         with self._sources(sources):
-            return renamed(self._duck.sql(encoded_text(text)).to_arrow_table(), decoded)
+            rows = self._run(lambda: self._duck.sql(encoded_text(text)).to_arrow_table(), sources)
+        return renamed(rows, decoded)
 
     def collect(self, frame: Frame, limit: int | None = None) -> pa.Table:
         """Return the rows as an Arrow table."""
@@ -147,7 +152,7 @@ class LocalRunner:
         if self.count(frame) > self._hashed_rows:
             return True
         hashed = self.ask(f"SELECT hash(f.`{column}`) AS h FROM f", {"f": frame}).column("h")
-        ordered = np.sort(hashed.to_numpy())
+        ordered = aside(lambda: np.sort(hashed.to_numpy()), items=len(hashed))
         return bool((ordered[1:] == ordered[:-1]).any())
 
     def count(self, frame: Frame) -> int:
@@ -196,6 +201,7 @@ class LocalRunner:
             with self._sources({}):
                 rows = cursor.sql(f"SELECT * FROM {frame.name}")
                 for batch in rows.to_arrow_reader(batch_rows):
+                    look()
                     yield renamed(batch, decoded)
         finally:
             cursor.close()
@@ -203,9 +209,20 @@ class LocalRunner:
     def _kept(self, text: str, sources: Mapping[str, Any]) -> LocalFrame:
         name = next(self._names)
         with self._sources(sources):
-            self._duck.execute(f"CREATE TABLE {name} AS {encoded_text(text)}")
+            command = f"CREATE TABLE {name} AS {encoded_text(text)}"
+            self._run(lambda: self._duck.execute(command), sources)
             columns = self._duck.sql(f"SELECT * FROM {name}").columns
         return LocalFrame(tuple(map(decoded, columns)), name=name)
+
+    def _run(self, query: Callable[[], T], sources: Mapping[str, Any]) -> T:
+        """Run a query over these sources, so that it ends soon when the work should stop.
+
+        DuckDB looks for signals only in the thread that asks, between its tasks. That thread works on tasks
+        too, and a join may keep it in one for minutes: it must not be the thread that gets the signals.
+        """
+        if sources and all(_is_tiny(source) for source in sources.values()):
+            return query()
+        return interruptible(query, self._duck.interrupt)
 
     @contextmanager
     def _sources(self, sources: Mapping[str, Any]) -> Iterator[None]:
@@ -217,14 +234,14 @@ class LocalRunner:
         try:
             for name, source in sources.items():
                 undo.append(self._name(name, source))
-            with interrupting(self._duck.interrupt):
-                yield
+            yield
         except RuntimeError as error:
             # What DuckDB makes of Ctrl-C.
             if str(error) == "Query interrupted":
                 raise KeyboardInterrupt from None
             raise
         except duckdb.Error as error:
+            look()  # a source of the query may have stopped at a look
             if self._failure is not None:
                 raise self._failure from None
             reason = str(error).partition("\n")[0]
@@ -265,3 +282,8 @@ class LocalRunner:
 def _local(frame: Frame) -> LocalFrame:
     assert isinstance(frame, LocalFrame), "a frame belongs to the runner that made it"
     return frame
+
+
+def _is_tiny(source: Any) -> bool:
+    table = source.table if isinstance(source, LocalFrame) else None
+    return table is not None and table.num_rows <= TINY_ROWS

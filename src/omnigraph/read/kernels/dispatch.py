@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from omnigraph import settings
+from omnigraph.cancel import aside
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -62,6 +63,6 @@ class Dispatch:
 @cache
 def _imported(module: str) -> ModuleType | None:
     try:
-        return import_module(module)
+        return aside(lambda: import_module(module))
     except ImportError:
         return None

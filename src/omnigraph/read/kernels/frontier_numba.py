@@ -11,8 +11,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
-from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
+from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces, uses_compiled
 
 Index = npt.NDArray[np.int64]
 Targets = npt.NDArray[np.uint32]
@@ -30,6 +31,7 @@ def _lengths(csr: Adjacency, rows: Codes) -> Index:
     return lengths
 
 
+@uses_compiled
 def pull(csr: Adjacency, x: Summed) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap."""
     sums = np.empty(csr.shape[0], x.dtype)
@@ -47,6 +49,7 @@ def _pull(first: int, last: int, indptr: Index, indices: Targets, x: Summed, sum
         sums[v] = total
 
 
+@uses_compiled
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
     """For every row whether ``mask`` holds for one of its targets."""
     found = np.zeros(csr.shape[0], np.bool_)
@@ -66,6 +69,7 @@ def _pull_any(
                 break
 
 
+@uses_compiled
 def pull_min(csr: Adjacency, x: Codes) -> Codes:
     """For every row the smallest ``x`` of its targets, where -1 stands for none."""
     best = np.empty(csr.shape[0], np.uint32)
@@ -86,6 +90,7 @@ def _pull_min(
         best[v] = least
 
 
+@uses_compiled
 def pull_max(csr: Adjacency, x: Codes) -> Codes:
     """For every row the largest ``x`` of its targets, where -1 stands for none."""
     best = np.empty(csr.shape[0], np.int32)
@@ -105,6 +110,7 @@ def _pull_max(
         best[v] = most
 
 
+@uses_compiled
 def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
     """The distinct targets of some rows, ascending, with the sum of the rows' ``x``."""
     sums = np.zeros(csr.shape[1], x.dtype)
@@ -112,6 +118,7 @@ def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
     return reached, sums[reached]
 
 
+@uses_compiled
 def push_any(csr: Adjacency, codes: Codes) -> Codes:
     """The distinct targets of some rows, ascending."""
     return _reached(csr, codes, None, None)
@@ -152,11 +159,13 @@ def _push(
     return count
 
 
+@uses_compiled
 def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
     return _expanded(csr, rows, None)[:2]
 
 
+@uses_compiled
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
     return _expanded(multi, rows, frozen(multi.positions))
@@ -195,6 +204,7 @@ def _expand(
                 edges[place] = positions[place + shift]
 
 
+@uses_compiled
 def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
     """For every pair whether ``b`` is a target of row ``a``."""
     found = np.empty(len(a), np.bool_)
@@ -225,6 +235,7 @@ def _is_in(indices: Targets, low: int, end: int, wanted: int) -> bool:
     return found
 
 
+@uses_compiled
 def common_count(
     left: Adjacency,
     a: Codes,
@@ -243,6 +254,7 @@ def common_count(
     return counts
 
 
+@uses_compiled
 def common_expand(
     left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None = None
 ) -> tuple[Index, Codes]:
@@ -291,6 +303,7 @@ def _intersect(
         rows = m[pairs]
         if np.any(rows[1:] < rows[:-1]):
             order = np.argsort(rows)
+            look()
             pairs, rows = pairs[order], rows[order]
         effort = np.zeros(len(pairs) + 1, np.int64)
         np.cumsum(lengths[pairs] + 1, out=effort[1:])

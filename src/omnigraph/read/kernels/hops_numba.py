@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
+from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces, uses_compiled
 
 Index = npt.NDArray[np.int64]
 Targets = npt.NDArray[np.uint32]
@@ -32,6 +33,7 @@ def _arrays(csr: Adjacency) -> tuple[Index, Targets]:
     return frozen(csr.indptr), frozen(csr.indices).view(np.uint32)
 
 
+@uses_compiled
 def emitted(
     csr: Adjacency, starts: Codes, least: int, most: int, loops: Mask, inverse: bool, chunk: int
 ) -> tuple[Counts, Codes]:
@@ -128,6 +130,7 @@ def _search(
     return late, low, tail, followed
 
 
+@uses_compiled
 def counted(
     csr: Adjacency,
     starts: Codes,
@@ -266,6 +269,7 @@ def _waves(
         np.bitwise_or.at(emitting, place[chosen], bits[chosen])
         totals = np.zeros(WAVE, np.int64)
         for distance in range(most + 1):
+            look()
             if distance == least:
                 emitting.fill(~np.uint64(0))
             if distance >= least - 1:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache, wraps
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.cancel import Cancel, current
+from omnigraph.cancel import Cancel, aside, current, watching
 from omnigraph.cores import usable_cores
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 # Steps below which a second thread costs more than it saves.
 _PIECE = 200_000
@@ -34,6 +36,25 @@ def compiled(loop: Loop) -> Loop:
     except RuntimeError:
         # Numba found no directory it may write: neither beside the module nor in the user's cache.
         return numba.njit(loop, nogil=True)  # type: ignore[no-any-return]
+
+
+def uses_compiled(function: Callable[Given, Made]) -> Callable[Given, Made]:
+    """For a function that calls compiled loops: where it may have to compile them, it runs ``aside``.
+
+    Compiling takes seconds. It happens at the first call with arrays of certain types.
+    """
+    known = set()
+
+    @wraps(function)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+        types = tuple(getattr(given, "dtype", type(given)) for given in (*args, *kwargs.values()))
+        if types in known:
+            return function(*args, **kwargs)
+        made = aside(lambda: function(*args, **kwargs))
+        known.add(types)
+        return made
+
+    return call
 
 
 def frozen(array: Array) -> Array:
@@ -59,14 +80,16 @@ def in_pieces(
     parts = _parts(total)
     # As many calls for every thread.
     bounds = _cuts(effort, parts * -(-total // (call * parts)) or 1)
-    stop = Cancel(parent=current())
+    token = current()
+    stop = Cancel(parent=token)
 
     def run(ranges: Sequence[tuple[int, int]]) -> None:
-        for first, last in ranges:
-            at: int | None = first
-            while at is not None and at < last:
-                stop.check()
-                at = loop(at, last, *arguments)
+        with watching(stop):
+            for first, last in ranges:
+                at: int | None = first
+                while at is not None and at < last:
+                    stop.check()
+                    at = loop(at, last, *arguments)
 
     ranges = list(pairwise(bounds))
     share = -(-len(ranges) // parts)
@@ -74,6 +97,8 @@ def in_pieces(
     others = [_pool(os.getpid()).submit(run, some) for some in shares[1:]]
     try:
         run(shares[0])
+        while wait(others, None if token is None else token.patience).not_done:
+            stop.check()
         for other in others:
             other.result()
     except BaseException:

@@ -186,6 +186,7 @@ class Enumeration:
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             for found in link.expand(origin, rows.codes[origin], limit):
                 keep, where = self._living(name, found.targets)
+                look()
                 index = found.origins if keep is None else found.origins[keep]
                 grown = rows.at(index)
                 grown = grown.binding(name, found.targets if keep is None else found.targets[keep])
