@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -228,16 +229,22 @@ def _server(text: str, graph: str | None, operator: Operator) -> Server:
 
 def _cluster(text: str, graph: str | None, operator: Operator) -> Cluster:
     """Return the graph of a cluster given by a name of the file, a directory or a URI."""
-    from pathlib import Path
-
     operator.refuse_faulty("clusters", text)
     root = operator.clusters.get(text, text)
-    if root is text and "://" not in text and not Path(text).is_dir():
+    if root is text and "://" not in text and not _is_directory(text):
         raise BadRequest(
             f"`{text}` is neither a cluster nor a directory; "
             f"{_known('clusters', operator.clusters)}"
         )
     return Cluster(root, None if graph is None else _graph_id(graph))
+
+
+def _is_directory(text: str) -> bool:
+    from pathlib import Path
+
+    with suppress(OSError):  # a name that is too long
+        return Path(text).is_dir()
+    return False
 
 
 def _graph_id(text: str) -> str:

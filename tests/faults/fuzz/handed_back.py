@@ -11,7 +11,8 @@ from random import Random
 from omnigraph import errors
 from omnigraph.changes.paging import tokens
 from omnigraph.cli import source as cli_source
-from omnigraph.cli.address import _storage_address
+from omnigraph.cli.address import scope
+from omnigraph.cli.operator import config, credentials
 from omnigraph.cli.targets import parse_word
 from omnigraph.embeddings.call_limits import CallLimits
 from omnigraph.embeddings.gemini import GeminiClient
@@ -22,6 +23,7 @@ from omnigraph.manifest.history.records import parse_filter
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.blob_policy import NO_POLICY
 from omnigraph.write.merge.resolutions import read_resolutions
+from omnigraph.yaml_files import read_yaml
 from tests.faults.fuzz.inputs import ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import GRAPH, ULID, Parser, parser
 from tests.faults.fuzz.records import EVERY
@@ -122,7 +124,9 @@ def _targets(_place: Path) -> Parser:
             check_branch_name,
             check_tag_name,
             parse_filter,
-            _storage_address,
+            lambda text: scope("store", text, None, config.Operator()),
+            lambda text: scope("server", text, None, config.Operator()),
+            lambda text: scope("cluster", text, "g", config.Operator()),
         ):
             with suppress(errors.BadRequest):
                 one(text)
@@ -130,6 +134,55 @@ def _targets(_place: Path) -> Parser:
     seeds = (*WORDS_OF_TARGETS, *TIMES, *ADDRESSES, *FILTERS)
     words = (*ODD_TEXTS, ":", "@", "/", "tag:", "commit:", "s3://", "file://", "T", "Z", "+", "..")
     return Parser(lambda chance: damaged(chance, seeds, words), read, ())
+
+
+OPERATOR_FILES = [
+    "operator: { actor: act-x }\nservers: { prod: { url: https://h/p } }\nclusters: { c: { root: s3://b/p } }\n",
+    "profiles:\n  p: { server: prod, default_graph: g }\n  q: { store: /data/g }\n",
+    "aliases: { t: { server: prod, graph: g, query: q, args: [a], params: { n: 1 }, format: table } }\n",
+    "defaults: { output: table, store: g, table_max_column_width: 80, table_cell_layout: wrap }\n",
+]
+
+
+@parser
+def _operator_file(place: Path) -> Parser:
+    file = place / "config.yaml"
+
+    def read(text: str) -> None:
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        parsed = config._parse(file, read_yaml(file))
+        assert all(isinstance(fault, errors.BadRequest) for fault in parsed.faults.values())
+
+    words = (
+        *ODD_TEXTS,
+        ": ",
+        "- ",
+        "{",
+        "}",
+        "[",
+        "&a ",
+        "*a",
+        "!!str ",
+        "? ",
+        "|\n",
+        "\t",
+        "---\n",
+        "<<: ",
+    )
+    return Parser(lambda chance: damaged(chance, OPERATOR_FILES, words), read, (errors.BadRequest,))
+
+
+TOKEN_FILES = ["[prod]\ntoken = abc\n", "# mine\n[a-b]\ntoken=x\n[c]\ntoken = y=z\n"]
+
+
+@parser
+def _credentials(place: Path) -> Parser:
+    def read(text: str) -> None:
+        found = credentials._parse(place / "credentials", text.encode("utf-8", "surrogatepass"))
+        assert all(isinstance(token, str) for token in found.values())
+
+    words = (*ODD_TEXTS, "[", "]", "=", "token", "%(x)s", "\n", "[DEFAULT]\n", "[]\n")
+    return Parser(lambda chance: damaged(chance, TOKEN_FILES, words), read, (errors.BadRequest,))
 
 
 ANSWERS = [
