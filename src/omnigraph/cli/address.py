@@ -210,8 +210,13 @@ def _server(text: str, graph: str | None, operator: Operator) -> Server:
         if text not in operator.servers:
             raise BadRequest(f"there is no server `{text}`; {_known('servers', operator.servers)}")
         url = operator.servers[text]
-    parts = urlsplit(url)
-    if parts.scheme.lower() not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        has_place = parts.scheme.lower() in {"http", "https"} and bool(parts.hostname)
+        _ = parts.port  # is checked when it is read
+    except ValueError:
+        has_place = False
+    if not has_place:
         raise BadRequest(f'"{url}" is not the URL of a server; give one such as https://host:8080')
     if parts.username is not None or parts.query or parts.fragment:
         raise BadRequest(
