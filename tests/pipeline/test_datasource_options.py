@@ -118,9 +118,7 @@ def test_rejects_hold_every_bad_row_with_its_values(graph, tmp_path, on_bad):
         assert people(graph) == {"ann": 30, "bob": 7}
         assert len(set(data_files(graph)) - before) == 1
     else:
-        with pytest.raises(
-            ConstraintError, match=r"partition 0, row 1: .*and 30 more bad records"
-        ):
+        with pytest.raises(ConstraintError, match=r"partition 0, row 1: .*and 30 more bad records"):
             commit_rows(workspace_of(graph), made, parts)
         discard_rows(made, parts)
         assert set(data_files(graph)) == before
