@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.pipeline.datasource.read import PinnedSource
-    from omnigraph.pipeline.datasource.write import WritePlan, Written
+    from omnigraph.pipeline.datasource.write import WritePlan
+    from omnigraph.pipeline.written.task_files import Written
 
 NAME = "omnigraph"
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -24,34 +23,28 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
-from omnigraph.pipeline.datasource.merge import TaskImages
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type
 from omnigraph.pipeline.datasource.rejected import RejectedRows
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.rows.stored_rows import stored_rows
-from omnigraph.pipeline.spark.payloads import narrow_columns
+from omnigraph.pipeline.written.task_files import (
+    Destination,
+    Form,
+    TaskFiles,
+    Written,
+    discard_files,
+)
 from omnigraph.storage import layout
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import read_branch
-from omnigraph.storage.tables.loose_files import (
-    LooseFile,
-    data_files,
-    remove_loose_files,
-)
-from omnigraph.storage.tables.staging import (
-    write_fragments,
-)
-from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 MAX_PARTITIONS = 1 << (63 - SOURCE_SHIFT)
-Form = Literal["fragments", "images", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +53,8 @@ class WritePlan:
 
     ``named``: rows may have the ids of other rows, because ids are given, made from a key, or taken
     from stored edges.
-    ``form``: what tasks write. ``fragments`` become part of the table, and so do the ``images`` of a
-    merge if the table does not change meanwhile. ``rows`` are files that the commit reads again: a
-    branch without a fork of the table has no place for fragments yet.
+    ``form``: what tasks write (see `Destination`). A branch without a fork of the table has no place for
+    fragments yet.
     """
 
     options: WriteOptions
@@ -84,29 +76,12 @@ class WritePlan:
         """The type that is written."""
         return self.rules.catalog.entity(self.table_key)
 
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The result of one task: its files, or what is wrong with its rows.
-
-    ``loose`` names the file that the commit reads. It has all columns, or only those that set rules
-    look at, where they cannot be read from the fragments.
-    """
-
-    partition: int
-    rows: int = 0
-    fragments: tuple[Any, ...] = ()
-    loose: str | None = None
-    bad: tuple[Bad, ...] = ()
-    bad_total: int = 0
-    rejected: str | None = None
-    """The file with all bad rows, where the caller wants them."""
-    unfilled: int = 0
-    """How many vectors are left to be made from their texts."""
-    any_made: bool = False
-    """Whether an id was made for some row."""
-    replaced: Any = field(default=None, compare=False)
-    """The addresses of the rows that images replace."""
+    @property
+    def destination(self) -> Destination:
+        """Where its tasks write, and what."""
+        return Destination(
+            self.entity, self.ref, self.form, self.mode == "overwrite", self.image_sizes
+        )
 
 
 def base_branch(workspace: Workspace, options: WriteOptions) -> str:
@@ -219,75 +194,27 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
 
 
 def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
-    rows = _Judging(plan, partition)
-    loose = LooseFile(plan.ref)
-    images = TaskImages(plan.ref, plan.entity, loose, narrow_columns(plan.entity), plan.image_sizes)
-    fragments = images.fragments
+    judging = _Judging(plan, partition)
+    files = TaskFiles(plan.destination)
     try:
-        if plan.form == "fragments":
-            fragments += _write_fragments(plan, rows.good(batches), loose)
+        for batch in judging.good(batches):
+            files.add(batch)
+        if judging.is_refused:
+            files.discard()
+            written = Written(partition)
         else:
-            take = loose.add if plan.form == "rows" else images.add
-            for batch in rows.good(batches):
-                take(batch)
-            if not rows.is_refused:
-                images.write()
-        loose.close()
-        rows.rejected.close()
+            written = files.close(partition, named=judging.named, unfilled=judging.unfilled)
+        judging.rejected.close()
     except BaseException:
-        _remove(plan, fragments, loose.name, rows.rejected.name)
+        files.discard()
+        discard_files(plan.ref, (), [judging.rejected.name])
         raise
-    if rows.failure is not None or rows.is_refused:
-        _remove(plan, fragments, loose.name)
-    if rows.failure is not None:
-        _remove(plan, (), rows.rejected.name)
-        raise rows.failure
-    bad, total = tuple(rows.bad.first), rows.bad.total
-    if rows.is_refused:
-        return Written(partition, bad=bad, bad_total=total, rejected=rows.rejected.name)
-    return Written(
-        partition,
-        rows.rows,
-        tuple(fragments),
-        loose.name,
-        bad,
-        total,
-        rows.rejected.name,
-        unfilled=rows.unfilled,
-        any_made=rows.named < rows.rows,
-        replaced=images.replaced,
+    return replace(
+        written,
+        bad=tuple(judging.bad.first),
+        bad_total=judging.bad.total,
+        rejected=judging.rejected.name,
     )
-
-
-def _write_fragments(
-    plan: WritePlan, good: Iterator[pa.RecordBatch], loose: LooseFile
-) -> list[Any]:
-    first = next(good, None)
-    if first is None:
-        return []
-    table = open_table(plan.ref)
-    batches: Iterator[pa.RecordBatch] = itertools.chain([first], good)
-    if plan.entity.blob_properties:
-        batches = _note_narrow(plan.entity, batches, loose)
-    stored = stored_rows(plan.entity, table.schema, batches)
-    reader = pa.RecordBatchReader.from_batches(table.schema, stored)
-    return write_fragments(
-        table, reader, mode="overwrite" if plan.mode == "overwrite" else "append"
-    )
-
-
-def _note_narrow(
-    entity: Entity, batches: Iterable[pa.RecordBatch], loose: LooseFile
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged, and write the columns of set rules to a file of their own."""
-    for batch in batches:
-        loose.add(batch.select(narrow_columns(entity)))
-        yield batch
-
-
-def _remove(plan: WritePlan, fragments: Iterable[Any], *loose: str | None) -> None:
-    names = [name for name in loose if name is not None]
-    remove_loose_files(plan.ref, [*data_files(fragments), *names])
 
 
 class _Judging:
@@ -298,10 +225,8 @@ class _Judging:
         self.partition = partition
         self.bad = BadRecords()
         self.rejected = RejectedRows(plan.ref, wanted=plan.options.rejects is not None)
-        self.rows = 0
         self.named = 0
         self.unfilled = 0
-        self.failure: BaseException | None = None
 
     @property
     def is_refused(self) -> bool:
@@ -310,12 +235,6 @@ class _Judging:
 
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the checked rows; after the first bad one rows are only checked."""
-        try:
-            yield from self._judge(batches)
-        except Exception as error:  # noqa: BLE001 - raised again once Lance is out of the way
-            self.failure = error
-
-    def _judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = iter(batches)
         first = next(given, None)
         if first is None:
@@ -329,8 +248,7 @@ class _Judging:
             self.unfilled += sum(judged.unfilled.values())
             self.named += sum(judged.named.values())
             for _, batch in judged.rows:
-                if not self.is_refused and batch.num_rows:
-                    self.rows += batch.num_rows
+                if not self.is_refused:
                     yield batch
 
 
@@ -340,4 +258,5 @@ class _Judging:
 def discard_rows(plan: WritePlan, written: Sequence[Written]) -> None:
     """Remove the files that tasks wrote, except those that became part of the table."""
     fragments = [fragment for one in written for fragment in one.fragments]
-    _remove(plan, fragments, *(name for one in written for name in (one.loose, one.rejected)))
+    loose = [name for one in written for name in (one.loose, one.rejected)]
+    discard_files(plan.ref, fragments, loose)
