@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.pipeline.datasource.read import PinnedSource
-    from omnigraph.pipeline.datasource.write import WritePlan, Written
+    from omnigraph.pipeline.datasource.write import WritePlan
+    from omnigraph.pipeline.written.task_files import Written
     from omnigraph.spark.feed import PinnedFeed
 
 NAME = "omnigraph"
@@ -75,6 +76,8 @@ class OmniGraphSource(DataSource):
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
+            if _FEED in self.options:
+                raise BadRequest("the change feed is a stream; read it with spark.readStream")
             rows = read_options(self.options).partition_rows
             source = self._source()
             for field in schema.fields:
@@ -87,13 +90,13 @@ class OmniGraphSource(DataSource):
         from omnigraph.graph.graph import state_of
         from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import plan_write
+        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
             asked = write_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
                 state, columns = state_of(graph), arrow_schema(schema)
-                schemas = state.schemas.of(asked.branch)
+                schemas = state.schemas.of(base_branch(state.workspace, asked))
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
             return _Writer(plan)

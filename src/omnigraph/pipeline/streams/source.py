@@ -160,7 +160,10 @@ class FeedStream:
                 f"commit `{first.graph_commit_id}`, where the batch begins, does not lie before "
                 f"`{last.graph_commit_id}`, where it ends; start the query with a new checkpoint"
             )
-        types = self._names_of_types(feed.state, last)
+        try:
+            types = self._names_of_types(feed.state, last)
+        except HistoryReclaimed as unreadable:
+            raise _refusal(last, unreadable, start["cursor"]) from None
         return [
             CommitGroup(
                 tuple(chain[at : at + _COMMITS_OF_A_TASK + 1]), last, types, start["cursor"]
@@ -192,23 +195,21 @@ def read_group(
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes of a group of commits, in their order, in batches of exactly that schema."""
-    reader = ChangeReader(
-        workspace,
-        _catalog_of(workspace, group.names),
-        replace(options.filter, types=group.types),
-        skips_unknown_types=True,
-    )
-    properties = [column.source for column in columns if isinstance(column.source, int)]
-    for parent, commit in pairwise(group.chain):
-        if options.typed:
-            chunks = typed_columns(reader, commit, parent, properties)
-        else:
-            chunks = change_columns(reader, commit, parent, options.images)
-        try:
+    commit = group.names
+    try:
+        catalog = _catalog_of(workspace, commit)
+        shown = replace(options.filter, types=group.types)
+        reader = ChangeReader(workspace, catalog, shown, skips_unknown_types=True)
+        properties = [column.source for column in columns if isinstance(column.source, int)]
+        for parent, commit in pairwise(group.chain):
+            if options.typed:
+                chunks = typed_columns(reader, commit, parent, properties)
+            else:
+                chunks = change_columns(reader, commit, parent, options.images)
             for found in chunks:
                 yield _batch(found, columns, schema)
-        except (HistoryReclaimed, SchemaBoundary) as unreadable:
-            raise _refusal(commit, unreadable, group.cursor) from None
+    except (HistoryReclaimed, SchemaBoundary) as unreadable:
+        raise _refusal(commit, unreadable, group.cursor) from None
 
 
 def _batch(found: Columns, columns: Sequence[FeedColumn], schema: pa.Schema) -> pa.RecordBatch:

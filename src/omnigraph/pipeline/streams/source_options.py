@@ -11,32 +11,17 @@ from omnigraph.changes.feed.change_rows import IMAGES, Images
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.branch_names import trim_branch_name
-from omnigraph.pipeline.datasource.options import (
+from omnigraph.pipeline.datasource.option_values import (
     Ends,
-    end_columns,
-    find_type,
+    check_known,
+    ends_of,
+    graph_address,
+    names_in,
+    require,
+    truth_of,
+    whole_number,
 )
-from omnigraph.pipeline.datasource.options import (
-    _check_known as check_known,
-)
-from omnigraph.pipeline.datasource.options import (
-    _ends as ends_of,
-)
-from omnigraph.pipeline.datasource.options import (
-    _graph as graph_of,
-)
-from omnigraph.pipeline.datasource.options import (
-    _names as names_in,
-)
-from omnigraph.pipeline.datasource.options import (
-    _require as require,
-)
-from omnigraph.pipeline.datasource.options import (
-    _truth as truth,
-)
-from omnigraph.pipeline.datasource.options import (
-    _whole as whole,
-)
+from omnigraph.pipeline.datasource.options import end_columns, find_type
 from omnigraph.types import PropType, Scalar
 
 FEED: Final = "feed"
@@ -92,22 +77,29 @@ class FeedColumn:
 def feed_options(options: Mapping[str, str]) -> FeedOptions:
     """Check the options of `spark.readStream`, as far as that is possible without the graph."""
     given = check_known(options, _OPTIONS, "stream")
-    listed = {name: names_in(given[name]) for name in ("kinds", "types", "ops") if name in given}
+    listed = {
+        name: names_in(name, given[name]) for name in ("kinds", "types", "ops") if name in given
+    }
     shown = ChangeFilter.of(**listed)
-    typed = truth(given, "typed")
+    typed = truth_of(given, "typed")
     if typed and len(shown.types) != 1:
         raise BadRequest(
             "typed=true gives the columns of one type; name exactly one type in the option `types`"
         )
     return FeedOptions(
-        graph_of(given),
+        graph_address(given),
         trim_branch_name(require(given, FEED)),
         shown,
         _images(given.get("images", "after")),
         typed,
         _start(given.get("startingfrom", _LATEST)),
-        max(1, whole("maxRowsPerTrigger", given.get("maxrowspertrigger", str(MAX_ROWS)))),
-        max(1, whole("maxCommitsPerTrigger", given.get("maxcommitspertrigger", str(MAX_COMMITS)))),
+        max(1, whole_number("maxRowsPerTrigger", given.get("maxrowspertrigger", str(MAX_ROWS)))),
+        max(
+            1,
+            whole_number(
+                "maxCommitsPerTrigger", given.get("maxcommitspertrigger", str(MAX_COMMITS))
+            ),
+        ),
         "maxcommitspertrigger" in given and "maxrowspertrigger" not in given,
         ends_of(given),
     )
