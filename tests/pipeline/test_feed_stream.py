@@ -387,9 +387,11 @@ def test_offsets_hold_for_their_own_stream_only(graph, tmp_path):
                 reader.latestOffset(place, limit)
         with stream(graph) as reader:
             start = reader.initialOffset()
-        with stream(graph, types="Person") as reader:
-            with pytest.raises(CursorRejected, match="another filter"):
-                reader.latestOffset(start, limit)
+        with (
+            stream(graph, types="Person") as reader,
+            pytest.raises(CursorRejected, match="another filter"),
+        ):
+            reader.latestOffset(start, limit)
 
 
 @pytest.mark.parametrize(
