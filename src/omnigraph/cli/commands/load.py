@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import (
@@ -139,9 +138,9 @@ class SparkFlags:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    add(app, writes_graph("load"), load)
+    add(app, "load", load)
     ingest.__signature__ = _with_defaults(load, mode="merge", from_=MAIN)  # type: ignore[attr-defined]
-    add(app, writes_graph("ingest"), ingest)
+    add(app, "ingest", ingest)
 
 
 def load(

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql import types
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -23,21 +22,20 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.store_options import split_store_options
 from omnigraph.runner.spark_errors import short_errors
+from omnigraph.spark.columns import arrow_schema, spark_schema, spark_type
+from omnigraph.spark.opening import open_graph
 from omnigraph.storage.s3_options import S3Options
-from omnigraph.types import PropType
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from omnigraph.graph.graph import Graph
-    from omnigraph.graph.state import Mode
-    from omnigraph.pipeline.datasource.read import PinnedSource, SourceColumn
+    from omnigraph.pipeline.datasource.read import PinnedSource
     from omnigraph.pipeline.datasource.write import WritePlan, Written
 
 NAME = "omnigraph"
@@ -100,8 +98,8 @@ class OmniGraphSource(DataSource):
 
         with short_errors():
             asked = write_options(self.options)
-            with _open(asked.graph, self._store, mode="r") as graph:
-                state, columns = state_of(graph), _arrow_schema(schema)
+            with open_graph(asked.graph, self._store, mode="r") as graph:
+                state, columns = state_of(graph), arrow_schema(schema)
                 schemas = state.schemas.of(asked.branch)
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
@@ -116,7 +114,7 @@ class OmniGraphSource(DataSource):
             from omnigraph.pipeline.datasource.read import pin_source
 
             asked = read_options(self.options)
-            with _open(asked.graph, self._store, mode="r") as graph:
+            with open_graph(asked.graph, self._store, mode="r") as graph:
                 state = state_of(graph)
                 snapshot, catalog = resolve(state, asked.target)
                 entity = find_type(catalog, asked.type)
@@ -128,27 +126,6 @@ class OmniGraphSource(DataSource):
         with suppress(OmniGraphError):  # `reader` will raise it again
             self._source()
         return self.__dict__
-
-
-def _open(graph: str, store: S3Options | None, mode: Mode = "rw") -> Graph:
-    from omnigraph.graph.opening import open as open_graph
-
-    return open_graph(graph, mode, storage_options=None if store is None else store.to_mapping())
-
-
-def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
-    """Return the columns as Spark sees them."""
-    return StructType(
-        [StructField(column.name, spark_type(column.type), column.type.nullable)
-         for column in columns]
-    )  # fmt: skip
-
-
-def spark_type(type: PropType) -> DataType:
-    """Return the Spark type of a property, which holds all its values."""
-    name, *arguments = type.scalar.traits.spark
-    element = getattr(types, str(name))(*arguments)
-    return ArrayType(element) if type.is_list or type.is_vector else element
 
 
 def _check_type(source: PinnedSource, field: StructField) -> None:
@@ -184,7 +161,7 @@ class _Reader(DataSourceReader):
 
         # Spark makes up a partition where there is none.
         if isinstance(partition, _Fragments):
-            names, schema = self._schema.fieldNames(), _arrow_schema(self._schema)
+            names, schema = self._schema.fieldNames(), arrow_schema(self._schema)
             with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
 
@@ -216,7 +193,7 @@ class _Writer(DataSourceArrowWriter):
         from omnigraph.pipeline.datasource.commit import commit_rows
 
         asked = self._plan.options
-        with short_errors(), _open(asked.graph, self._store) as graph:
+        with short_errors(), open_graph(asked.graph, self._store) as graph:
             commit_rows(state_of(graph).workspace, self._plan, _results_of(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -229,10 +206,3 @@ class _Writer(DataSourceArrowWriter):
 def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """Return the results of the tasks; a task that failed has none."""
     return [message.written for message in messages if isinstance(message, _Message)]
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """Return exactly the Arrow types that Spark expects."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
