@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.pipeline.datasource.read import PinnedSource
-    from omnigraph.pipeline.datasource.write import WritePlan, Written
+    from omnigraph.pipeline.datasource.write import WritePlan
+    from omnigraph.pipeline.written.task_files import Written
 
 NAME = "omnigraph"
 
@@ -94,13 +95,13 @@ class OmniGraphSource(DataSource):
         """Return a writer of rows with these columns, which are added or replace all rows."""
         from omnigraph.graph.graph import state_of
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import plan_write
+        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
             asked = write_options(self.options)
             with open_graph(asked.graph, self._store, mode="r") as graph:
                 state, columns = state_of(graph), arrow_schema(schema)
-                schemas = state.schemas.of(asked.branch)
+                schemas = state.schemas.of(base_branch(state.workspace, asked))
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
             return _Writer(plan, self._store)
