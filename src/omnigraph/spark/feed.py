@@ -19,23 +19,25 @@ from pyspark.sql.types import StructType
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type
+from omnigraph.spark.opening import open_graph
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
     from omnigraph.pipeline.streams.source import FeedStream, Limit
     from omnigraph.pipeline.streams.source_options import FeedColumn, FeedOptions
+    from omnigraph.storage.s3_options import S3Options
 
 
 class PinnedFeed:
     """A stream as it is planned: its options and its columns, which stay what they were at its start."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], store: S3Options | None) -> None:
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.streams.source_options import feed_columns, feed_options
 
         self.options: FeedOptions = feed_options(given)
-        with open_graph(self.options.graph, mode="r") as graph:
+        self.store = store
+        with open_graph(self.options.graph, store, mode="r") as graph:
             catalog = state_of(graph).schemas.of(self.options.branch).catalog
         self.columns: tuple[FeedColumn, ...] = feed_columns(catalog, self.options)
 
@@ -47,7 +49,7 @@ class PinnedFeed:
                 hint = did_you_mean(field.name, known) or f"it has {', '.join(known)}"
                 raise BadRequest(f"the stream has no column `{field.name}`; {hint}")
             check_type("the stream", known[field.name], field)
-        return _Reader(self.options, [known[name] for name in schema.fieldNames()], schema)
+        return _Reader(self, [known[name] for name in schema.fieldNames()], schema)
 
 
 class _Commits(InputPartition):
@@ -61,9 +63,10 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(
-        self, options: FeedOptions, columns: Sequence[FeedColumn], schema: StructType
+        self, pinned: PinnedFeed, columns: Sequence[FeedColumn], schema: StructType
     ) -> None:
-        self._options = options
+        self._options = pinned.options
+        self._store = pinned.store
         self._columns = columns
         self._schema = schema
         self._graph: Graph | None = None
@@ -109,11 +112,10 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the changes of a group of commits."""
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.streams.source import read_group
 
         schema = arrow_schema(self._schema)
-        with short_errors(), open_graph(self._options.graph, mode="r") as graph:
+        with short_errors(), open_graph(self._options.graph, self._store, mode="r") as graph:
             workspace = state_of(graph).workspace
             yield from read_group(workspace, self._options, self._columns, partition.value, schema)
 
@@ -126,10 +128,9 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _feed(self) -> FeedStream:
         if self._stream is None:
             from omnigraph.graph.graph import state_of
-            from omnigraph.graph.opening import open as open_graph
-            from omnigraph.pipeline.streams.source import FeedStream
+                from omnigraph.pipeline.streams.source import FeedStream
 
-            self._graph = open_graph(self._options.graph, mode="r")
+            self._graph = open_graph(self._options.graph, self._store, mode="r")
             self._stream = FeedStream(state_of(self._graph).workspace, self._options)
         return self._stream
 
