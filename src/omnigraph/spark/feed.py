@@ -128,7 +128,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _feed(self) -> FeedStream:
         if self._stream is None:
             from omnigraph.graph.graph import state_of
-                from omnigraph.pipeline.streams.source import FeedStream
+            from omnigraph.pipeline.streams.source import FeedStream
 
             self._graph = open_graph(self._options.graph, self._store, mode="r")
             self._stream = FeedStream(state_of(self._graph).workspace, self._options)
