@@ -13,6 +13,7 @@ from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.streams import StreamBatch
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
@@ -24,7 +25,8 @@ class LoadRequest:
 
     ``branch_id`` is the identifier of the only branch that files were written for already; None where
     any branch of that name will do. ``before_fork`` is called before a missing branch is made, and may
-    refuse that with an error.
+    refuse that with an error. ``batch``: the load is this micro-batch of a stream, and its operation id
+    is that of the batch.
     """
 
     inputs: LoadInput
@@ -33,12 +35,18 @@ class LoadRequest:
     blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
     before_fork: Callable[[], object] | None = None
+    batch: StreamBatch | None = None
 
     @property
     def asked(self) -> WriteRequest:
         """What a repetition of this load is recognised by; a check has nothing that could be repeated."""
         options = self.options
         return WriteRequest("load", None if options.check else options.operation_id)
+
+    @property
+    def stream_facts(self) -> dict[str, Any]:
+        """What the commit records of its micro-batch."""
+        return {} if self.batch is None else self.batch.facts()
 
     @property
     def skips(self) -> bool:

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import types
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -22,18 +21,19 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
-from omnigraph.types import PropType
+from omnigraph.spark.columns import arrow_schema, spark_schema, spark_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from omnigraph.pipeline.datasource.read import PinnedSource, SourceColumn
-    from omnigraph.pipeline.datasource.write import WritePlan, Written
+    from omnigraph.pipeline.datasource.read import PinnedSource
+    from omnigraph.pipeline.datasource.write import WritePlan
+    from omnigraph.pipeline.written.task_files import Written
 
 NAME = "omnigraph"
 
@@ -80,13 +80,13 @@ class OmniGraphSource(DataSource):
         from omnigraph.graph.graph import state_of
         from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import plan_write
+        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
             asked = write_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
-                state, columns = state_of(graph), _arrow_schema(schema)
-                schemas = state.schemas.of(asked.branch)
+                state, columns = state_of(graph), arrow_schema(schema)
+                schemas = state.schemas.of(base_branch(state.workspace, asked))
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
             return _Writer(plan)
@@ -113,21 +113,6 @@ class OmniGraphSource(DataSource):
         with suppress(OmniGraphError):  # `reader` will raise it again
             self._source()
         return self.__dict__
-
-
-def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
-    """Return the columns as Spark sees them."""
-    return StructType(
-        [StructField(column.name, spark_type(column.type), column.type.nullable)
-         for column in columns]
-    )  # fmt: skip
-
-
-def spark_type(type: PropType) -> DataType:
-    """Return the Spark type of a property, which holds all its values."""
-    name, *arguments = type.scalar.traits.spark
-    element = getattr(types, str(name))(*arguments)
-    return ArrayType(element) if type.is_list or type.is_vector else element
 
 
 def _check_type(source: PinnedSource, field: StructField) -> None:
@@ -163,7 +148,7 @@ class _Reader(DataSourceReader):
 
         # Spark makes up a partition where there is none.
         if isinstance(partition, _Fragments):
-            names, schema = self._schema.fieldNames(), _arrow_schema(self._schema)
+            names, schema = self._schema.fieldNames(), arrow_schema(self._schema)
             with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
 
@@ -208,10 +193,3 @@ class _Writer(DataSourceArrowWriter):
 def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """Return the results of the tasks; a task that failed has none."""
     return [message.written for message in messages if isinstance(message, _Message)]
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """Return exactly the Arrow types that Spark expects."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
