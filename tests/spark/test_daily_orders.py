@@ -7,6 +7,7 @@ import importlib
 import json
 import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from tests.stored import read_back
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "daily_orders"
 DAYS = 3
+EPOCH = date(1970, 1, 1)
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def expected(deliveries):
             amount, day, oid = row["amount"], row["day"], row["oid"]
             if None in (amount, day, oid) or amount < 0 or row["state"] == "lost":
                 continue
-            orders[oid] = (row["state"], amount, day)
+            orders[oid] = (row["state"], amount, (day - EPOCH).days)
             placed.add((row["cid"], oid))
             contains[oid, row["sku"]] = row["quantity"]
     return customers, orders, placed, contains
