@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
     WriterCommitMessage,
@@ -26,6 +27,7 @@ from pyspark.sql.types import StructField, StructType
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, spark_schema, spark_type
+from omnigraph.spark.planning import plan_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,19 +79,16 @@ class OmniGraphSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
-        from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
-            asked = write_options(self.options)
-            with open_graph(asked.graph, mode="r") as graph:
-                state, columns = state_of(graph), arrow_schema(schema)
-                schemas = state.schemas.of(base_branch(state.workspace, asked))
-                accepted = schemas.ir_hash, schemas.catalog
-                plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
-            return _Writer(plan)
+            return _Writer(plan_rows(write_options(self.options), schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """Return a writer for the micro-batches of a stream."""
+        from omnigraph.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, complete=overwrite)
 
     def _source(self) -> PinnedSource:
         """Return what the read sees, pinned at the first call: Spark plans a frame more than once."""
