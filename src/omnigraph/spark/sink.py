@@ -10,23 +10,26 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from omnigraph.runner.spark_errors import short_errors
+from omnigraph.spark.opening import open_graph
 from omnigraph.spark.planning import plan_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.pipeline.streams.sink import Sink, TaskOutput
+    from omnigraph.storage.s3_options import S3Options
 
 
 def stream_writer(
-    options: Mapping[str, str], schema: StructType, *, complete: bool
+    options: Mapping[str, str], schema: StructType, store: S3Options | None, *, complete: bool
 ) -> DataSourceStreamArrowWriter:
     """Return a writer for one micro-batch. Spark asks for one to plan it, and for another to commit it."""
     from omnigraph.pipeline.streams.sink import Sink, sink_options
 
     with short_errors():
         asked = sink_options(options, complete=complete)
-        return _StreamWriter(Sink(plan_rows(asked.write, schema, overwrite=False), asked.app_id))
+        plan = plan_rows(asked.write, schema, store, overwrite=False)
+        return _StreamWriter(Sink(plan, asked.app_id), store)
 
 
 @dataclass
@@ -37,8 +40,9 @@ class _Message(WriterCommitMessage):
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, store: S3Options | None) -> None:
         self._sink = sink
+        self._store = store
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
@@ -53,9 +57,8 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
 
-        with short_errors(), open_graph(self._sink.plan.options.graph) as graph:
+        with short_errors(), open_graph(self._sink.plan.options.graph, self._store) as graph:
             self._sink.commit(state_of(graph).workspace, _outputs_of(messages), batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's names
