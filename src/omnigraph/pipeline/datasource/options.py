@@ -12,10 +12,7 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import check_actor, check_app_id, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.snapshot import Target
-<<<<<<< HEAD
 from omnigraph.manifest.streams import StreamBatch
-from omnigraph.pipeline.formats.frame_layout import Layout, check_ends
-=======
 from omnigraph.pipeline.datasource.option_values import (
     Ends,
     check_known,
@@ -27,7 +24,6 @@ from omnigraph.pipeline.datasource.option_values import (
     whole_number,
 )
 from omnigraph.pipeline.formats.frame_layout import Layout
->>>>>>> main
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.load_options import ON_BAD, LoadMode, LoadOptions, OnBad
 
@@ -159,12 +155,8 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         given.get("if_commit"),
         None if "retries" not in given else whole_number("retries", given["retries"]),
         check_operation_id(given.get("operation_id")),
-<<<<<<< HEAD
-        FrameOptions.of(_renames(given.get("columns")), _truth(given, "ignore_extra")),
-        _batch(given),
-=======
         FrameOptions.of(_renames(given.get("columns")), truth_of(given, "ignore_extra")),
->>>>>>> main
+        _batch(given),
     )
 
 
@@ -177,7 +169,7 @@ def _batch(given: Mapping[str, str]) -> StreamBatch | None:
         raise BadRequest("app_id and batch_id belong together; give both, or leave both out")
     if "operation_id" in given:
         raise BadRequest("app_id and batch_id name the operation; leave operation_id out")
-    return StreamBatch(app_id, _whole("batch_id", given["batch_id"]), given.get("query_id"))
+    return StreamBatch(app_id, whole_number("batch_id", given["batch_id"]), given.get("query_id"))
 
 
 def _rejects(text: str | None) -> str | None:

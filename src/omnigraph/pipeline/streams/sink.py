@@ -25,7 +25,8 @@ from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.streams import StreamBatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.commit import commit_rows
-from omnigraph.pipeline.datasource.options import WriteOptions, user_options, write_options
+from omnigraph.pipeline.datasource.option_values import user_options
+from omnigraph.pipeline.datasource.options import WriteOptions, write_options
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows, write_rows
 from omnigraph.pipeline.request import LoadResult
 from omnigraph.pipeline.written.task_files import Form, Written
