@@ -18,12 +18,16 @@ import omnigraph as og
 def main() -> None:
     """Load what the command line names."""
     parser = argparse.ArgumentParser(description="Load files of one type into a graph.")
-    parser.add_argument("graph", help="its address: s3a://bucket/prefix, or a path all machines share")
+    parser.add_argument(
+        "graph", help="its address: s3a://bucket/prefix, or a path all machines share"
+    )
     parser.add_argument("type")
     parser.add_argument("files", nargs="+", help="Parquet, CSV or Arrow files, directories, globs")
     parser.add_argument("--from-col")
     parser.add_argument("--to-col")
-    parser.add_argument("--mode", default="merge", choices=["merge", "patch", "append", "overwrite"])
+    parser.add_argument(
+        "--mode", default="merge", choices=["merge", "patch", "append", "overwrite"]
+    )
     parser.add_argument("--branch", default="main")
     parser.add_argument("--rejects", help="gets the bad records, which are then left out")
     given = parser.parse_args()

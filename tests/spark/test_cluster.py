@@ -166,6 +166,26 @@ def test_a_graph_in_s3_and_the_death_of_an_executor(cluster, driver, store, tmp_
     assert not any(SECRET in log.read_text("utf-8", "replace") for log in logs)
 
 
+def test_the_program_to_submit(driver, tmp_path):
+    parquet.write_table(pa.table({"name": ["a", "b"], "age": [1, 200]}), tmp_path / "p.parquet")
+    parquet.write_table(pa.table({"who": ["a"], "whom": ["a"]}), tmp_path / "k.parquet")
+    schema = "node Person { name: String @key  age: I32? @range(age, 0..150) }  edge Knows: Person -> Person"
+    program = (ROOT / "deploy" / "load.py").read_text("utf-8")
+    with og.init(tmp_path / "g", schema) as graph:
+        rejects = tmp_path / "bad.jsonl"
+        arguments = (graph.uri, "Person", tmp_path / "p.parquet", "--rejects", rejects)
+        result = json.loads(driver.run(program, *arguments))
+        assert (result["engine"], result["skipped"]) == ("spark", 1)
+        assert json.loads(rejects.read_text())["record"]["name"] == "b"
+        ends = ("--from-col", "who", "--to-col", "whom")
+        driver.run(program, graph.uri, "Knows", tmp_path / "k.parquet", *ends, "--branch", "main")
+        tables = graph.snapshot().tables
+        assert {key: table.row_count for key, table in tables.items()} == {
+            "node:Person": 1,
+            "edge:Knows": 1,
+        }
+
+
 DATA_SOURCE = """
 import sys
 from omnigraph.runner.session import spark_session
