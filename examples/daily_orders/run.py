@@ -26,6 +26,8 @@ import omnigraph as og
 
 HERE = Path(__file__).parent
 CHECKS = ("nobodys_orders", "empty_orders")
+# The ends of an edge come before it.
+TYPES = ("Customer", "Product", "Order", "Placed", "Contains")
 
 
 class Pipeline:
@@ -36,6 +38,8 @@ class Pipeline:
         self.spark = spark
         self.rejects.mkdir()
         self.graph = og.init(place / "shop.omni", HERE / "schema.pg")
+        self.copy = og.init(place / "copy.omni", HERE / "schema.pg")
+        self.checkpoints = place / "checkpoints"
 
     def first_load(self) -> None:
         """Load all that the shop has; nothing in it may be wrong."""
@@ -84,9 +88,36 @@ class Pipeline:
         """Write a frame to one type; `rejects` is the beginning of the name of a file."""
         if "rejects" in options:
             file = self.rejects / f"{options['rejects']}-{type.lower()}.jsonl"
-            options["rejects"] = str(file.resolve())
+            options["rejects"] = str(file)
         given: dict[str, Any] = {"graph": self.graph.uri, "type": type, **options}
         rows.write.format("omnigraph").options(**given).mode("append").save()
+
+    def follow(self) -> None:
+        """Bring to the copy what has changed in `main` since this ran last.
+
+        Every micro-batch is one commit there, and is made once: killed and started again, this ends
+        with the same copy. Nothing is ever deleted in this shop; where it is, such changes come with
+        the `op` delete, for a statement of yours to delete by.
+        """
+        for name in TYPES:
+            feed = {"feed": "main", "types": name, "typed": "true", "startingFrom": "beginning"}
+            changes = (
+                self.spark.readStream.format("omnigraph")
+                .options(graph=self.graph.uri, **feed)
+                .load()
+            )
+            query = (
+                changes.where("op <> 'delete'")
+                .drop("op", "graph_commit_id")
+                .writeStream.format("omnigraph")
+                .options(graph=self.copy.uri, type=name, merge="true", app_id=f"copy of {name}")
+                .option("checkpointLocation", str(self.checkpoints / name))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+        tables = self.copy.snapshot().tables
+        print("rows of the copy:", {name: pin.row_count for name, pin in tables.items()})
 
 
 def main() -> None:
@@ -104,13 +135,15 @@ def main() -> None:
 
 
 def run(place: Path, spark: SparkSession, orders: int, days: int) -> None:
-    """Make the deliveries and load them, one after another."""
+    """Make the deliveries, load them one after another, and bring everything to the copy."""
+    place = place.resolve()  # processes of Spark's may be elsewhere
     deliver(place / "deliveries", orders, days)
     pipeline = Pipeline(place, spark)
-    with pipeline.graph as graph:
+    with pipeline.graph as graph, pipeline.copy:
         pipeline.first_load()
         for number in range(1, days + 1):
             pipeline.load_day(f"day-{number}")
+        pipeline.follow()
         for row in graph.query(HERE / "queries.gq", "orders_by_state"):
             print(row)
 

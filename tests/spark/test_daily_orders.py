@@ -70,13 +70,19 @@ def stored(graph):
     return customers, orders, set(placed), contains
 
 
-def test_days_are_merged_and_wrong_rows_are_kept(example, spark, tmp_path):
+def test_days_are_merged_wrong_rows_are_kept_and_a_copy_follows(example, spark, tmp_path):
     register(spark)
     place = tmp_path / "place"
     example.run(place, spark, orders=30, days=DAYS)
     with og.open(place / "shop.omni") as graph:
         found = stored(graph)
         assert graph.branches.list() == ["main"]
+        original = read_back(graph)
+    with og.open(place / "copy.omni") as copy:
+        streamed = read_back(copy)
+    assert streamed.nodes == original.nodes
+    for name, edges in original.edges.items():
+        assert sorted(streamed.edges[name]) == sorted(edges)
     assert found == expected(place / "deliveries")
     rejects = {
         path.name: [json.loads(line) for line in path.read_text().splitlines()]
