@@ -28,7 +28,7 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
+from omnigraph.manifest.publisher import mergeable
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
@@ -107,9 +107,12 @@ def build_crowded(uri: str) -> None:
     """Make the graph without branches, and publish until one more publish compacts its manifest."""
     build_alone(uri)
     with opened(uri) as graph:
-        manifest = workspace_of(graph).manifest
-        while len(manifest.state("main").table.fragments()) < COMPACT_AT_FRAGMENTS - 1:
+        while not mergeable([*(there := _manifest_fragments(graph)), there[-1]]):
             graph.load([])
+
+
+def _manifest_fragments(graph: Graph) -> list[Any]:
+    return workspace_of(graph).manifest.state("main").table.fragments()
 
 
 def build_nothing(uri: str) -> None:
