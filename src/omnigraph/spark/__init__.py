@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
     WriterCommitMessage,
@@ -30,6 +31,7 @@ from omnigraph.pipeline.datasource.store_options import split_store_options
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
 from omnigraph.spark.opening import open_graph
+from omnigraph.spark.planning import plan_rows
 from omnigraph.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
@@ -103,18 +105,17 @@ class OmniGraphSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
-        from omnigraph.graph.graph import state_of
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
-            asked = write_options(self.options)
-            with open_graph(asked.graph, self._store, mode="r") as graph:
-                state, columns = state_of(graph), arrow_schema(schema)
-                schemas = state.schemas.of(base_branch(state.workspace, asked))
-                accepted = schemas.ir_hash, schemas.catalog
-                plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
+            plan = plan_rows(write_options(self.options), schema, self._store, overwrite=overwrite)
             return _Writer(plan, self._store)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return a writer for the micro-batches of a stream."""
+        from omnigraph.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, self._store, complete=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of these columns of the change feed."""

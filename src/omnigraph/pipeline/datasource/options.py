@@ -9,9 +9,10 @@ from pathlib import Path
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.manifest.actors import check_actor, check_operation_id
+from omnigraph.manifest.actors import check_actor, check_app_id, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.streams import StreamBatch
 from omnigraph.pipeline.datasource.option_values import (
     Ends,
     check_known,
@@ -43,6 +44,9 @@ WRITE = (
     "if_commit",
     "retries",
     "operation_id",
+    "app_id",
+    "batch_id",
+    "query_id",
 )
 # A view or a table has the options of both: it is read with them, and written by INSERT.
 _NOT_OF_READS = ("merge", "patch", "on_bad", "ignore_extra", "actor", "retries")
@@ -70,6 +74,7 @@ class WriteOptions:
 
     ``merge`` replaces rows with the same id, ``patch`` changes only the columns that the frame has.
     ``frame`` says how the columns of the frame are read, and the others mean what they mean to a load.
+    ``batch``: the frame is this micro-batch of a stream.
     """
 
     graph: str
@@ -86,6 +91,7 @@ class WriteOptions:
     retries: int | None = None
     operation_id: str | None = None
     frame: FrameOptions = field(default_factory=FrameOptions)
+    batch: StreamBatch | None = None
 
     def layout(self, entity: Entity) -> Layout:
         """Return which columns of the frame become which columns of the type."""
@@ -103,7 +109,7 @@ class WriteOptions:
             retries=self.retries,
             rejects=self.rejects,
             on_bad=self.on_bad,
-            operation_id=self.operation_id,
+            operation_id=self.operation_id if self.batch is None else self.batch.operation_id,
         )
 
 
@@ -150,7 +156,20 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         None if "retries" not in given else whole_number("retries", given["retries"]),
         check_operation_id(given.get("operation_id")),
         FrameOptions.of(_renames(given.get("columns")), truth_of(given, "ignore_extra")),
+        _batch(given),
     )
+
+
+def _batch(given: Mapping[str, str]) -> StreamBatch | None:
+    """Return the micro-batch that a frame of `foreachBatch` is, if it says so."""
+    app_id = check_app_id(given.get("app_id"))
+    if app_id is None and "batch_id" not in given:
+        return None
+    if app_id is None or "batch_id" not in given:
+        raise BadRequest("app_id and batch_id belong together; give both, or leave both out")
+    if "operation_id" in given:
+        raise BadRequest("app_id and batch_id name the operation; leave operation_id out")
+    return StreamBatch(app_id, whole_number("batch_id", given["batch_id"]), given.get("query_id"))
 
 
 def _rejects(text: str | None) -> str | None:
