@@ -22,13 +22,10 @@ from pathlib import Path
 
 START_SECONDS = 600
 DRIVER_SECONDS = 600
-# Compiling less is faster where every job is small, and so are few tasks: Spark would make 200 of a shuffle.
+# Compiling less is faster where every job is small.
 QUICK = {
-    "spark.sql.shuffle.partitions": "4",
-    **{
-        f"spark.{part}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        for part in ("driver", "executor")
-    },
+    f"spark.{part}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    for part in ("driver", "executor")
 }
 
 # Starting Spark and its executors takes longer than most jobs, so a driver runs many programs.
