@@ -294,7 +294,7 @@ def as_given(ways, rnd, kind, columns):
     return Given(kind, path, frame.sortWithinPartitions("at").drop("at"), shape)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", ["P", "Q", "K"])
 @pytest.mark.parametrize("on_bad", ON_BAD)
 @pytest.mark.parametrize("mode", MODES)
