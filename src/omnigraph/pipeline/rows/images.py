@@ -55,10 +55,15 @@ class Images:
         self._replaced: list[pa.Array] = []
         self._waiting: list[pa.RecordBatch] = []
         self._table: Table | None = None
+        self._any_named = False
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows; they are written once enough have come together."""
+    def add(self, batch: pa.RecordBatch, *, named: bool = True) -> None:
+        """Add rows; they are written once enough have come together.
+
+        ``named``: a row of the table may have the id of one of them.
+        """
         self._waiting.append(batch)
+        self._any_named = self._any_named or named
         rows = sum(one.num_rows for one in self._waiting)
         held = sum(one.nbytes for one in self._waiting)
         if rows >= MAX_ROWS_PER_FILE or held >= self.sizes.held_bytes:
@@ -71,8 +76,9 @@ class Images:
         if self._table is None:
             self._table = open_table(self.ref)
         rows = self.assign_ids(self._table, pa.concat_batches(self._waiting))
-        self._waiting = []
-        stored = find_places(self._table, rows.column("id"), self.sizes)
+        asked = rows.column("id") if self._any_named else rows.column("id").slice(0, 0)
+        self._waiting, self._any_named = [], False
+        stored = find_places(self._table, asked, self.sizes)
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
         row_ids = stored.column("_rowid").combine_chunks().take(place)
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
@@ -170,6 +176,8 @@ def same_lineage(one: TableRef, other: TableRef) -> bool:
 def find_places(table: Table, ids: pa.Array, sizes: ImageSizes = IMAGE_SIZES) -> pa.Table:
     """The ids that the table has, with the row ids and addresses of their rows."""
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
+    if not len(ids):
+        return table.scan(["id"], limit=1, **places).schema.empty_table()
     if len(ids) * sizes.far_larger <= table.count_rows():
         found = []
         for start in range(0, len(ids), sizes.looked_up_ids):

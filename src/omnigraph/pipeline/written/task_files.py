@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
@@ -81,8 +81,11 @@ class TaskFiles:
         self._images: TaskImages | None = None
         self._fragments: _Fragments | None = None
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Write judged rows; those of images wait until enough have come together."""
+    def add(self, batch: pa.RecordBatch, *, named: bool = True) -> None:
+        """Write judged rows; those of images wait until enough have come together.
+
+        ``named``: a row that is there may have the id of one of them.
+        """
         if not batch.num_rows:
             return
         self.rows += batch.num_rows
@@ -94,7 +97,9 @@ class TaskFiles:
                 self._images = TaskImages(
                     destination.ref, destination.entity, self._loose, destination.image_sizes
                 )
-            self._images.add(batch)
+            entity = destination.entity
+            takes = isinstance(entity, EdgeType) and entity.identity is not None
+            self._images.add(batch, named=named or takes)
         else:
             if destination.entity.blob_properties:
                 # The columns of set rules cannot be read from a file with blobs.
