@@ -80,13 +80,13 @@ class OmniGraphSource(DataSource):
         from omnigraph.graph.graph import state_of
         from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import plan_write
+        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
             asked = write_options(self.options)
             with open_graph(asked.graph, mode="r") as graph:
                 state, columns = state_of(graph), arrow_schema(schema)
-                schemas = state.schemas.of(asked.branch)
+                schemas = state.schemas.of(base_branch(state.workspace, asked))
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
             return _Writer(plan)

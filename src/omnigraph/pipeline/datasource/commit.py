@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.pipeline.datasource.rejected import read_rejected
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows
 from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
-from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.local.complete_here import complete_here
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
@@ -39,13 +39,13 @@ def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
             for number in range(count)
         ]
-        asked = plan.options
-        options = LoadOptions(plan.mode, asked.branch, actor=asked.actor, on_bad=asked.on_bad)
+        options = plan.options.load_options(plan.mode)
         request = LoadRequest(inputs, options, branch_id=plan.branch_identifier)
         schema = plan.ir_hash, plan.rules.catalog
         result = load(workspace, lambda: schema, request, _WrittenEngine(plan, ordered))
-    # Images that had to be read again as rows are of no use any more.
-    used = plan.form == "fragments"
+    # Images that had to be read again as rows are of no use any more, nor is what tasks of a write wrote
+    # that was committed before.
+    used = plan.form == "fragments" and not result.replayed
     discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
     return result
 
@@ -71,12 +71,16 @@ class _WrittenEngine:
         report: ProgressReport,
     ) -> ReadRecords:
         report.tell("reading")
-        bad = BadRecords()
+        bad = BadRecords(None if request.rejects is None else directory / "bad.jsonl")
         for one in self.written:
-            bad.add(one.bad)
-            bad.total += one.bad_total - len(one.bad)
+            if one.rejected is None:
+                bad.add(one.bad)
+                bad.total += one.bad_total - len(one.bad)
+            else:
+                for found in read_rejected(self.plan.ref, one.rejected):
+                    bad.add(found)
         if not request.skips:
-            bad.end(request.inputs.sources, None)
+            bad.end(request.inputs.sources, request.rejects)
         rows = WrittenRows(
             self.plan.destination, self.written, directory, may_repeat=self.plan.named
         )

@@ -15,14 +15,17 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import check_precondition
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type
-from omnigraph.pipeline.formats.frames import typed_batches
+from omnigraph.pipeline.datasource.rejected import RejectedRows
+from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.bad_records import BadRecords
@@ -61,9 +64,12 @@ class WritePlan:
     ref: TableRef
     ir_hash: str
     branch_identifier: str | None
+    """The identifier of the branch; None for `main`, and for a branch that the commit makes."""
     named: bool
     form: Form
     image_sizes: ImageSizes = IMAGE_SIZES
+    made_from: str | None = None
+    """The branch that the commit makes a missing one from."""
 
     @property
     def entity(self) -> Entity:
@@ -76,6 +82,13 @@ class WritePlan:
         return Destination(
             self.entity, self.ref, self.form, self.mode == "overwrite", self.image_sizes
         )
+
+
+def base_branch(workspace: Workspace, options: WriteOptions) -> str:
+    """Return the branch whose rows a write meets: its own, or the one it will be made from."""
+    if options.from_branch is None or options.branch in refs.list_refs(workspace.manifest):
+        return options.branch
+    return options.from_branch
 
 
 def plan_write(
@@ -97,12 +110,17 @@ def plan_write(
     if overwrite and options.patch:
         raise BadRequest("patch=true goes with mode append, where it changes rows of the same id")
     _check_columns(entity, options, schema)
-    state = workspace.manifest.state(options.branch)
+    base = base_branch(workspace, options)
+    state = workspace.manifest.state(base)
+    if (
+        options.operation_id is None
+    ):  # the commit of an operation that is sent again moved the branch
+        check_precondition(workspace, state, options.if_commit)
     pin = state.head.tables[entity.table_key]
     mode: LoadMode = "overwrite" if overwrite else "append"
     if options.merge or options.patch:
         mode = "patch" if options.patch else "merge"
-    named = "id" in schema.names or (
+    named = "id" in options.layout(entity).places(schema.names) or (
         entity.key is not None
         if isinstance(entity, NodeType)
         else mode in {"merge", "patch"} and entity.identity is not None
@@ -116,13 +134,15 @@ def plan_write(
             stamp_us() // 1000,
             patch=options.patch,
             skip=options.on_bad == "skip",
+            show_rows=options.rejects is not None,
         ),
         entity.table_key,
         workspace.pinned(pin),
         ir_hash,
-        state.identifier,
+        state.identifier if base == options.branch else None,
         named,
         _form(entity, options, mode, named, pin.table_branch == lance_branch(options.branch)),
+        made_from=None if base == options.branch else base,
     )
 
 
@@ -141,9 +161,8 @@ def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> 
     """Refuse wrong column names and types: an empty frame already shows them."""
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
-    ends = options.ends
-    for _ in typed_batches(entity, reader, ends.source, ends.target, patch=options.patch):
-        pass
+    for read in frame_blocks(options.layout(entity), reader, source=0):
+        read()
 
 
 # ------------------------------------------------------------------ a task
@@ -163,13 +182,13 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
     try:
         yield
     except StorageError:
-        branch = plan.options.branch
+        branch = plan.options.branch if plan.made_from is None else plan.made_from
         if branch != MAIN:
             store = open_store(Root.parse(plan.options.graph))
             found = read_branch(store, layout.MANIFEST, branch)
             if found is None:
                 raise branch_not_found(branch) from None
-            if found.identifier != plan.branch_identifier:
+            if plan.made_from is None and found.identifier != plan.branch_identifier:
                 raise branch_remade(branch) from None
         raise
 
@@ -185,10 +204,17 @@ def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: i
             written = Written(partition)
         else:
             written = files.close(partition, named=judging.named, unfilled=judging.unfilled)
+        judging.rejected.close()
     except BaseException:
         files.discard()
+        discard_files(plan.ref, (), [judging.rejected.name])
         raise
-    return replace(written, bad=tuple(judging.bad.first), bad_total=judging.bad.total)
+    return replace(
+        written,
+        bad=tuple(judging.bad.first),
+        bad_total=judging.bad.total,
+        rejected=judging.rejected.name,
+    )
 
 
 class _Judging:
@@ -198,6 +224,7 @@ class _Judging:
         self.plan = plan
         self.partition = partition
         self.bad = BadRecords()
+        self.rejected = RejectedRows(plan.ref, wanted=plan.options.rejects is not None)
         self.named = 0
         self.unfilled = 0
 
@@ -213,17 +240,11 @@ class _Judging:
         if first is None:
             return
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], given))
-        ends = self.plan.options.ends
-        for parsed in typed_batches(
-            self.plan.entity,
-            reader,
-            ends.source,
-            ends.target,
-            source=self.partition,
-            patch=self.plan.rules.patch,
-        ):
-            judged = self.plan.rules.judge(parsed)
+        layout = self.plan.options.layout(self.plan.entity)
+        for read in frame_blocks(layout, reader, source=self.partition):
+            judged = self.plan.rules.judge(read())
             self.bad.add(judged.bad)
+            self.rejected.add(judged.bad)
             self.unfilled += sum(judged.unfilled.values())
             self.named += sum(judged.named.values())
             for _, batch in judged.rows:
@@ -237,4 +258,5 @@ class _Judging:
 def discard_rows(plan: WritePlan, written: Sequence[Written]) -> None:
     """Remove the files that tasks wrote, except those that became part of the table."""
     fragments = [fragment for one in written for fragment in one.fragments]
-    discard_files(plan.ref, fragments, [one.loose for one in written])
+    loose = [name for one in written for name in (one.loose, one.rejected)]
+    discard_files(plan.ref, fragments, loose)

@@ -63,6 +63,8 @@ class Written:
     loose: str | None = None
     bad: tuple[Bad, ...] = ()
     bad_total: int = 0
+    rejected: str | None = None
+    """The file with all bad rows, where the caller wants them."""
     unfilled: int = 0
     """How many vectors are left to be made from their texts."""
     any_made: bool = False
