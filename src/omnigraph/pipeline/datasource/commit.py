@@ -14,7 +14,7 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.merge import TAKEN, image_rows
 from omnigraph.pipeline.datasource.write import WritePlan, Written, discard_rows
-from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, Places, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
@@ -92,6 +92,7 @@ class _WrittenEngine:
         rules: RowRules,  # noqa: ARG002 - the tasks had theirs
         directory: Path,
         report: ProgressReport,
+        places: Places,  # noqa: ARG002 - the tasks wrote already
     ) -> ReadRecords:
         report.tell("reading")
         bad = BadRecords()
@@ -125,6 +126,12 @@ class _WrittenEngine:
 
     def builds(self, _rows: int) -> Builds:
         return build_here
+
+    def proves_rules(self, *_: object) -> bool:
+        return False
+
+    def discard(self) -> None:
+        """Do nothing, as below."""
 
     def close(self) -> None:
         """Do nothing: the caller keeps or removes the files."""
