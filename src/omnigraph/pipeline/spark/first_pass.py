@@ -1,0 +1,275 @@
+"""The one pass of a load that appends or overwrites: a task reads, judges and writes its rows.
+
+Rows go from their source into the fragments of their table without a stop. What Spark gets and keeps
+is small, in one frame for all tables (`TOLD`): the fingerprints of the values that set rules
+compare, and a few notes of each task, told apart by ``what``:
+
+* a number of `compared_values`: a fingerprint (``h1``, ``h2``), and in how many rows (``n``) it is;
+* `SUMMARY`: a payload row without rows: how many there are, and the fragments that hold them;
+* `BAD_RECORDS`: bad records, sorted by task (``h1``) and block (``h2``);
+* `PLACES`: where the rows of one table are (``h1`` is the number of its id among the compared values),
+  and their order in the input, from which the texts behind fingerprints can be read again.
+
+A task that runs again gives the same rows but new files; those of other attempts are referenced by
+nobody, and cleanup removes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.pipeline.formats.frames import read_batches
+from omnigraph.pipeline.formats.typed_batch import Parsed
+from omnigraph.pipeline.read_tasks import ReadTask
+from omnigraph.pipeline.rows.row_rules import Judged, RowRules
+from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
+from omnigraph.pipeline.spark.executor_tasks import PART, Counter
+from omnigraph.pipeline.spark.fingerprints import Compared, Halves, TaskFingerprints
+from omnigraph.pipeline.spark.fragment_writer import FragmentWriter, WriteMode
+from omnigraph.pipeline.spark.payloads import (
+    ALIASES,
+    BAD,
+    COUNT,
+    FAILURE,
+    ROWS,
+    Payload,
+    arrow_row,
+    bad_bytes,
+    batch_of,
+    ipc_bytes,
+)
+from omnigraph.pipeline.spark.tally import count
+from omnigraph.runner.spark_columns import portable
+from omnigraph.runner.spark_errors import error_bytes
+from omnigraph.runner.spark_tasks import Batches, executor_task
+from omnigraph.storage.tables.loose_files import data_files, read_data_file
+from omnigraph.storage.tables.staging import fragment_of, fragment_text
+from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.validate.change_set import ORDER
+
+TOLD = "what int, h1 bigint, h2 bigint, n int, data binary"
+SUMMARY, PLACES, BAD_RECORDS = -1, -2, -3
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPass:
+    """What every task of the pass needs to know; it is pickled to them."""
+
+    rules: RowRules
+    places: dict[str, TableRef]
+    mode: WriteMode
+    compared: tuple[Compared, ...]
+    salt: str
+
+    def number(self, key: str) -> int:
+        """Return the number that stands for a table."""
+        return next(one.what for one in self.compared if one.table_key == key)
+
+
+@executor_task
+def write_tasks(
+    share: Sequence[tuple[int, ReadTask]], *, first_pass: FirstPass, counter: Counter = None
+) -> Batches:
+    """Read the input of some tasks, and write their rows together."""
+    with _TaskRows(first_pass, counter) as rows:
+        for number, task in share:
+            yield from rows.take(number, task.read(first_pass.rules.catalog))
+        yield from rows.finish()
+
+
+@executor_task
+def write_spark_frame(
+    batches: Batches,
+    *,
+    number: int,
+    source: Source,
+    layout: Layout,
+    first_pass: FirstPass,
+    counter: Counter = None,
+) -> Batches:
+    """Judge and write the rows of a partition of a DataFrame, numbered as ``read_spark_frame`` does."""
+    filled = (batch for batch in batches if batch.num_rows)
+    first_batch = next(filled, None)
+    if first_batch is None:
+        return
+    part = first_batch.column(PART)[0].as_py()
+    seen = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal seen
+        for batch in chain([first_batch], filled):
+            seen += batch.num_rows
+            yield batch.remove_column(batch.schema.get_field_index(PART))
+
+    first = (part << PART_SHIFT) + 1
+    with _TaskRows(first_pass, counter) as rows:
+        blocks = read_batches(layout, counted(), source=source.index, first_row=first)
+        yield from rows.take(number + part, blocks)
+        yield from rows.finish()
+    told = Payload(number + part, 0, COUNT, str(source.index), seen, pending=part)
+    yield _note(SUMMARY, _packed(told))
+
+
+class _TaskRows:
+    """The rows of one task on their way into fragments. Files of a task that fails are removed."""
+
+    def __init__(self, first_pass: FirstPass, counter: Counter) -> None:
+        self._pass = first_pass
+        self._counter = counter
+        self._fingerprints = TaskFingerprints(first_pass.compared, first_pass.salt)
+        self._tables: dict[str, _TableRows] = {}
+        self._is_refused = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._is_refused or failure[0] is not None:
+            for table in self._tables.values():
+                table.writer.discard()
+
+    def take(self, number: int, blocks: Iterable[Parsed]) -> Batches:
+        """Judge and write the blocks of a task; an error that ends the load is a note, as in ``packed``."""
+        seq = 0
+        try:
+            for parsed in blocks:
+                judged = self._pass.rules.judge(parsed)
+                yield from self._noted(number, seq, judged)
+                yield from self._written(number, judged)
+                seq += 1
+        except OmniGraphError as error:
+            self._is_refused = True
+            failed = Payload(number, seq, FAILURE, None, 0, wide=error_bytes(error))
+            yield _note(SUMMARY, _packed(failed))
+
+    def _noted(self, number: int, seq: int, judged: Judged) -> Batches:
+        if judged.bad:
+            self._is_refused = True
+            count(self._counter, len(judged.bad))
+            yield _note(BAD_RECORDS, bad_bytes(judged.bad), number, seq)
+            yield _note(SUMMARY, _packed(Payload(number, seq, BAD, None, len(judged.bad))))
+        if judged.aliases:
+            spelled = json.dumps(judged.aliases).encode()
+            yield _note(SUMMARY, _packed(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
+
+    def _written(self, number: int, judged: Judged) -> Batches:
+        for key, batch in judged.rows:
+            if self._is_refused or not batch.num_rows:
+                continue
+            if key not in self._tables:
+                self._tables[key] = _TableRows(self._pass, key, number)
+            table = self._tables[key]
+            table.add(batch, judged.named[key])
+            count(self._counter, batch.num_rows)
+            for what, halves, counts in self._fingerprints.add(
+                key, batch, named=judged.named[key] > 0
+            ):
+                yield _told(what, halves, counts)
+
+    def finish(self) -> Batches:
+        """Write what is left, and tell about it."""
+        if self._is_refused:
+            return
+        for what, halves, counts in self._fingerprints.rest():
+            yield _told(what, halves, counts)
+        for key, table in self._tables.items():
+            fragments = [fragment_text(one) for one in table.writer.finish()]
+            texts = json.dumps(fragments).encode()
+            told = Payload(table.task, 0, ROWS, key, table.rows, table.named, wide=texts)
+            yield _note(SUMMARY, _packed(told))
+            yield _note(PLACES, _place_bytes(texts, table.orders), self._pass.number(key))
+
+
+class _TableRows:
+    """The rows of one table and task."""
+
+    def __init__(self, first_pass: FirstPass, key: str, task: int) -> None:
+        entity = first_pass.rules.catalog.entity(key)
+        self.writer = FragmentWriter(first_pass.places[key], entity, first_pass.mode)
+        self.task = task
+        self.rows = self.named = 0
+        self.orders: list[Any] = []
+
+    def add(self, batch: pa.RecordBatch, named: int) -> None:
+        self.writer.add(batch)
+        self.rows += batch.num_rows
+        self.named += named
+        self.orders.append(batch.column(ORDER).to_numpy())
+
+
+# ------------------------------------------------------------------ rows of the frame
+
+
+def _told(what: int, halves: Halves, counts: Any) -> pa.RecordBatch:
+    size = len(counts)
+    columns = {
+        "what": pa.array(np.full(size, what, np.int32)),
+        "h1": pa.array(np.ascontiguousarray(halves[0])),
+        "h2": pa.array(np.ascontiguousarray(halves[1])),
+        "n": pa.array(counts, pa.int32()),
+        "data": pa.nulls(size, pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBatch:
+    columns = {
+        "what": pa.array([what], pa.int32()),
+        "h1": pa.array([first], pa.int64()),
+        "h2": pa.array([second], pa.int64()),
+        "n": pa.array([0], pa.int32()),
+        "data": pa.array([bytes(data)], pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _packed(payload: Payload) -> bytes:
+    return bytes(ipc_bytes(arrow_row(payload)))
+
+
+def summary_of(data: bytes) -> Payload:
+    """Return the payload behind a note of the kind `SUMMARY`."""
+    (row,) = batch_of(data).to_pylist()
+    return Payload(**row)
+
+
+def fragments_of(texts: bytes) -> list[Any]:
+    """Return the fragments that a summary names."""
+    return [fragment_of(text) for text in json.loads(texts)]
+
+
+def _place_bytes(texts: bytes, orders: Sequence[Any]) -> bytes:
+    """Pack the fragments and the order of their rows, most of which follow each other closely."""
+    order = np.concatenate(orders)
+    steps = np.diff(order, prepend=np.int64(0))
+    packed = pa.compress(steps.tobytes(), codec="zstd", asbytes=True)
+    row = {"fragments": [texts], "rows": [len(order)], "steps": [packed]}
+    return bytes(ipc_bytes(pa.RecordBatch.from_pydict(row)))
+
+
+@executor_task
+def read_again(batches: Batches, *, ref: TableRef, columns: Sequence[str]) -> Batches:
+    """Yield columns of written rows, with their order, from notes of the kind `PLACES`."""
+    stored = [name for name in columns if name != ORDER]
+    for batch in batches:
+        for data in batch.column("data").to_pylist():
+            (place,) = batch_of(data).to_pylist()
+            size = place["rows"] * 8
+            steps = pa.decompress(place["steps"], size, codec="zstd", asbytes=True)
+            order = np.cumsum(np.frombuffer(steps, np.int64))
+            at = 0
+            for name in data_files(fragments_of(place["fragments"])):
+                for rows in read_data_file(ref, name, stored):
+                    mine = pa.array(order[at : at + rows.num_rows])
+                    at += rows.num_rows
+                    whole = rows.append_column(ORDER, mine).select(list(columns))
+                    yield portable(whole)
