@@ -235,7 +235,7 @@ def test_a_table_is_scanned_whole_or_by_a_filter(runner, table):
 
 @pytest.mark.parametrize(
     ("sizes", "is_here"),
-    [({}, True), ({"fetched_rows": 2}, False), ({"scanned_rows": 4}, False)],
+    [({}, True), ({"found_rows": 2}, False), ({"scanned_rows": 4}, False)],
     ids=["few", "many found", "large table"],
 )
 def test_rows_with_one_of_many_values_are_found_here_or_by_executors(spark, table, sizes, is_here):

@@ -285,11 +285,11 @@ class _Load:
     def _places(self) -> Places:
         """Where the engine may write rows while it reads them; nowhere if they may still change.
 
-        A merge looks at rows that are there, and where bad records are skipped, rules may leave rows
+        The records of a patch are no whole rows, and where bad records are skipped, rules may leave rows
         out. A branch that has no fragments of its own of a table has no place for them yet.
         """
         options, manifest = self.options, self.workspace.manifest
-        is_final = options.mode in {"append", "overwrite"} and not self.request.skips
+        is_final = options.mode != "patch" and not self.request.skips
         if not is_final or options.check or options.branch not in refs.list_refs(manifest):
             return {}
         head = manifest.state(options.branch).head

@@ -42,6 +42,8 @@ FETCHED_ROWS = 100_000
 """Filtered reads and sorted scans of up to this number of rows are made here."""
 SCANNED_ROWS = 10_000_000
 """The rows of a table up to this size are compared with given values here: that takes a second or two."""
+FOUND_ROWS = 500_000
+"""If more of its rows have one of these values, executors look for them."""
 GROUP_ROWS = 500_000
 """The rows of a table that one task scans at most, unless a single fragment has more."""
 COMPARED_ROWS = 1 << 20
@@ -94,10 +96,12 @@ class SparkRunner:
         *,
         fetched_rows: int = FETCHED_ROWS,
         scanned_rows: int = SCANNED_ROWS,
+        found_rows: int = FOUND_ROWS,
     ) -> None:
         self.session = session
         self._fetched_rows = fetched_rows
         self._scanned_rows = scanned_rows
+        self._found_rows = found_rows
         self._views: dict[int, tuple[SparkFrame, str]] = {}
         self._kept: list[DataFrame] = []
         self._here = LocalRunner()
@@ -139,7 +143,7 @@ class SparkRunner:
         table = open_table(ref)
         keep = partial(_among, column=column, values=values.drop_null().combine_chunks())
         if table.count_rows() <= self._scanned_rows:
-            found = _read_through(table, columns, keep, self._fetched_rows)
+            found = _read_through(table, columns, keep, self._found_rows)
             if found is not None:
                 return self.frame(found)
         schema = table.scan(columns, limit=1).schema

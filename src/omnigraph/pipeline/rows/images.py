@@ -65,9 +65,13 @@ class Images:
         self._waiting.append(batch)
         self._any_named = self._any_named or named
         rows = sum(one.num_rows for one in self._waiting)
-        held = sum(one.nbytes for one in self._waiting)
-        if rows >= MAX_ROWS_PER_FILE or held >= self.sizes.held_bytes:
+        if rows >= MAX_ROWS_PER_FILE or self.held >= self.sizes.held_bytes:
             self.write()
+
+    @property
+    def held(self) -> int:
+        """How many bytes of rows wait to be written."""
+        return sum(one.nbytes for one in self._waiting)
 
     def write(self) -> None:
         """Write the rows added since the last time."""

@@ -70,6 +70,10 @@ class FirstPass:
     compared: tuple[Compared, ...]
     salt: str
 
+    def task_rows(self, counter: Counter) -> TaskRows:
+        """Return what takes the rows of one task."""
+        return TaskRows(self, counter)
+
     def number(self, key: str) -> int:
         """Return the number that stands for a table."""
         return next(one.what for one in self.compared if one.table_key == key)
@@ -80,7 +84,7 @@ def write_tasks(
     share: Sequence[tuple[int, ReadTask]], *, first_pass: FirstPass, counter: Counter = None
 ) -> Batches:
     """Read the input of some tasks, and write their rows together."""
-    with _TaskRows(first_pass, counter) as rows:
+    with first_pass.task_rows(counter) as rows:
         for number, task in share:
             yield from rows.take(number, task.read(first_pass.rules.catalog))
         yield from rows.finish()
@@ -111,15 +115,15 @@ def write_spark_frame(
             yield batch.remove_column(batch.schema.get_field_index(PART))
 
     first = (part << PART_SHIFT) + 1
-    with _TaskRows(first_pass, counter) as rows:
+    with first_pass.task_rows(counter) as rows:
         blocks = read_batches(layout, counted(), source=source.index, first_row=first)
         yield from rows.take(number + part, blocks)
         yield from rows.finish()
     told = Payload(number + part, 0, COUNT, str(source.index), seen, pending=part)
-    yield _note(SUMMARY, _packed(told))
+    yield note(SUMMARY, packed_note(told))
 
 
-class _TaskRows:
+class TaskRows:
     """The rows of one task on their way into fragments. Files of a task that fails are removed."""
 
     def __init__(self, first_pass: FirstPass, counter: Counter) -> None:
@@ -127,15 +131,19 @@ class _TaskRows:
         self._counter = counter
         self._fingerprints = TaskFingerprints(first_pass.compared, first_pass.salt)
         self._tables: dict[str, _TableRows] = {}
-        self._is_refused = False
+        self.is_refused = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        if self._is_refused or failure[0] is not None:
-            for table in self._tables.values():
-                table.writer.discard()
+        if self.is_refused or failure[0] is not None:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        for table in self._tables.values():
+            table.writer.discard()
 
     def take(self, number: int, blocks: Iterable[Parsed]) -> Batches:
         """Judge and write the blocks of a task; an error that ends the load is a note, as in ``packed``."""
@@ -144,26 +152,28 @@ class _TaskRows:
             for parsed in blocks:
                 judged = self._pass.rules.judge(parsed)
                 yield from self._noted(number, seq, judged)
-                yield from self._written(number, judged)
+                if not self.is_refused:
+                    yield from self.write(number, judged)
                 seq += 1
         except OmniGraphError as error:
-            self._is_refused = True
+            self.is_refused = True
             failed = Payload(number, seq, FAILURE, None, 0, wide=error_bytes(error))
-            yield _note(SUMMARY, _packed(failed))
+            yield note(SUMMARY, packed_note(failed))
 
     def _noted(self, number: int, seq: int, judged: Judged) -> Batches:
         if judged.bad:
-            self._is_refused = True
+            self.is_refused = True
             count(self._counter, len(judged.bad))
-            yield _note(BAD_RECORDS, bad_bytes(judged.bad), number, seq)
-            yield _note(SUMMARY, _packed(Payload(number, seq, BAD, None, len(judged.bad))))
+            yield note(BAD_RECORDS, bad_bytes(judged.bad), number, seq)
+            yield note(SUMMARY, packed_note(Payload(number, seq, BAD, None, len(judged.bad))))
         if judged.aliases:
             spelled = json.dumps(judged.aliases).encode()
-            yield _note(SUMMARY, _packed(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
+            yield note(SUMMARY, packed_note(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
 
-    def _written(self, number: int, judged: Judged) -> Batches:
+    def write(self, number: int, judged: Judged) -> Batches:
+        """Write the rows of a block, and tell their fingerprints."""
         for key, batch in judged.rows:
-            if self._is_refused or not batch.num_rows:
+            if not batch.num_rows:
                 continue
             if key not in self._tables:
                 self._tables[key] = _TableRows(self._pass, key, number)
@@ -177,7 +187,7 @@ class _TaskRows:
 
     def finish(self) -> Batches:
         """Write what is left, and tell about it."""
-        if self._is_refused:
+        if self.is_refused:
             return
         for what, halves, counts in self._fingerprints.rest():
             yield _told(what, halves, counts)
@@ -185,8 +195,8 @@ class _TaskRows:
             fragments = [fragment_text(one) for one in table.writer.finish()]
             texts = json.dumps(fragments).encode()
             told = Payload(table.task, 0, ROWS, key, table.rows, table.named, wide=texts)
-            yield _note(SUMMARY, _packed(told))
-            yield _note(PLACES, _place_bytes(texts, table.orders), self._pass.number(key))
+            yield note(SUMMARY, packed_note(told))
+            yield note(PLACES, _place_bytes(texts, table.orders), self._pass.number(key))
 
 
 class _TableRows:
@@ -221,7 +231,8 @@ def _told(what: int, halves: Halves, counts: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBatch:
+def note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBatch:
+    """Return a row of the frame that is no fingerprint."""
     columns = {
         "what": pa.array([what], pa.int32()),
         "h1": pa.array([first], pa.int64()),
@@ -232,7 +243,8 @@ def _note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBat
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _packed(payload: Payload) -> bytes:
+def packed_note(payload: Payload) -> bytes:
+    """Return a payload row as bytes, for ``summary_of``."""
     return bytes(ipc_bytes(arrow_row(payload)))
 
 

@@ -110,10 +110,19 @@ class TaskFiles:
                 self._fragments = _Fragments(destination)
             self._fragments.add(batch)
 
-    def close(self, partition: int, *, named: int, unfilled: int = 0) -> Written:
-        """Finish the files and describe them; ``named`` of the rows had ids of their own."""
+    @property
+    def held(self) -> int:
+        """How many bytes of rows wait to be written."""
+        return 0 if self._images is None else self._images.held
+
+    def flush(self) -> None:
+        """Write the rows that wait."""
         if self._images is not None:
             self._images.write()
+
+    def close(self, partition: int, *, named: int, unfilled: int = 0) -> Written:
+        """Finish the files and describe them; ``named`` of the rows had ids of their own."""
+        self.flush()
         if self._fragments is not None:
             self._fragments.close()
         self._loose.close()
