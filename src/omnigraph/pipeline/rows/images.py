@@ -84,7 +84,7 @@ class Images:
         self._waiting, self._any_named = [], False
         stored = find_places(self._table, asked, self.sizes)
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
-        row_ids = stored.column("_rowid").combine_chunks().take(place)
+        row_ids = _once(stored.column("_rowid").combine_chunks().take(place))
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
         rows, row_ids = rows.take(order), row_ids.take(order)
         self.note(rows)
@@ -94,7 +94,7 @@ class Images:
         self._replaced.append(stored.column("_rowaddr").combine_chunks().take(place.drop_null()))
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
-        """The rows under the ids that they are to be stored with."""
+        """The rows that are to be stored, under their ids."""
         return rows
 
     def note(self, rows: pa.RecordBatch) -> None:
@@ -104,6 +104,17 @@ class Images:
     def replaced(self) -> npt.NDArray[np.uint64]:
         """The addresses of the rows that were found."""
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
+
+
+def _once(row_ids: pa.Array) -> pa.Array:
+    """Let one row keep each row id: Lance takes no other. Images with a repeated id are not used."""
+    kept = row_ids.drop_null()
+    if len(pc.unique(kept)) == len(kept):
+        return row_ids
+    is_first = np.zeros(len(row_ids), np.bool_)
+    places = np.flatnonzero(row_ids.is_valid())
+    is_first[places[np.unique(kept.to_numpy(), return_index=True)[1]]] = True
+    return pc.if_else(pa.array(is_first), row_ids, pa.scalar(None, row_ids.type))
 
 
 def match_again(

@@ -121,14 +121,17 @@ class TaskFiles:
             self._images.write()
 
     def close(self, partition: int, *, named: int, unfilled: int = 0) -> Written:
-        """Finish the files and describe them; ``named`` of the rows had ids of their own."""
+        """Finish the files and describe them; ``named`` of the rows had ids of their own.
+
+        Of a merge, rows that lost to a later one of the same task are not among them.
+        """
         self.flush()
         if self._fragments is not None:
             self._fragments.close()
         self._loose.close()
         return Written(
             partition,
-            self.rows,
+            self.rows - (0 if self._images is None else self._images.lost),
             tuple(self._written),
             self._loose.name,
             unfilled=unfilled,

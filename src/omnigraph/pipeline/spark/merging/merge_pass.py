@@ -84,7 +84,8 @@ class MergedRows(TaskRows):
         for key, table in self._files.items():
             written = table.files.close(table.task, named=table.named)
             data = pickle.dumps(written)
-            told = Payload(table.task, 0, ROWS, key, written.rows, table.named, wide=data)
+            rows = table.files.rows
+            told = Payload(table.task, 0, ROWS, key, rows, table.named, wide=data)
             yield note(SUMMARY, packed_note(told))
 
 
