@@ -1,13 +1,16 @@
 """Bulk loads on both engines, against what any loader must do, and their memory.
 
-    ./dev bench pipeline [PART...] [--small]
+    ./dev bench pipeline [PART...] [--only PART,PART] [--rows N] [--small]
 
-The parts are `local`, `memory`, `spark`, `parquet`, `cores`, `cluster` and `start`; all of them
-without one. `--small` takes a tenth of the records. Every load runs in a process of its own.
+The parts are `start`, `local`, `memory`, `parquet`, `spark`, `typed`, `merge`, `cores`, `cluster` and
+`executors`; all of them without one. `--rows` is how many rows `typed`, `merge` and `executors` take,
+`--small` takes a tenth of everything. Every load runs in a process of its own; those that are held
+against a plain Spark job run in one session with it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -34,6 +37,7 @@ class Contest:
     directory: Path
     large: int = 5_000_000
     medium: int = 500_000
+    rows: int = 3_000_000
     results: list[tuple[str, str, str, bool]] = field(default_factory=list)
 
     def lines(self, total: int) -> str:
@@ -117,6 +121,86 @@ def spark(contest: Contest) -> None:
     ratio = found["seconds"] / found["spark_own"]
     contest.hold("against Spark's read.json -> parquet", f"{ratio:.2f} x", "<= 2.5 x",
                  met=ratio <= 2.5)  # fmt: skip
+
+
+def costs_table(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """What each way of doing the same cost."""
+    columns = ("seconds", "queries", "jobs", "stages", "tasks", "shuffle write", "shuffle read",
+               "spilled", "JVM cpu", "Python cpu", "driver cpu")  # fmt: skip
+    print(f"  {'':26}" + "".join(f"{name:>14}" for name in columns))
+    for way, cost in found.items():
+        cells = []
+        for name in columns:
+            value = cost[name]
+            if "shuffle" in name or name == "spilled":
+                cells.append(f"{value / 1e6:,.1f} MB")
+            else:
+                cells.append(f"{value:,.2f}" if isinstance(value, float) else f"{value:,}")
+        print(f"  {way:26}" + "".join(f"{cell:>14}" for cell in cells))
+        print(f"  {'':26}{megabytes(cost['memory'])}", flush=True)
+
+
+def processor(cost: Mapping[str, float]) -> float:
+    """The processor seconds of all processes together."""
+    return cost["JVM cpu"] + cost["Python cpu"] + cost["driver cpu"]
+
+
+def against_plain(
+    contest: Contest, found: Mapping[str, Mapping[str, Any]], what: str, ways: Mapping[str, float]
+) -> None:
+    """Hold the named ways against the plain Spark job, which comes first."""
+    plain = next(iter(found.values()))
+    for way, bar in ways.items():
+        ratio = found[way]["seconds"] / plain["seconds"]
+        print(f"  in processor time: {processor(found[way]) / processor(plain):.2f} x")
+        contest.hold(f"{what}: {way}, against plain", f"{ratio:.2f} x", f"<= {bar:g} x",
+                     met=ratio <= bar)  # fmt: skip
+
+
+def typed(contest: Contest) -> None:
+    """Typed columns on Spark, against a job of Spark's own that copies the same files."""
+    found = contest.measure("typed", rows=contest.rows, roots=[], conf={})
+    for what, ways in (
+        ("nodes", {"load_nodes, Spark": 2.0, "df.write": 2.0}),
+        ("edges", {"load_edges, Spark": 3.0, "df.write": 3.0}),
+    ):
+        say(f"{contest.rows:,} {what} of Parquet on Spark, warm session, without index builds")
+        costs_table(found[what])
+        against_plain(contest, found[what], what, ways)
+
+
+def merge(contest: Contest) -> None:
+    """A small merge into a large table, against a job of Spark's own over the same rows."""
+    say(f"{contest.rows // 30:,} rows merged into {contest.rows:,} on Spark, warm session")
+    found = contest.measure("merge", rows=contest.rows, roots=[], conf={})["merge"]
+    costs_table(found)
+    against_plain(contest, found, "merge", {"load_nodes, Spark": 10.0, "df.write": 10.0})
+
+
+def executors(contest: Contest) -> None:
+    """Typed columns on a standalone cluster: one executor of a core, then two of them."""
+    standalone_cluster = import_module("tests.spark.cluster").standalone_cluster
+    ways = {"nodes": "load_nodes, Spark", "edges": "load_edges, Spark"}
+    seconds: dict[str, list[float]] = {what: [] for what in ways}
+    conf = {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "4"}
+    for count in (1, 2):
+        place = contest.directory / f"executors-{count}"
+        with standalone_cluster(place, workers=count, cores=1, memory="1g") as running:
+            os.environ["OMNIGRAPH_SPARK_MASTER"] = running.master
+            try:
+                roots = [process.pid for process in running.processes]
+                found = contest.measure("typed", rows=contest.rows, roots=roots, conf=conf)
+            finally:
+                del os.environ["OMNIGRAPH_SPARK_MASTER"]
+        for what, way in ways.items():
+            say(
+                f"{contest.rows:,} {what} of Parquet, {count} executor{'s' * (count - 1)} of a core"
+            )
+            costs_table(found[what])
+            seconds[what].append(found[what][way]["seconds"])
+    for what, (one, two) in seconds.items():
+        contest.hold(f"{what}: two executors against one", f"{one / two:.2f} x", ">= 1.5 x",
+                     met=one / two >= 1.5)  # fmt: skip
 
 
 def parquet(contest: Contest) -> None:
@@ -212,15 +296,24 @@ PARTS: dict[str, Callable[[Contest], None]] = {
     "memory": memory,
     "parquet": parquet,
     "spark": spark,
+    "typed": typed,
+    "merge": merge,
     "cores": cores,
     "cluster": cluster,
+    "executors": executors,
 }
-ON_SPARK = {"spark", "cluster"}
+ON_SPARK = {"spark", "typed", "merge", "cluster", "executors"}
 
 
 def main() -> None:
     """Run what was asked for."""
-    chosen = [argument for argument in sys.argv[1:] if argument != "--small"] or list(PARTS)
+    parser = argparse.ArgumentParser(description="Bulk loads on both engines.")
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--only", default="", help="the same, separated by commas")
+    parser.add_argument("--rows", type=int, help="of the parts typed, merge and executors")
+    parser.add_argument("--small", action="store_true", help="a tenth of everything")
+    given = parser.parse_args()
+    chosen = [*given.parts, *filter(None, given.only.split(","))] or list(PARTS)
     unknown = [name for name in chosen if name not in PARTS]
     if unknown:
         sys.exit(f"there is no part {unknown[0]}; the parts are {', '.join(PARTS)}")
@@ -228,8 +321,10 @@ def main() -> None:
     os.environ.setdefault("LANCE_LOG", "error")
     with tempfile.TemporaryDirectory() as name:
         contest = Contest(Path(name))
-        if "--small" in sys.argv:
+        if given.small:
             contest.large, contest.medium = contest.large // 10, contest.medium // 10
+            contest.rows //= 10
+        contest.rows = given.rows or contest.rows
         for part in chosen:
             if part in ON_SPARK and problem:
                 say(f"{part} is left out: {problem}")

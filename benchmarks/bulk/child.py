@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
+from benchmarks.bulk import typed
 from benchmarks.bulk.records import SCHEMA, SPARK_SCHEMA
 from benchmarks.bulk.watch import peaks
 from omnigraph.cores import usable_cores
@@ -125,7 +126,13 @@ def main() -> None:
     name, given = sys.argv[1:]
     # For all sides alike: Lance would leave cores idle.
     os.environ.setdefault("LANCE_CPU_THREADS", str(usable_cores()))
-    functions: dict[str, Any] = {"load": load, "arrow_own": arrow_own, "duckdb_own": duckdb_own}
+    functions: dict[str, Any] = {
+        "load": load,
+        "arrow_own": arrow_own,
+        "duckdb_own": duckdb_own,
+        "typed": typed.typed,
+        "merge": typed.merge,
+    }
     print(json.dumps(functions[name](**json.loads(given))))
 
 

@@ -47,9 +47,18 @@ def _sizes(roots: tuple[int, ...]) -> dict[str, float]:
     return sizes
 
 
+def is_java(pid: int) -> bool:
+    """Whether a process runs Java."""
+    return _is_java(Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+def _is_java(line: bytes) -> bool:
+    return line.partition(b"\0")[0].endswith(b"java")
+
+
 def _kind(pid: int) -> str:
     line = Path(f"/proc/{pid}/cmdline").read_bytes()
-    if not line.partition(b"\0")[0].endswith(b"java"):
+    if not _is_java(line):
         return "worker" if b"pyspark" in line else "driver"
     if b"CoarseGrainedExecutorBackend" in line:
         return "executor JVM"

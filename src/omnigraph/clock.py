@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 
@@ -38,3 +39,10 @@ def new_ulid() -> str:
 
     stamp_us()
     return str(ULID())
+
+
+def derived_ulid(text: str) -> str:
+    """Return a ULID that is the same for the same text; its time means nothing."""
+    from ulid import ULID
+
+    return str(ULID(hashlib.sha256(text.encode()).digest()[:16]))

@@ -16,6 +16,7 @@ from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.streams import StreamBatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import Table, open_table
@@ -66,6 +67,7 @@ def prepare(
     writer: Writer = "load",
     actor: str | None = None,
     relying_on: Iterable[str] = (),
+    batch: StreamBatch | None = None,
 ) -> Write:
     """A write of these ids into these tables, prepared on the newest snapshot."""
     state = workspace.manifest.state(branch)
@@ -73,9 +75,12 @@ def prepare(
     return Write(
         writer=writer,
         pin=state.pin,
-        intent=Intent(new_ulid(), writer, stamp_us(), actor),
+        intent=Intent(
+            new_ulid(), writer, stamp_us(), actor, facts={} if batch is None else batch.facts()
+        ),
         tables=tuple(appending(pins[key], ids) for key, ids in rows.items()),
         relied_on=tuple(pins[key] for key in relying_on),
+        batch=batch,
     )
 
 

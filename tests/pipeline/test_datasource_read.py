@@ -205,7 +205,7 @@ def test_columns_of_the_implicit_id_can_be_filtered(graph):
         ({"type": "Person", "version": "x"}, "whole number"),
         ({"type": "Person", "partition_rows": "-1"}, "whole number"),
         ({"type": "Person", "fliter": "age > 3"}, "did you mean `filter`"),
-        ({"type": "Person", "merge": "true"}, "takes no option `merge`"),
+        ({"type": "Person", "if_commit": "01M"}, "takes no option `if_commit`"),
         ({"type": "Person", "branch": "main", "snapshot": "01M"}, "more than one state"),
     ],
 )

@@ -131,28 +131,6 @@ LEGACY: Final[Mapping[str, str]] = {"read": "query", "change": "mutate", "check"
 """Older spellings of commands."""
 
 
-def reads_graph(name: str) -> Command:
-    """Return a command that reads a graph."""
-    return _of_kind(name, "any", writes=False)
-
-
-def writes_graph(name: str) -> Command:
-    """Return a command that changes a graph and records who asked for it."""
-    return _of_kind(name, "any", writes=True)
-
-
-def opens_storage(name: str) -> Command:
-    """Return a command that works on the storage of a graph itself, never through a server."""
-    return _of_kind(name, "direct", writes=True)
-
-
-def _of_kind(name: str, capability: Capability, *, writes: bool) -> Command:
-    command = COMMANDS[name]
-    if (command.capability, command.writes) != (capability, writes):
-        raise LookupError(f"{name} is another kind of command in COMMANDS")
-    return command
-
-
 def flag_text(name: str) -> str:
     """Return a flag as it is written on the command line."""
     return "--as" if name == "as_actor" else f"--{name}"

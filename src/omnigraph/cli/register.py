@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
+from omnigraph.cli.command import COMMANDS, LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
 from omnigraph.cli.output import WANTS_JSON, note, put
 
 Function = Callable[..., None]
@@ -119,14 +119,13 @@ def _print_help_as_result(option: Any) -> Any:
     return option
 
 
-def add(
-    app: typer.Typer, command: Command, function: Function, *, alias: str | None = None
-) -> None:
-    """Register a command function, whose first parameter is the ``Call``.
+def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = None) -> None:
+    """Register the function of a command in ``COMMANDS``; its first parameter is the ``Call``.
 
     A parameter whose type is a dataclass stands for the options that its fields declare. A command
     may give a shared flag another meaning after its name (`explain --profile`).
     """
+    command = COMMANDS[name]
 
     def run(context: typer.Context, **values: Any) -> None:
         flags = Flags(**{parameter.name: values.pop(parameter.name) for parameter in shared})
@@ -148,8 +147,8 @@ def add(
     epilog = f"{command.capability} command: {LEGEND[command.capability]}"
     app.command(command.word, cls=HelpingCommand, epilog=epilog)(run)
     older = [old for old, new in LEGACY.items() if new == command.name]
-    for name in (*older, *([] if alias is None else [alias])):
-        app.command(name, cls=HelpingCommand, hidden=True)(run)
+    for other in (*older, *([] if alias is None else [alias])):
+        app.command(other, cls=HelpingCommand, hidden=True)(run)
 
 
 def _is_group(kind: object) -> TypeGuard[type]:

@@ -16,6 +16,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.streams import StreamBatch, StreamRecord
 from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 
@@ -111,7 +112,8 @@ class Write:
     ``NothingToPublish``. ``is_large``: preparing it again under its locks takes long, so others
     should expect to wait. ``taken_over`` are states of tables that other branches made and that this
     branch pins from now on; the pins they replace are among ``relied_on``. ``adopted`` are the records
-    of commits that the branch does not know yet. ``late_facts`` gives facts that are known only once the
+    of commits that the branch does not know yet, and ``streams`` the greater batches of streams that come
+    with them. ``batch``: the operation is this micro-batch of a stream. ``late_facts`` gives facts that are known only once the
     tables are committed, from their new pins; it raises nothing, and a recovered commit lacks them.
     """
 
@@ -127,6 +129,8 @@ class Write:
     purged: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
+    streams: tuple[StreamRecord, ...] = ()
+    batch: StreamBatch | None = None
     exact_head: bool = False
     takes_graph_lock: bool = False
     ir_hash: str | None = None
@@ -144,6 +148,13 @@ class Write:
     def expected(self) -> tuple[TableState, ...]:
         """The pins that must still be current when the operation is published."""
         return (*(change.base for change in self.tables), *self.relied_on, *self.dropped)
+
+    @property
+    def stream_records(self) -> tuple[StreamRecord, ...]:
+        """What the manifest will say about streams: those taken over, and that of its own batch."""
+        if self.batch is None:
+            return self.streams
+        return (*self.streams, StreamRecord(self.batch, self.intent.graph_commit_id))
 
     @property
     def head_commit_id(self) -> str | None:

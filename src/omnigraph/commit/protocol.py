@@ -38,6 +38,7 @@ from omnigraph.commit.heal import run_healing
 from omnigraph.commit.phases.failed import FailedCommit, recovery_required
 from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
 from omnigraph.commit.phases.publishing import publish_under_locks
+from omnigraph.commit.replays.batches import refuse_repeated_batch
 from omnigraph.commit.replays.once import refuse_repeated
 from omnigraph.commit.sidecar import (
     Sidecar,
@@ -170,7 +171,10 @@ class _Commit:
         state = self.workspace.manifest.state(self.write.branch)
         refuse_newer(state.table)
         self._check_branch(state)
-        refuse_repeated(self.workspace, state, self.write.intent)
+        if self.write.batch is None:
+            refuse_repeated(self.workspace, state, self.write.intent)
+        else:
+            refuse_repeated_batch(self.workspace, state, self.write.batch)
         self._check_schema(state.head)
         check_expected(state.head, self.write.expected, self.write.head_commit_id)
         graph_id = state.head.graph_id
@@ -353,6 +357,7 @@ class _Commit:
             purged=write.purged,
             schema=write.schema,
             adopted=write.adopted,
+            streams=write.stream_records,
         )
         return publish_under_locks(
             self.workspace,

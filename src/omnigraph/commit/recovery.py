@@ -273,6 +273,7 @@ class _Work:
             purged=sidecar.purged,
             schema=sidecar.schema,
             adopted=sidecar.adopted,
+            streams=sidecar.streams,
         )
         recovery = self._recovery("RolledForward", versions)
         intent = replace(

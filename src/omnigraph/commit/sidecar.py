@@ -19,6 +19,7 @@ from omnigraph.errors import CorruptSidecar, StorageError
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.streams import StreamBatch, StreamRecord
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
 from omnigraph.storage.decoded import has_type
@@ -74,6 +75,7 @@ class Sidecar:
     purged: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
+    streams: tuple[StreamRecord, ...] = ()
     exact_head: bool = False
 
     @property
@@ -131,6 +133,7 @@ def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks)
         purged=write.purged,
         schema=write.schema,
         adopted=write.adopted,
+        streams=write.stream_records,
         exact_head=write.exact_head,
     )
 
@@ -299,6 +302,10 @@ def _decode(document: dict[str, Any]) -> Sidecar:
             "purged": tuple(document.get("purged", ())),
             "schema": None if schema is None else SchemaRow(**schema),
             "adopted": tuple(GraphCommit(**commit) for commit in document["adopted"]),
+            "streams": tuple(
+                StreamRecord(StreamBatch(**one["batch"]), one["graph_commit_id"])
+                for one in document.get("streams", ())
+            ),
         }
     )
     if not has_type(sidecar, Sidecar):

@@ -294,10 +294,15 @@ class Manifest:
             found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
-    def metadata(self, state: BranchState, column: str, value: str) -> list[str | None]:
-        """Return the metadata of the rows whose column has this value, as this branch knows them."""
+    def metadata(
+        self, state: BranchState, column: str, value: str, fragments: list[int] | None = None
+    ) -> list[str | None]:
+        """Return the metadata of the rows whose column has this value, as this branch knows them.
+
+        ``fragments`` are the only ones to look at.
+        """
         with self._unless_deleted(state.name, state.identifier, state.table.version):
-            return _metadata(state.table, column, value)
+            return _metadata(state.table, column, value, fragments)
 
     def commits(
         self, state: BranchState, depths: tuple[int, int] | None = None

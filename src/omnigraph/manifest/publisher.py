@@ -38,6 +38,7 @@ from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
+from omnigraph.manifest.streams import StreamRecord
 from omnigraph.manifest.table_rows import former_keys, without_purge
 from omnigraph.storage.tables.rewriting import stage_rewrite
 from omnigraph.storage.tables.table import Table
@@ -81,8 +82,8 @@ class Changes:
 
     ``tables`` are new pins of registered tables, ``registered`` are new incarnations with their
     first pin, ``renamed`` maps an incarnation to its new table key, ``dropped`` lists incarnations,
-    ``purged`` those of which a hard drop removes what is there now, and ``adopted`` are commit
-    records copied from a merged branch.
+    ``purged`` those of which a hard drop removes what is there now, ``adopted`` are commit
+    records copied from a merged branch, and ``streams`` say which micro-batches are there from now on.
     """
 
     tables: tuple[TableState, ...] = ()
@@ -92,6 +93,7 @@ class Changes:
     purged: tuple[int, ...] = ()
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
+    streams: tuple[StreamRecord, ...] = ()
 
 
 def publish(
@@ -315,6 +317,7 @@ def _rows(
         for number in sorted(changes.dropped)
     ]
     out += [rows.commit_row(adopted) for adopted in changes.adopted]
+    out += [record.row() for record in changes.streams]
     if changes.schema is not None:
         out.append(rows.schema_row(changes.schema))
     return head, [*out, rows.commit_row(commit), rows.head_row(head)]

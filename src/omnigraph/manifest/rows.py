@@ -1,6 +1,6 @@
 """The rows of `__manifest`, and the values they stand for.
 
-One dataset holds seven kinds of rows (`object_type`). The head row of a branch carries its newest
+One dataset holds eight kinds of rows (`object_type`). The head row of a branch carries its newest
 commit and the pins of the whole snapshot, so opening a snapshot reads one row, however long the
 history is. The `table_version` rows say the same, one published version at a time.
 
@@ -14,6 +14,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
   version:7@@v=2 table_version   13 rows
   commit:C2      graph_commit    parent C1, actor, time
   tag:v1         tag             commit C1, its pins (on `main` only)
+  stream:orders  stream          batch 7, commit C2 (``manifest/streams.py``)
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ GRAPH_COMMIT = "graph_commit"
 GRAPH_HEAD = "graph_head"
 SCHEMA = "schema"
 TAG = "tag"
+STREAM = "stream"
 DEPTH_COLUMN = "row_count"
 """The column that holds the depth in rows of commits, which have no rows to count."""
 OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)

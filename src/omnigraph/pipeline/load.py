@@ -43,7 +43,7 @@ from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
-from omnigraph.pipeline.rows.bad_records import prepare_rejects
+from omnigraph.pipeline.rows.rejects import prepare_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.scratch import scratch
@@ -71,7 +71,8 @@ def load(
     files stay as they are: only what depends on the head of the branch is done again. Only under
     another schema they mean something else, so they are read again if they can be. ``engine`` is
     given for records that were read elsewhere; otherwise the request decides. A load of a known
-    operation id is only answered.
+    operation id is only answered. ``BatchRepeated`` says that the micro-batch of a stream is there
+    already (``commit/replays/batches.py``).
     """
     options = request.options
     if options.mode not in MODES:
@@ -85,6 +86,8 @@ def load(
     def run() -> LoadResult:
         return _load(workspace, pin_schema, request, engine)
 
+    if request.batch is not None:
+        return run()
     return run_once(workspace, targets, request.asked, run, LoadResult.replay)
 
 
@@ -392,10 +395,11 @@ class _Load:
                 "load",
                 self.started,
                 self.options.actor,
-                facts=self.request.asked.facts(answer),
+                facts={**self.request.asked.facts(answer), **self.request.stream_facts},
                 operation_id=self.options.operation_id,
             ),
             late_facts=complete,
+            batch=self.request.batch,
             tables=tuple(changes),
             relied_on=tuple(pins[key] for key in sorted(final.relied_on - set(final.incoming))),
             is_large=sum(incoming.rows for incoming in final.incoming.values()) > LARGE_ROWS,

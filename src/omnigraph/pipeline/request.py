@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
@@ -13,8 +12,10 @@ from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.streams import StreamBatch
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
+from omnigraph.pipeline.rows.rejects import Rejects, rejects_file
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 
 
@@ -24,7 +25,8 @@ class LoadRequest:
 
     ``branch_id`` is the identifier of the only branch that files were written for already; None where
     any branch of that name will do. ``before_fork`` is called before a missing branch is made, and may
-    refuse that with an error.
+    refuse that with an error. ``batch``: the load is this micro-batch of a stream, and its operation id
+    is that of the batch.
     """
 
     inputs: LoadInput
@@ -33,6 +35,7 @@ class LoadRequest:
     blobs: BlobPolicy = NO_POLICY
     branch_id: str | None = None
     before_fork: Callable[[], object] | None = None
+    batch: StreamBatch | None = None
 
     @property
     def asked(self) -> WriteRequest:
@@ -41,14 +44,20 @@ class LoadRequest:
         return WriteRequest("load", None if options.check else options.operation_id)
 
     @property
+    def stream_facts(self) -> dict[str, Any]:
+        """What the commit records of its micro-batch."""
+        return {} if self.batch is None else self.batch.facts()
+
+    @property
     def skips(self) -> bool:
         """Whether bad records are left out; otherwise they end the load."""
         return self.options.on_bad == "skip"
 
     @property
-    def rejects(self) -> Path | None:
+    def rejects(self) -> Rejects | None:
         """The file that gets every bad record."""
-        return None if self.options.rejects is None else Path(self.options.rejects)
+        given = self.options.rejects
+        return None if given is None else rejects_file(given, self.inputs.s3)
 
     def types_to_empty(self, catalog: Catalog) -> list[Entity]:
         """The types whose tables this load empties even if there are no rows of them.

@@ -10,7 +10,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
 from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
@@ -59,9 +58,9 @@ class BlobArguments:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     inner = group(app, "blob", "Read, describe and write single blobs.")
-    add(inner, reads_graph("blob get"), get)
-    add(inner, reads_graph("blob stat"), stat)
-    add(inner, writes_graph("blob put"), put_blob)
+    add(inner, "blob get", get)
+    add(inner, "blob stat", stat)
+    add(inner, "blob put", put_blob)
 
 
 def get(

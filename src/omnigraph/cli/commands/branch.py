@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.commands.history.merging import merge
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import put_names
@@ -20,10 +19,10 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     branches = group(app, "branch", "Make, list, merge and delete branches.")
-    add(branches, writes_graph("branch create"), create)
-    add(branches, reads_graph("branch list"), list_)
-    add(branches, writes_graph("branch merge"), merge)
-    add(branches, writes_graph("branch delete"), delete)
+    add(branches, "branch create", create)
+    add(branches, "branch list", list_)
+    add(branches, "branch merge", merge)
+    add(branches, "branch delete", delete)
 
 
 def create(

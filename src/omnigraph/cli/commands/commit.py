@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.commands.history.changes import commit_changes
 from omnigraph.cli.commands.history.merging import revert
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
@@ -20,10 +19,10 @@ from omnigraph.service import history as service
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     commits = group(app, "commit", "Look at the history, and undo a commit.")
-    add(commits, reads_graph("commit list"), list_)
-    add(commits, reads_graph("commit show"), show)
-    add(commits, reads_graph("commit changes"), commit_changes)
-    add(commits, writes_graph("commit revert"), revert)
+    add(commits, "commit list", list_)
+    add(commits, "commit show", show)
+    add(commits, "commit changes", commit_changes)
+    add(commits, "commit revert", revert)
 
 
 def _check_filters(filters: list[str] | None) -> list[str] | None:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.progress import embed_progress
 from omnigraph.cli.register import BranchOption, OperationOption, UriArgument, add
@@ -21,7 +20,7 @@ FAILED = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, writes_graph("embed"), embed)
+    add(app, "embed", embed)
 
 
 def embed(

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import printable, put
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
@@ -23,7 +22,7 @@ ProfileOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("explain"), explain)
+    add(app, "explain", explain)
 
 
 def explain(

@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import StdoutBytes, note
 from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import UriArgument, add
@@ -21,7 +20,7 @@ STDOUT = "-"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("export"), export)
+    add(app, "export", export)
 
 
 def export(

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.output import note
 from omnigraph.cli.register import SchemaOption, add
 from omnigraph.cli.source import naming_file, read_file
@@ -17,7 +16,7 @@ from omnigraph.service.writes.create import init as create
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, COMMANDS["init"], init)
+    add(app, "init", init)
 
 
 def init(

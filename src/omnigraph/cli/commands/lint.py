@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import printable, put, report
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.source import STDIN, naming_file, read_file, read_stdin
@@ -20,7 +19,7 @@ SEVERITIES = ("error", "warning", "info")
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("lint"), lint)
+    add(app, "lint", lint)
 
 
 def lint(

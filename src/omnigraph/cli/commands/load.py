@@ -5,13 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import (
@@ -140,9 +138,9 @@ class SparkFlags:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    add(app, writes_graph("load"), load)
+    add(app, "load", load)
     ingest.__signature__ = _with_defaults(load, mode="merge", from_=MAIN)  # type: ignore[attr-defined]
-    add(app, writes_graph("ingest"), ingest)
+    add(app, "ingest", ingest)
 
 
 def load(
@@ -165,7 +163,7 @@ def load(
         typer.Option("--on-bad", help="What a bad record does: fail the load, or be skipped."),
     ] = "fail",
     rejects: Annotated[
-        Path | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
+        str | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
     ] = None,
     embed: Annotated[
         bool,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import writes_graph
 from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
@@ -16,7 +15,7 @@ from omnigraph.service.writes.mutate import mutate as run_mutation
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, writes_graph("mutate"), mutate)
+    add(app, "mutate", mutate)
 
 
 def mutate(

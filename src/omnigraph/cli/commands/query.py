@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.formats import Format, TableStyle, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
@@ -31,7 +30,7 @@ MaxRowsOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("query"), query)
+    add(app, "query", query)
 
 
 def query(

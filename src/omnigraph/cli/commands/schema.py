@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.register import OperationOption, SchemaOption, UriArgument, add, group
 from omnigraph.cli.source import naming_file, read_file
@@ -28,9 +27,9 @@ LossOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     schemas = group(app, "schema", "Look at the schema, and change it.")
-    add(schemas, reads_graph("schema show"), show, alias="get")
-    add(schemas, reads_graph("schema plan"), plan)
-    add(schemas, writes_graph("schema apply"), apply)
+    add(schemas, "schema show", show, alias="get")
+    add(schemas, "schema plan", plan)
+    add(schemas, "schema apply", apply)
 
 
 def show(call: Call, uri: UriArgument = None) -> None:

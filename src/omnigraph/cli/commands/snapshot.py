@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import put
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import put_table
@@ -19,7 +18,7 @@ TABLE_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "tabl
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("snapshot"), snapshot)
+    add(app, "snapshot", snapshot)
 
 
 def snapshot(

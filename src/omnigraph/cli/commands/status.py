@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import moment, put_facts, put_table
@@ -26,7 +25,7 @@ TABLE_FIELDS = {
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("status"), status)
+    add(app, "status", status)
 
 
 def status(call: Call, uri: UriArgument = None) -> None:

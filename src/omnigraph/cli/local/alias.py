@@ -10,7 +10,6 @@ import typer
 
 from omnigraph.cli.address import scope
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.formats import Format
 from omnigraph.cli.operator.config import Alias, Operator
 from omnigraph.cli.register import add
@@ -24,7 +23,7 @@ FormatOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, COMMANDS["alias"], alias)
+    add(app, "alias", alias)
 
 
 def alias(

@@ -7,7 +7,6 @@ from typing import Annotated, Final, Literal
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.register import add
 
 Shell = Literal["bash", "zsh", "fish"]
@@ -49,7 +48,7 @@ complete -c omnigraph -a '(omnigraph __complete (commandline -opc)[2..-1] "$(com
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, COMMANDS["completion"], completion)
+    add(app, "completion", completion)
 
 
 def completion(

@@ -10,7 +10,6 @@ import typer
 
 import omnigraph
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.register import add
 from omnigraph.errors import BadRequest, StorageError
 
@@ -21,7 +20,7 @@ IN_CLONE = Path(omnigraph.__file__).parents[2] / "examples"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, COMMANDS["examples"], examples)
+    add(app, "examples", examples)
 
 
 def examples(

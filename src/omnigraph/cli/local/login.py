@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.operator.credentials import read_tokens, write_tokens
 from omnigraph.cli.operator.entries import NAME
 from omnigraph.cli.output import note
@@ -22,8 +21,8 @@ ServerArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    add(app, COMMANDS["login"], login)
-    add(app, COMMANDS["logout"], logout)
+    add(app, "login", login)
+    add(app, "logout", logout)
 
 
 def login(

@@ -10,7 +10,6 @@ import typer
 from omnigraph import settings
 from omnigraph.cli.address import Cluster, Server, binding_of, find_profile, scope
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.operator.config import Operator, Profile, ScopeKind
 from omnigraph.cli.output import note
 from omnigraph.cli.register import add, group
@@ -24,8 +23,8 @@ DEFAULTS = "(defaults)"
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     profiles = group(app, "profile", "Look at the profiles of config.yaml.")
-    add(profiles, COMMANDS["profile list"], list_)
-    add(profiles, COMMANDS["profile show"], show)
+    add(profiles, "profile list", list_)
+    add(profiles, "profile show", show)
 
 
 def list_(call: Call) -> None:

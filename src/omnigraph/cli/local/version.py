@@ -5,14 +5,13 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.local.product import version_document, version_text
 from omnigraph.cli.register import add
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, COMMANDS["version"], version)
+    add(app, "version", version)
 
 
 def version(call: Call) -> None:

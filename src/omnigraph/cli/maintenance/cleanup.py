@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.source import seconds_of
@@ -23,7 +22,7 @@ FAILED = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, opens_storage("cleanup"), cleanup)
+    add(app, "cleanup", cleanup)
 
 
 def cleanup(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import made_commit, note
 from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.service.writes import maintenance as service
@@ -16,7 +15,7 @@ FAILED = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, opens_storage("ensure-indices"), ensure_indices)
+    add(app, "ensure-indices", ensure_indices)
 
 
 def ensure_indices(call: Call, uri: UriArgument = None, branch: BranchOption = None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import note
 from omnigraph.cli.progress import optimize_progress
 from omnigraph.cli.register import BranchOption, UriArgument, add
@@ -19,7 +18,7 @@ FAILED = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, opens_storage("optimize"), optimize)
+    add(app, "optimize", optimize)
 
 
 def optimize(call: Call, uri: UriArgument = None, branch: BranchOption = None) -> None:

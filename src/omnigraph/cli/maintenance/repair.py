@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import opens_storage
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import put_table
@@ -21,7 +20,7 @@ REFUSED = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, opens_storage("repair"), repair)
+    add(app, "repair", repair)
 
 
 def repair(

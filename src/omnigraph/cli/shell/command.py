@@ -5,14 +5,13 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS
 from omnigraph.cli.register import BranchOption, UriArgument, add
 from omnigraph.errors import BadRequest
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, COMMANDS["shell"], shell)
+    add(app, "shell", shell)
 
 
 def shell(call: Call, uri: UriArgument = None, branch: BranchOption = None) -> None:

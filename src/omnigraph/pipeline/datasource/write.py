@@ -10,45 +10,41 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import check_precondition
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
-from omnigraph.pipeline.datasource.merge import TaskImages
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type
-from omnigraph.pipeline.formats.frames import typed_batches
+from omnigraph.pipeline.datasource.rejected import RejectedRows
+from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.rows.stored_rows import stored_rows
-from omnigraph.pipeline.spark.payloads import narrow_columns
+from omnigraph.pipeline.written.task_files import (
+    Destination,
+    Form,
+    TaskFiles,
+    Written,
+    discard_files,
+)
 from omnigraph.storage import layout
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import read_branch
-from omnigraph.storage.tables.loose_files import (
-    LooseFile,
-    data_files,
-    remove_loose_files,
-)
-from omnigraph.storage.tables.staging import (
-    write_fragments,
-)
-from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 MAX_PARTITIONS = 1 << (63 - SOURCE_SHIFT)
-Form = Literal["fragments", "images", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +53,8 @@ class WritePlan:
 
     ``named``: rows may have the ids of other rows, because ids are given, made from a key, or taken
     from stored edges.
-    ``form``: what tasks write. ``fragments`` become part of the table, and so do the ``images`` of a
-    merge if the table does not change meanwhile. ``rows`` are files that the commit reads again: a
-    branch without a fork of the table has no place for fragments yet.
+    ``form``: what tasks write (see `Destination`). A branch without a fork of the table has no place for
+    fragments yet.
     """
 
     options: WriteOptions
@@ -69,36 +64,31 @@ class WritePlan:
     ref: TableRef
     ir_hash: str
     branch_identifier: str | None
+    """The identifier of the branch; None for `main`, and for a branch that the commit makes."""
     named: bool
     form: Form
     image_sizes: ImageSizes = IMAGE_SIZES
+    made_from: str | None = None
+    """The branch that the commit makes a missing one from."""
 
     @property
     def entity(self) -> Entity:
         """The type that is written."""
         return self.rules.catalog.entity(self.table_key)
 
+    @property
+    def destination(self) -> Destination:
+        """Where its tasks write, and what."""
+        return Destination(
+            self.entity, self.ref, self.form, self.mode == "overwrite", self.image_sizes
+        )
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The result of one task: its files, or what is wrong with its rows.
 
-    ``loose`` names the file that the commit reads. It has all columns, or only those that set rules
-    look at, where they cannot be read from the fragments.
-    """
-
-    partition: int
-    rows: int = 0
-    fragments: tuple[Any, ...] = ()
-    loose: str | None = None
-    bad: tuple[Bad, ...] = ()
-    bad_total: int = 0
-    unfilled: int = 0
-    """How many vectors are left to be made from their texts."""
-    any_made: bool = False
-    """Whether an id was made for some row."""
-    replaced: Any = field(default=None, compare=False)
-    """The addresses of the rows that images replace."""
+def base_branch(workspace: Workspace, options: WriteOptions) -> str:
+    """Return the branch whose rows a write meets: its own, or the one it will be made from."""
+    if options.from_branch is None or options.branch in refs.list_refs(workspace.manifest):
+        return options.branch
+    return options.from_branch
 
 
 def plan_write(
@@ -120,12 +110,17 @@ def plan_write(
     if overwrite and options.patch:
         raise BadRequest("patch=true goes with mode append, where it changes rows of the same id")
     _check_columns(entity, options, schema)
-    state = workspace.manifest.state(options.branch)
+    base = base_branch(workspace, options)
+    state = workspace.manifest.state(base)
+    if (
+        options.operation_id is None
+    ):  # the commit of an operation that is sent again moved the branch
+        check_precondition(workspace, state, options.if_commit)
     pin = state.head.tables[entity.table_key]
     mode: LoadMode = "overwrite" if overwrite else "append"
     if options.merge or options.patch:
         mode = "patch" if options.patch else "merge"
-    named = "id" in schema.names or (
+    named = "id" in options.layout(entity).places(schema.names) or (
         entity.key is not None
         if isinstance(entity, NodeType)
         else mode in {"merge", "patch"} and entity.identity is not None
@@ -139,13 +134,15 @@ def plan_write(
             stamp_us() // 1000,
             patch=options.patch,
             skip=options.on_bad == "skip",
+            show_rows=options.rejects is not None,
         ),
         entity.table_key,
         workspace.pinned(pin),
         ir_hash,
-        state.identifier,
+        state.identifier if base == options.branch else None,
         named,
         _form(entity, options, mode, named, pin.table_branch == lance_branch(options.branch)),
+        made_from=None if base == options.branch else base,
     )
 
 
@@ -164,9 +161,8 @@ def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> 
     """Refuse wrong column names and types: an empty frame already shows them."""
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
-    ends = options.ends
-    for _ in typed_batches(entity, reader, ends.source, ends.target, patch=options.patch):
-        pass
+    for read in frame_blocks(options.layout(entity), reader, source=0):
+        read()
 
 
 # ------------------------------------------------------------------ a task
@@ -186,84 +182,39 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
     try:
         yield
     except StorageError:
-        branch = plan.options.branch
+        branch = plan.options.branch if plan.made_from is None else plan.made_from
         if branch != MAIN:
-            store = open_store(Root.parse(plan.options.graph))
+            store = open_store(Root.parse(plan.options.graph), given=plan.ref.storage_options)
             found = read_branch(store, layout.MANIFEST, branch)
             if found is None:
                 raise branch_not_found(branch) from None
-            if found.identifier != plan.branch_identifier:
+            if plan.made_from is None and found.identifier != plan.branch_identifier:
                 raise branch_remade(branch) from None
         raise
 
 
 def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
-    rows = _Judging(plan, partition)
-    loose = LooseFile(plan.ref)
-    images = TaskImages(plan.ref, plan.entity, loose, narrow_columns(plan.entity), plan.image_sizes)
-    fragments = images.fragments
+    judging = _Judging(plan, partition)
+    files = TaskFiles(plan.destination)
     try:
-        if plan.form == "fragments":
-            fragments += _write_fragments(plan, rows.good(batches), loose)
+        for batch in judging.good(batches):
+            files.add(batch)
+        if judging.is_refused:
+            files.discard()
+            written = Written(partition)
         else:
-            take = loose.add if plan.form == "rows" else images.add
-            for batch in rows.good(batches):
-                take(batch)
-            if not rows.is_refused:
-                images.write()
-        loose.close()
+            written = files.close(partition, named=judging.named, unfilled=judging.unfilled)
+        judging.rejected.close()
     except BaseException:
-        _remove(plan, fragments, loose.name)
+        files.discard()
+        discard_files(plan.ref, (), [judging.rejected.name])
         raise
-    if rows.failure is not None or rows.is_refused:
-        _remove(plan, fragments, loose.name)
-    if rows.failure is not None:
-        raise rows.failure
-    bad, total = tuple(rows.bad.first), rows.bad.total
-    if rows.is_refused:
-        return Written(partition, bad=bad, bad_total=total)
-    return Written(
-        partition,
-        rows.rows,
-        tuple(fragments),
-        loose.name,
-        bad,
-        total,
-        unfilled=rows.unfilled,
-        any_made=rows.named < rows.rows,
-        replaced=images.replaced,
+    return replace(
+        written,
+        bad=tuple(judging.bad.first),
+        bad_total=judging.bad.total,
+        rejected=judging.rejected.name,
     )
-
-
-def _write_fragments(
-    plan: WritePlan, good: Iterator[pa.RecordBatch], loose: LooseFile
-) -> list[Any]:
-    first = next(good, None)
-    if first is None:
-        return []
-    table = open_table(plan.ref)
-    batches: Iterator[pa.RecordBatch] = itertools.chain([first], good)
-    if plan.entity.blob_properties:
-        batches = _note_narrow(plan.entity, batches, loose)
-    stored = stored_rows(plan.entity, table.schema, batches)
-    reader = pa.RecordBatchReader.from_batches(table.schema, stored)
-    return write_fragments(
-        table, reader, mode="overwrite" if plan.mode == "overwrite" else "append"
-    )
-
-
-def _note_narrow(
-    entity: Entity, batches: Iterable[pa.RecordBatch], loose: LooseFile
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged, and write the columns of set rules to a file of their own."""
-    for batch in batches:
-        loose.add(batch.select(narrow_columns(entity)))
-        yield batch
-
-
-def _remove(plan: WritePlan, fragments: Iterable[Any], loose: str | None) -> None:
-    names = data_files(fragments)
-    remove_loose_files(plan.ref, names if loose is None else [*names, loose])
 
 
 class _Judging:
@@ -273,10 +224,9 @@ class _Judging:
         self.plan = plan
         self.partition = partition
         self.bad = BadRecords()
-        self.rows = 0
+        self.rejected = RejectedRows(plan.ref, wanted=plan.options.rejects is not None)
         self.named = 0
         self.unfilled = 0
-        self.failure: BaseException | None = None
 
     @property
     def is_refused(self) -> bool:
@@ -285,33 +235,20 @@ class _Judging:
 
     def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the checked rows; after the first bad one rows are only checked."""
-        try:
-            yield from self._judge(batches)
-        except Exception as error:  # noqa: BLE001 - raised again once Lance is out of the way
-            self.failure = error
-
-    def _judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = iter(batches)
         first = next(given, None)
         if first is None:
             return
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], given))
-        ends = self.plan.options.ends
-        for parsed in typed_batches(
-            self.plan.entity,
-            reader,
-            ends.source,
-            ends.target,
-            source=self.partition,
-            patch=self.plan.rules.patch,
-        ):
-            judged = self.plan.rules.judge(parsed)
+        layout = self.plan.options.layout(self.plan.entity)
+        for read in frame_blocks(layout, reader, source=self.partition):
+            judged = self.plan.rules.judge(read())
             self.bad.add(judged.bad)
+            self.rejected.add(judged.bad)
             self.unfilled += sum(judged.unfilled.values())
             self.named += sum(judged.named.values())
             for _, batch in judged.rows:
-                if not self.is_refused and batch.num_rows:
-                    self.rows += batch.num_rows
+                if not self.is_refused:
                     yield batch
 
 
@@ -321,5 +258,5 @@ class _Judging:
 def discard_rows(plan: WritePlan, written: Sequence[Written]) -> None:
     """Remove the files that tasks wrote, except those that became part of the table."""
     fragments = [fragment for one in written for fragment in one.fragments]
-    loose = [one.loose for one in written if one.loose is not None]
-    remove_loose_files(plan.ref, [*data_files(fragments), *loose])
+    loose = [name for one in written for name in (one.loose, one.rejected)]
+    discard_files(plan.ref, fragments, loose)

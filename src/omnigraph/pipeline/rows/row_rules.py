@@ -31,7 +31,7 @@ from omnigraph.pipeline.rows.patches import StoredRows, apply_records
 from omnigraph.pipeline.rows.stored_rows import shown_rows
 from omnigraph.pipeline.rows.vectors import count_wanted, judgeable
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
-from omnigraph.validate.change_set import MADE, ORDER
+from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 from omnigraph.validate.rows import row_violations
 
 Aliases = dict[str, dict[str, str]]
@@ -47,6 +47,12 @@ class JudgedRows(NamedTuple):
 
     table_key: str
     batch: pa.RecordBatch
+
+
+def narrow_columns(entity: Entity) -> list[str]:
+    """Return the columns that set rules look at, and those that decide which edge takes an id."""
+    made = [MADE] if isinstance(entity, EdgeType) and entity.identity is not None else []
+    return ["id", *needed_columns(entity), ORDER, *made]
 
 
 @dataclass(slots=True)

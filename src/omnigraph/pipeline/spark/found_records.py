@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases
-from omnigraph.pipeline.spark.first_pass import (
-    BAD_RECORDS,
-    SUMMARY,
-    fragments_of,
-    summary_of,
-)
+from omnigraph.pipeline.spark.first_pass import BAD_RECORDS, SUMMARY, files_of, summary_of
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
@@ -123,10 +118,11 @@ def found_in_payloads(payloads: DataFrame) -> FoundRecords:
 
 @dataclass(slots=True)
 class FoundWritten(FoundRecords):
-    """What the first pass of a load found, and the fragments that it wrote."""
+    """What the first pass of a load found, and the files that it wrote, by table."""
 
     summaries: list[Payload] = field(default_factory=list)
     fragments: dict[str, list[Any]] = field(default_factory=dict)
+    loose: dict[str, list[str]] = field(default_factory=dict)
 
     def _of_kind(self, kind: str) -> Iterator[Any]:
         return (one for one in self.summaries if one.kind == kind)
@@ -145,7 +141,10 @@ def found_written(told: DataFrame) -> FoundWritten:
     for one in summaries:
         _count(found, one)
         if one.kind == ROWS:
-            found.fragments.setdefault(one.key or "", []).extend(fragments_of(one.wide))
+            files = files_of(one.wide)
+            found.fragments.setdefault(one.key or "", []).extend(files.fragments)
+            if files.loose is not None:
+                found.loose.setdefault(one.key or "", []).append(files.loose)
     return found
 
 

@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.rows.bad_records import Bad
-from omnigraph.pipeline.rows.row_rules import Judged, RowRules
+from omnigraph.pipeline.rows.row_rules import Judged, RowRules, narrow_columns
 from omnigraph.runner.spark_errors import error_bytes
-from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 
 ROWS, BAD, ALIASES, FAILURE, COUNT = "rows", "bad", "aliases", "failure", "count"
 
@@ -44,12 +42,6 @@ class Payload(NamedTuple):
     pending: int = 0
     narrow: Any = None
     wide: Any = None
-
-
-def narrow_columns(entity: Entity) -> list[str]:
-    """Return the columns that set rules look at, and those that decide which edge takes an id."""
-    made = [MADE] if isinstance(entity, EdgeType) and entity.identity is not None else []
-    return ["id", *needed_columns(entity), ORDER, *made]
 
 
 def packed(

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.engine import Incoming, Places, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import ProgressReport
@@ -32,18 +32,18 @@ from omnigraph.pipeline.spark.found_records import (
     found_written,
 )
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
+from omnigraph.pipeline.spark.one_pass_rows import OnePassRows
 from omnigraph.pipeline.spark.payloads import ROWS
 from omnigraph.pipeline.spark.read_plan import ReadPlan
 from omnigraph.pipeline.spark.rule_proof import RuleProof
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
-from omnigraph.pipeline.spark.written_rows import WrittenRows
+from omnigraph.pipeline.written.task_files import discard_files
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.protocol import Runner
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkRunner, working_session
-from omnigraph.storage.tables.loose_files import data_files, remove_loose_files
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds, build_here
@@ -64,7 +64,7 @@ class SparkEngine:
             self.is_local = local_cores(self.session.sparkContext.master or "") is not None
             self.cores = self.session.sparkContext.defaultParallelism
         self._frames: list[DataFrame] = []
-        self._rows: list[SparkRows | WrittenRows] = []
+        self._rows: list[SparkRows | OnePassRows] = []
         self._first_pass: tuple[FirstPass, FoundWritten] | None = None
 
     def runner(self) -> SparkRunner:
@@ -113,11 +113,10 @@ class SparkEngine:
         directory: Path,
     ) -> ReadRecords | None:
         """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
-        mode = request.options.mode
         first_pass = FirstPass(
             rules,
             dict(places),
-            "overwrite" if mode == "overwrite" else "append",
+            request.options.mode == "overwrite",
             compared_values(rules.catalog),
             secrets.token_hex(16),
         )
@@ -137,7 +136,7 @@ class SparkEngine:
             found.rows.setdefault(entity.table_key, 0)
         incoming: dict[str, Incoming] = {}
         for key, rows in found.rows.items():
-            incoming[key] = written = WrittenRows(
+            incoming[key] = written = OnePassRows(
                 rules.catalog.entity(key),
                 rows,
                 found.named.get(key, 0),
@@ -159,7 +158,7 @@ class SparkEngine:
     ) -> bool:
         """Compare fingerprints where rows were written at once; few rows are looked at themselves."""
         assert isinstance(runner, SparkRunner)
-        written = {key: rows for key, rows in incoming.items() if isinstance(rows, WrittenRows)}
+        written = {key: rows for key, rows in incoming.items() if isinstance(rows, OnePassRows)}
         rows = sum(one.rows for one in incoming.values())
         if self._first_pass is None or len(written) < len(incoming):
             return False
@@ -175,7 +174,7 @@ class SparkEngine:
         if self._first_pass is not None:
             first_pass, found = self._first_pass
             for key, fragments in found.fragments.items():
-                remove_loose_files(first_pass.places[key], data_files(fragments))
+                discard_files(first_pass.places[key], fragments, found.loose.get(key, []))
             self._first_pass = None
 
     # -- rows that are kept until it is decided what is written
@@ -249,15 +248,13 @@ class SparkEngine:
                 rows.free()
             for frame in self._frames:
                 frame.unpersist()
+        if self._first_pass is not None:
+            first_pass, found = self._first_pass
+            for key, loose in found.loose.items():
+                discard_files(first_pass.places[key], [], loose)
 
 
 def _is_writable(rules: RowRules, places: Places) -> bool:
-    """Say whether rows of all tables of the load may be written as they are read."""
-    return all(_is_plain(rules.catalog.entity(key)) for key in places)
-
-
-def _is_plain(entity: Entity) -> bool:
-    """Say whether rows are whole when they are read, and can be read again from their fragments."""
-    if isinstance(entity, EdgeType) and not are_comparable(entity):
-        return False
-    return not entity.embeds and not entity.blob_properties and are_comparable(entity)
+    """Say whether rows of all tables of the load are whole when they are read, and can be compared."""
+    entities = [rules.catalog.entity(key) for key in places]
+    return all(not entity.embeds and are_comparable(entity) for entity in entities)

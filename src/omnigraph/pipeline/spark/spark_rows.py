@@ -15,7 +15,7 @@ from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
-from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.row_rules import RowRules, narrow_columns
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.executor_tasks import (
@@ -30,7 +30,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     show_records,
     write_payloads,
 )
-from omnigraph.pipeline.spark.payloads import COLUMNS, narrow_columns
+from omnigraph.pipeline.spark.payloads import COLUMNS
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.pipeline.spark.vectors import SparkVectors

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.vector_spool import VectorSpool, text_digest
 from omnigraph.pipeline.rows.vectors import fill, is_wanted, keep_stored, slices
 from omnigraph.pipeline.spark.executor_tasks import read_payloads
@@ -29,7 +30,6 @@ from omnigraph.pipeline.spark.payloads import (
     arrow_row,
     ipc_bytes,
     joined,
-    narrow_columns,
 )
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.names import encoded

@@ -18,6 +18,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.streams import newer_streams
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.merge.conflicts import conflicts_error
 from omnigraph.write.merge.decide import DecideOptions
@@ -100,8 +101,9 @@ class Operation:
             facts={**facts, **asked.facts(told.answer())},
             operation_id=asked.operation_id,
         )
+        streams = newer_streams(self.workspace.manifest, self.target, adopted)
         publication = Publication(
-            writer, self.target, plan, intent, lambda: self._check(plan), adopted
+            writer, self.target, plan, intent, lambda: self._check(plan), adopted, streams
         )
         made = publish_merge(self.workspace, publication)
         # What is kept of an operation with an id is what its caller is told.

@@ -19,6 +19,7 @@ from omnigraph.commit.whole_branch import hold_branch
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.streams import StreamRecord
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.merge.three_way import Plan
 
@@ -31,7 +32,8 @@ class PlanAgain(Exception):
 class Publication:
     """A merge that is ready for its target.
 
-    ``before`` is the target as it was compared. ``adopted`` are records of commits that it lacks.
+    ``before`` is the target as it was compared. ``adopted`` are records of commits that it lacks, and
+    ``streams`` the newer batches of streams that come with them.
     ``check`` is called under the locks, and raises if the merge must not go on.
     """
 
@@ -41,6 +43,7 @@ class Publication:
     intent: Intent
     check: Callable[[], None]
     adopted: tuple[GraphCommit, ...] = ()
+    streams: tuple[StreamRecord, ...] = ()
 
 
 def publish_merge(workspace: Workspace, merge: Publication) -> GraphCommit:
@@ -80,6 +83,7 @@ def _write(merge: Publication, state: BranchState) -> Write:
         relied_on=tuple(pin for key, pin in state.head.tables.items() if key not in moved),
         taken_over=tuple(taken_over),
         adopted=merge.adopted,
+        streams=merge.streams,
         exact_head=True,
         takes_graph_lock=True,
         ir_hash=state.head.ir_hash,

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.commands.history.filters import FilterOptions
 from omnigraph.cli.output import put
@@ -29,8 +28,8 @@ LimitOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     changes = group(app, "changes", "Follow what commits change.")
-    add(changes, reads_graph("changes poll"), poll)
-    add(changes, reads_graph("changes baseline"), baseline)
+    add(changes, "changes poll", poll)
+    add(changes, "changes baseline", baseline)
 
 
 def poll(

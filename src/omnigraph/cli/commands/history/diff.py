@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.commands.history.changes import LimitOption
 from omnigraph.cli.commands.history.filters import FilterOptions
@@ -23,7 +22,7 @@ COUNTED = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("diff"), diff)
+    add(app, "diff", diff)
 
 
 def diff(

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph
 from omnigraph.cli.commands.history.log_text import put_drawn, put_flat
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
@@ -16,7 +15,7 @@ from omnigraph.service import history as service
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    add(app, reads_graph("log"), log)
+    add(app, "log", log)
 
 
 def log(

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.command import reads_graph, writes_graph
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import moment, put_table
 from omnigraph.cli.targets import WORD, parse_word
@@ -20,9 +19,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tag.")]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     tags = group(app, "tag", "Name single commits, and keep them readable.")
-    add(tags, writes_graph("tag create"), create)
-    add(tags, reads_graph("tag list"), list_)
-    add(tags, writes_graph("tag delete"), delete)
+    add(tags, "tag create", create)
+    add(tags, "tag list", list_)
+    add(tags, "tag delete", delete)
 
 
 def create(

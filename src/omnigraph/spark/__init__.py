@@ -8,12 +8,12 @@ a process lives for a second or two, so modules are imported only where they are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql import types
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -22,32 +22,48 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.pipeline.datasource.store_options import split_store_options
 from omnigraph.runner.spark_errors import short_errors
-from omnigraph.types import PropType
+from omnigraph.spark.columns import arrow_schema, spark_schema, spark_type
+from omnigraph.spark.opening import open_graph
+from omnigraph.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from omnigraph.pipeline.datasource.read import PinnedSource, SourceColumn
-    from omnigraph.pipeline.datasource.write import WritePlan, Written
+    from omnigraph.pipeline.datasource.read import PinnedSource
+    from omnigraph.pipeline.datasource.write import WritePlan
+    from omnigraph.pipeline.written.task_files import Written
 
 NAME = "omnigraph"
 
 
 def register(session: SparkSession) -> None:
-    """Make the format `omnigraph` known to a session that did not find it by itself."""
-    session.dataSource.register(OmniGraphSource)
+    """Make the format `omnigraph` known to a session, and how this process reaches S3.
+
+    Spark finds the format by itself where it can, but reads and writes with the environment that Java
+    was started with: what `AWS_*` variables say by now reaches it through this call.
+    """
+    store = None
+    with suppress(BadRequest):  # a process that never uses S3 may have any variables
+        store = S3Options.of_environment(os.environ)
+    session.dataSource.register(type(NAME, (OmniGraphSource,), {"_registered": store}))
 
 
 class OmniGraphSource(DataSource):
     """A node or edge type of a graph, as a data source of Spark."""
 
+    _registered: ClassVar[S3Options | None] = None
+    """How the process that registered the source reaches S3."""
+
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
+        with short_errors():
+            rest, self._store = split_store_options(options, self._registered)
+        super().__init__(rest)
         self._pinned: PinnedSource | None = None
 
     @classmethod
@@ -78,30 +94,28 @@ class OmniGraphSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import plan_write
+        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
             asked = write_options(self.options)
-            with open_graph(asked.graph, mode="r") as graph:
-                state, columns = state_of(graph), _arrow_schema(schema)
-                schemas = state.schemas.of(asked.branch)
+            with open_graph(asked.graph, self._store, mode="r") as graph:
+                state, columns = state_of(graph), arrow_schema(schema)
+                schemas = state.schemas.of(base_branch(state.workspace, asked))
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
-            return _Writer(plan)
+            return _Writer(plan, self._store)
 
     def _source(self) -> PinnedSource:
         """Return what the read sees, pinned at the first call: Spark plans a frame more than once."""
         if self._pinned is None:
             from omnigraph.graph.graph import state_of
-            from omnigraph.graph.opening import open as open_graph
             from omnigraph.graph.reads import resolve
             from omnigraph.pipeline.datasource.options import find_type, read_options
             from omnigraph.pipeline.datasource.read import pin_source
 
             asked = read_options(self.options)
-            with open_graph(asked.graph, mode="r") as graph:
+            with open_graph(asked.graph, self._store, mode="r") as graph:
                 state = state_of(graph)
                 snapshot, catalog = resolve(state, asked.target)
                 entity = find_type(catalog, asked.type)
@@ -113,21 +127,6 @@ class OmniGraphSource(DataSource):
         with suppress(OmniGraphError):  # `reader` will raise it again
             self._source()
         return self.__dict__
-
-
-def spark_schema(columns: Sequence[SourceColumn]) -> StructType:
-    """Return the columns as Spark sees them."""
-    return StructType(
-        [StructField(column.name, spark_type(column.type), column.type.nullable)
-         for column in columns]
-    )  # fmt: skip
-
-
-def spark_type(type: PropType) -> DataType:
-    """Return the Spark type of a property, which holds all its values."""
-    name, *arguments = type.scalar.traits.spark
-    element = getattr(types, str(name))(*arguments)
-    return ArrayType(element) if type.is_list or type.is_vector else element
 
 
 def _check_type(source: PinnedSource, field: StructField) -> None:
@@ -163,7 +162,7 @@ class _Reader(DataSourceReader):
 
         # Spark makes up a partition where there is none.
         if isinstance(partition, _Fragments):
-            names, schema = self._schema.fieldNames(), _arrow_schema(self._schema)
+            names, schema = self._schema.fieldNames(), arrow_schema(self._schema)
             with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
 
@@ -176,8 +175,9 @@ class _Message(WriterCommitMessage):
 
 
 class _Writer(DataSourceArrowWriter):
-    def __init__(self, plan: WritePlan) -> None:
+    def __init__(self, plan: WritePlan, store: S3Options | None) -> None:
         self._plan = plan
+        self._store = store
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
@@ -191,11 +191,10 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.commit import commit_rows
 
         asked = self._plan.options
-        with short_errors(), open_graph(asked.graph) as graph:
+        with short_errors(), open_graph(asked.graph, self._store) as graph:
             commit_rows(state_of(graph).workspace, self._plan, _results_of(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -208,10 +207,3 @@ class _Writer(DataSourceArrowWriter):
 def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """Return the results of the tasks; a task that failed has none."""
     return [message.written for message in messages if isinstance(message, _Message)]
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """Return exactly the Arrow types that Spark expects."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")

@@ -1,9 +1,9 @@
-"""The images that tasks of a merge from Spark write, and how the commit can read them again.
+"""The images that tasks of a merge write, and how they can be read again.
 
 A task looks up which rows of the pinned version its rows replace, and writes them as fragments
-(images) that keep those rows' ids. Edges without an id take one there (``edge_ids``). The commit uses
+(images) that keep those rows' ids. Edges without an id take one there (``edge_ids``). The load uses
 the fragments as they are, if the table still has the same rows, no id came twice, and the edges of
-all tasks together take the same ids. Otherwise it reads them again as rows.
+all tasks together take the same ids. Otherwise they are read again as rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.rows.images import Images, ImageSizes
-from omnigraph.pipeline.spark.payloads import narrow_columns
+from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.loose_files import LooseFile, data_files, read_data_file
 from omnigraph.storage.tables.table import Table
@@ -31,19 +31,12 @@ OWN = "0own"
 
 
 class TaskImages(Images):
-    """The images of one task. Some columns are also written to ``noted``, in the fragments' order."""
+    """The images of one task. What set rules look at is also in ``noted``, in the fragments' order."""
 
-    def __init__(
-        self,
-        ref: TableRef,
-        entity: Entity,
-        noted: LooseFile,
-        columns: Sequence[str],
-        sizes: ImageSizes,
-    ) -> None:
+    def __init__(self, ref: TableRef, entity: Entity, noted: LooseFile, sizes: ImageSizes) -> None:
         super().__init__(ref, entity, sizes)
         self.noted = noted
-        self.columns = list(columns)
+        self.columns = narrow_columns(entity)
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Give edges without an id that of the stored edge with the same identity."""

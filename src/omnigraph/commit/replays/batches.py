@@ -1,0 +1,91 @@
+"""Publish every micro-batch of a stream once, however often it is sent.
+
+What is recorded of the stream decides about a batch (``is_published``):
+
+* a greater batch id than the recorded one: it is new;
+* not greater, and from the same query: it was published before, and is left out;
+* not greater, from another query: refused. That query began with a fresh checkpoint under the id of an
+  older stream, so its first batches would be lost. Where a query is unknown, only a lower id tells.
+
+The record is looked up before the batch is prepared, again under its locks, and once more when it fails:
+its twin may have come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.streams import StreamBatch, StreamRecord, find_stream
+from omnigraph.manifest.workspace import Workspace
+
+Result = TypeVar("Result")
+
+
+class BatchRepeated(Exception):
+    """The micro-batch was published before."""
+
+
+def refuse_repeated_batch(workspace: Workspace, state: BranchState, batch: StreamBatch) -> None:
+    """Raise ``BatchRepeated`` if the branch has the batch; called under the locks of the write."""
+    if is_published(find_stream(workspace.manifest, state, batch.app_id), batch):
+        raise BatchRepeated
+
+
+def publish_once(
+    workspace: Workspace, branch: str, batch: StreamBatch, publish: Callable[[], Result]
+) -> Result | None:
+    """Publish a micro-batch and return the result; None if the branch has it already."""
+
+    def is_there() -> bool:
+        state = workspace.manifest.state(branch)
+        return is_published(find_stream(workspace.manifest, state, batch.app_id), batch)
+
+    if is_there():
+        return None
+    try:
+        return publish()
+    except BatchRepeated:
+        return None
+    except OmniGraphError:
+        with suppress(OmniGraphError):
+            if is_there():
+                return None
+        raise
+
+
+def is_published(recorded: StreamRecord | None, batch: StreamBatch) -> bool:
+    """Return whether a batch was published before; refuse one that another query sends."""
+    if recorded is None or batch.batch_id > recorded.batch.batch_id:
+        return False
+    known, given = recorded.batch.query_id, batch.query_id
+    if known is None or given is None:
+        others = batch.batch_id < recorded.batch.batch_id
+    else:
+        others = known != given
+    if others:
+        raise _from_another_query(recorded, batch)
+    return True
+
+
+def _from_another_query(recorded: StreamRecord, batch: StreamBatch) -> BadRequest:
+    last = recorded.batch
+    return BadRequest(
+        f"batch {batch.batch_id}{_query(batch)} is not above batch {last.batch_id}{_query(last)}, the last "
+        f"one of the stream `{batch.app_id}` on this branch (commit {recorded.graph_commit_id}), so its "
+        "rows would be taken for ones that are there; choose another app_id, or go on from the old "
+        "checkpoint",
+        app_id=batch.app_id,
+        batch_id=batch.batch_id,
+        query_id=batch.query_id,
+        recorded_batch_id=last.batch_id,
+        recorded_query_id=last.query_id,
+        graph_commit_id=recorded.graph_commit_id,
+    )
+
+
+def _query(batch: StreamBatch) -> str:
+    return "" if batch.query_id is None else f" of query {batch.query_id}"
