@@ -12,8 +12,12 @@ import omnigraph as og
 from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.spark.fingerprints import are_comparable, compared_values, fingerprints
-from omnigraph.pipeline.spark.first_pass import (
+from omnigraph.pipeline.spark.one_pass.fingerprints import (
+    are_comparable,
+    compared_values,
+    fingerprints,
+)
+from omnigraph.pipeline.spark.one_pass.first_pass import (
     BAD_RECORDS,
     PLACES,
     SUMMARY,

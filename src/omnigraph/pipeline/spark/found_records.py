@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases
-from omnigraph.pipeline.spark.first_pass import BAD_RECORDS, SUMMARY, files_of, summary_of
+from omnigraph.pipeline.spark.one_pass.first_pass import BAD_RECORDS, SUMMARY, files_of, summary_of
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
@@ -40,6 +40,7 @@ class FoundRecords:
     named: dict[str, int] = field(default_factory=dict)
     unfilled: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
+    nbytes: int = 0
 
     @property
     def records(self) -> int:
@@ -109,9 +110,11 @@ def found_in_payloads(payloads: DataFrame) -> FoundRecords:
         f.sum("records").alias("records"),
         f.sum("named").alias("named"),
         f.sum("pending").alias("pending"),
+        f.expr("sum(coalesce(length(narrow), 0) + coalesce(length(wide), 0))").alias("size"),
     )
     found = FoundRecords(payloads)
     for total in counted.toArrow().to_pylist():
+        found.nbytes += total.pop("size")
         _count(found, Payload(0, 0, **total))
     return found
 

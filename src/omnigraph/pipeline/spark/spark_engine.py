@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Incoming, Places, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.local.complete_here import complete_spooled
+from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
-from omnigraph.pipeline.spark.fingerprints import are_comparable, compared_values
-from omnigraph.pipeline.spark.first_pass import FirstPass
+from omnigraph.pipeline.spark.fetched_rows import fetched_rows
 from omnigraph.pipeline.spark.found_records import (
     FoundRecords,
     FoundWritten,
@@ -32,14 +33,17 @@ from omnigraph.pipeline.spark.found_records import (
     found_written,
 )
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
-from omnigraph.pipeline.spark.one_pass_rows import OnePassRows
+from omnigraph.pipeline.spark.one_pass.fingerprints import are_comparable, compared_values
+from omnigraph.pipeline.spark.one_pass.first_pass import FirstPass
+from omnigraph.pipeline.spark.one_pass.one_pass_rows import OnePassRows
+from omnigraph.pipeline.spark.one_pass.rule_proof import RuleProof
 from omnigraph.pipeline.spark.payloads import ROWS
 from omnigraph.pipeline.spark.read_plan import ReadPlan
-from omnigraph.pipeline.spark.rule_proof import RuleProof
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.pipeline.written.task_files import discard_files
+from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.protocol import Runner
 from omnigraph.runner.spark_errors import spark_errors
@@ -66,10 +70,12 @@ class SparkEngine:
         self._frames: list[DataFrame] = []
         self._rows: list[SparkRows | OnePassRows] = []
         self._first_pass: tuple[FirstPass, FoundWritten] | None = None
+        self._is_here = False
+        self._completed = 0
 
-    def runner(self) -> SparkRunner:
-        """Return a runner in the session that holds the incoming rows."""
-        return SparkRunner(self.session)
+    def runner(self) -> Runner:
+        """Return a runner that is where the incoming rows are: in the session, or here."""
+        return LocalRunner() if self._is_here else SparkRunner(self.session)
 
     def read(
         self,
@@ -77,7 +83,7 @@ class SparkEngine:
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
-        places: Places,
+        target: LoadTarget,
     ) -> ReadRecords:
         """Have executors read everything; raise if any record is bad, unless it is to be skipped.
 
@@ -95,11 +101,11 @@ class SparkEngine:
                 is_local=self.is_local,
                 sent_bytes=self.sizes.sent_bytes,
             )
-            if places and not plan.here and _is_writable(rules, places):
-                found = self._written(request, rules, plan, tally, places, directory)
+            if target.places and not plan.here and _is_writable(rules, target):
+                found = self._written(request, rules, plan, tally, target, directory)
                 if found is not None:
                     return found
-            return self._kept(request, rules, plan, tally, directory)
+            return self._kept(request, rules, plan, tally, target, directory)
 
     # -- rows that are written while they are read
 
@@ -109,13 +115,13 @@ class SparkEngine:
         rules: RowRules,
         plan: ReadPlan,
         tally: Tally,
-        places: Places,
+        target: LoadTarget,
         directory: Path,
     ) -> ReadRecords | None:
         """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
         first_pass = FirstPass(
             rules,
-            dict(places),
+            dict(target.places),
             request.options.mode == "overwrite",
             compared_values(rules.catalog),
             secrets.token_hex(16),
@@ -141,7 +147,7 @@ class SparkEngine:
                 rows,
                 found.named.get(key, 0),
                 found.fragments.get(key, []),
-                places[key],
+                target.places[key],
                 told,
                 first_pass.number(key),
                 self.sizes.fetched_rows,
@@ -157,7 +163,6 @@ class SparkEngine:
         committed: Committed,
     ) -> bool:
         """Compare fingerprints where rows were written at once; few rows are looked at themselves."""
-        assert isinstance(runner, SparkRunner)
         written = {key: rows for key, rows in incoming.items() if isinstance(rows, OnePassRows)}
         rows = sum(one.rows for one in incoming.values())
         if self._first_pass is None or len(written) < len(incoming):
@@ -165,6 +170,7 @@ class SparkEngine:
         if rows <= self.sizes.fetched_rows:
             return False
         first_pass, found = self._first_pass
+        assert isinstance(runner, SparkRunner)
         with spark_errors():
             proof = RuleProof(runner, first_pass, found.told, written, mode, committed)
             return proof.holds()
@@ -180,7 +186,13 @@ class SparkEngine:
     # -- rows that are kept until it is decided what is written
 
     def _kept(
-        self, request: LoadRequest, rules: RowRules, plan: ReadPlan, tally: Tally, directory: Path
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
     ) -> ReadRecords:
         from pyspark import StorageLevel
 
@@ -193,25 +205,35 @@ class SparkEngine:
         aliases = found.aliases()
         for entity in request.types_to_empty(rules.catalog):
             found.rows.setdefault(entity.table_key, 0)
+        if self._fits_here(found, target):
+            self._is_here = True
+            return ReadRecords(fetched_rows(rules, found, aliases, directory), bad)
         incoming: dict[str, Incoming] = {}
         for key in found.rows:
             entity = rules.catalog.entity(key)
             incoming[key] = self._rows_of(entity, found, spellings_of(entity, aliases))
         return ReadRecords(incoming, bad)
 
+    def _fits_here(self, found: FoundRecords, target: LoadTarget) -> bool:
+        """Say whether this process is quicker than a dozen jobs of Spark."""
+        return (
+            sum(found.rows.values()) <= self.sizes.here_rows
+            and found.nbytes <= self.sizes.sent_bytes
+            and target.largest <= self.sizes.here_table_rows
+        )
+
     def complete(
-        self,
-        rules: RowRules,
-        records: Incoming,
-        ref: TableRef,
-        directory: Path,  # noqa: ARG002 - executors keep the rows
-        tell: Tell,
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
     ) -> Incoming:
         """Have executors make whole rows of the records of a patch, each of a part of the ids."""
         from pyspark import StorageLevel
 
+        if isinstance(records, SpooledRows):
+            self._completed += 1
+            path = directory / f"whole-{self._completed}.arrow"
+            return complete_spooled(rules, records, ref, path, tell, FEW_ROWS)
         assert isinstance(records, SparkRows)
-        with spark_errors(), contextlib.closing(self.runner()) as runner:
+        with spark_errors(), contextlib.closing(SparkRunner(self.session)) as runner:
             payloads = records.completed(runner, rules, ref).persist(StorageLevel.DISK_ONLY)
             self._frames.append(payloads)
             found = found_in_payloads(payloads)
@@ -223,7 +245,7 @@ class SparkEngine:
         key = entity.table_key
         payloads = found.told.where(f"kind = '{ROWS}'").where(found.told["key"] == key)
         rows = SparkRows(
-            self.runner(),
+            SparkRunner(self.session),
             entity,
             found.rows.get(key, 0),
             found.named.get(key, 0),
@@ -254,7 +276,7 @@ class SparkEngine:
                 discard_files(first_pass.places[key], [], loose)
 
 
-def _is_writable(rules: RowRules, places: Places) -> bool:
+def _is_writable(rules: RowRules, target: LoadTarget) -> bool:
     """Say whether rows of all tables of the load are whole when they are read, and can be compared."""
-    entities = [rules.catalog.entity(key) for key in places]
+    entities = [rules.catalog.entity(key) for key in target.places]
     return all(not entity.embeds and are_comparable(entity) for entity in entities)

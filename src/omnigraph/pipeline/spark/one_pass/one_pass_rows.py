@@ -16,7 +16,7 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import same_lineage
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.spark.first_pass import PLACES, read_again
+from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import portable_schema, spark_schema

@@ -33,7 +33,7 @@ from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark.executor_tasks import PART, Counter
-from omnigraph.pipeline.spark.fingerprints import Compared, Halves, TaskFingerprints
+from omnigraph.pipeline.spark.one_pass.fingerprints import Compared, Halves, TaskFingerprints
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
