@@ -147,7 +147,7 @@ def test_a_merge_that_breaks_a_rule_leaves_nothing(graph, spark, tmp_path):
     before, files = ages(graph), data_files(graph)
     rows = pa.table({"name": ["p2", "y"], "mail": ["z", "m"]})
     parquet.write_table(rows, tmp_path / "bad.parquet")
-    with pytest.raises(ConstraintError, match="row 2: @unique Person.mail: m is held by both"):
+    with pytest.raises(ConstraintError, match=r"row 2: @unique Person\.mail: m is held by both"):
         graph.load_nodes("Person", str(tmp_path / "bad.parquet"), spark=spark, mode="merge")
     with pytest.raises(ConstraintError, match="dst 'nobody' of edge Knows"):
         graph.load([edge("p1", "p2", 1), edge("p2", "nobody", 2)], spark=spark)

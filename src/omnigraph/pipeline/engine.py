@@ -113,8 +113,19 @@ class ReadRecords:
     bad: BadRecords
 
 
-Places = Mapping[str, TableRef]
-"""By table: where rows may be written before the rules about many rows have been checked."""
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """What the rows of a load will meet, as far as it is known before they are read.
+
+    ``places`` says by table where rows may be written at once. It has every table that the input can
+    have rows of, or it is empty: then nothing may be written yet. ``largest`` is the number of rows of
+    the largest table.
+    """
+
+    places: Mapping[str, TableRef]
+    largest: int
+
+
 Tell = Callable[[list[Bad]], None]
 """Called with bad records, in any order."""
 
@@ -137,12 +148,11 @@ class Engine(Protocol):
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
-        places: Places,
+        target: LoadTarget,
     ) -> ReadRecords:
         """Read and judge all records. ``directory`` is for files of the load.
 
-        Any bad record ends the load, unless the rules say to skip it. ``places`` has every table that
-        the input can have rows of, or is empty: then nothing may be written yet.
+        Any bad record ends the load, unless the rules say to skip it.
         """
         ...
 

@@ -37,13 +37,13 @@ from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.choose_engine import choose_engine
-from omnigraph.pipeline.engine import Engine, Incoming, Places
+from omnigraph.pipeline.engine import Engine, Incoming, LoadTarget
 from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
-from omnigraph.pipeline.rows.bad_records import prepare_rejects
+from omnigraph.pipeline.rows.rejects import prepare_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.scratch import scratch
@@ -276,31 +276,32 @@ class _Load:
         )
         with self._timed("read"):
             found = self.engine.read(
-                self.request, row_rules, self.directory, self.report, self._places()
+                self.request, row_rules, self.directory, self.report, self._target()
             )
         self.search = FindFinalRows(
             self.workspace, self.request, row_rules, self.engine, found, self.directory
         )
 
-    def _places(self) -> Places:
-        """Where the engine may write rows while it reads them; nowhere if they may still change.
+    def _target(self) -> LoadTarget:
+        """What the rows will meet, and where the engine may write them while it reads them.
 
-        The records of a patch are no whole rows, and where bad records are skipped, rules may leave rows
-        out. A branch that has no fragments of its own of a table has no place for them yet.
+        Nowhere if they may still change: the records of a patch are no whole rows, and where bad records
+        are skipped, rules may leave rows out. A branch that has no fragments of its own of a table has
+        no place for them yet.
         """
         options, manifest = self.options, self.workspace.manifest
-        is_final = options.mode != "patch" and not self.request.skips
-        if not is_final or options.check or options.branch not in refs.list_refs(manifest):
-            return {}
-        head = manifest.state(options.branch).head
-        if head.ir_hash != self.ir_hash:
-            return {}
+        head = manifest.state(_base_of(self.workspace, options)).head
         pins = head.tables
+        largest = max((pin.row_count for pin in pins.values()), default=0)
+        is_final = options.mode != "patch" and not self.request.skips
+        is_there = options.branch in refs.list_refs(manifest) and head.ir_hash == self.ir_hash
+        if not is_final or not is_there or options.check:
+            return LoadTarget({}, largest)
         keys = self.request.inputs.table_keys(self.catalog)
         branch = lance_branch(options.branch)
         if any(pins[key].table_branch != branch for key in keys):
-            return {}
-        return {key: self.workspace.pinned(pins[key]) for key in keys}
+            return LoadTarget({}, largest)
+        return LoadTarget({key: self.workspace.pinned(pins[key]) for key in keys}, largest)
 
     def check(self, state: BranchState) -> LoadResult:
         """Run stage 3 on one state of the branch, and write nothing."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.rejected import read_rejected
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows
-from omnigraph.pipeline.engine import Incoming, Places, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.local.complete_here import complete_here
@@ -33,7 +33,7 @@ ROW_BYTES = 256
 def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
     """Check the rows of all tasks together, and publish them as one commit."""
     ordered = sorted(written, key=lambda one: one.partition)
-    with LoadInput() as inputs:
+    with LoadInput(s3=workspace.root.options) as inputs:
         count = 1 + max((one.partition for one in ordered), default=-1)
         inputs.sources = [
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
@@ -69,7 +69,7 @@ class _WrittenEngine:
         rules: RowRules,  # noqa: ARG002 - the tasks had theirs
         directory: Path,
         report: ProgressReport,
-        places: Places,  # noqa: ARG002 - the tasks wrote already
+        target: LoadTarget,  # noqa: ARG002 - the tasks wrote already
     ) -> ReadRecords:
         report.tell("reading")
         bad = BadRecords(None if request.rejects is None else directory / "bad.jsonl")

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases
-from omnigraph.pipeline.spark.first_pass import (
-    BAD_RECORDS,
-    SUMMARY,
-    fragments_of,
-    summary_of,
-)
+from omnigraph.pipeline.spark.one_pass.first_pass import BAD_RECORDS, SUMMARY, files_of, summary_of
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
@@ -45,6 +40,7 @@ class FoundRecords:
     named: dict[str, int] = field(default_factory=dict)
     unfilled: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
+    nbytes: int = 0
 
     @property
     def records(self) -> int:
@@ -114,19 +110,22 @@ def found_in_payloads(payloads: DataFrame) -> FoundRecords:
         f.sum("records").alias("records"),
         f.sum("named").alias("named"),
         f.sum("pending").alias("pending"),
+        f.expr("sum(coalesce(length(narrow), 0) + coalesce(length(wide), 0))").alias("size"),
     )
     found = FoundRecords(payloads)
     for total in counted.toArrow().to_pylist():
+        found.nbytes += total.pop("size")
         _count(found, Payload(0, 0, **total))
     return found
 
 
 @dataclass(slots=True)
 class FoundWritten(FoundRecords):
-    """What the first pass of a load found, and the fragments that it wrote."""
+    """What the first pass of a load found, and the files that it wrote, by table."""
 
     summaries: list[Payload] = field(default_factory=list)
     fragments: dict[str, list[Any]] = field(default_factory=dict)
+    loose: dict[str, list[str]] = field(default_factory=dict)
 
     def _of_kind(self, kind: str) -> Iterator[Any]:
         return (one for one in self.summaries if one.kind == kind)
@@ -152,7 +151,10 @@ def found_written(told: DataFrame) -> FoundWritten:
     found = FoundWritten(told)
     for one in gather_summaries(found):
         if one.kind == ROWS:
-            found.fragments.setdefault(one.key or "", []).extend(fragments_of(one.wide))
+            files = files_of(one.wide)
+            found.fragments.setdefault(one.key or "", []).extend(files.fragments)
+            if files.loose is not None:
+                found.loose.setdefault(one.key or "", []).append(files.loose)
     return found
 
 

@@ -25,7 +25,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     read_spark_frame,
     read_task,
 )
-from omnigraph.pipeline.spark.first_pass import (
+from omnigraph.pipeline.spark.one_pass.first_pass import (
     TOLD,
     FirstPass,
     write_spark_frame,

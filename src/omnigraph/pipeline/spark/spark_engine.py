@@ -16,15 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.pipeline.engine import Incoming, Places, ReadRecords, Tell
+from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.local.complete_here import complete_spooled
+from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
-from omnigraph.pipeline.spark.fingerprints import are_comparable, compared_values
-from omnigraph.pipeline.spark.first_pass import FirstPass
+from omnigraph.pipeline.spark.fetched_rows import fetched_rows
 from omnigraph.pipeline.spark.found_records import (
     FoundRecords,
     FoundWritten,
@@ -34,18 +35,21 @@ from omnigraph.pipeline.spark.found_records import (
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
 from omnigraph.pipeline.spark.merging.merge_pass import MergePass, can_be_images, found_images
 from omnigraph.pipeline.spark.merging.spark_images import SparkImages
+from omnigraph.pipeline.spark.one_pass.fingerprints import are_comparable, compared_values
+from omnigraph.pipeline.spark.one_pass.first_pass import FirstPass
+from omnigraph.pipeline.spark.one_pass.one_pass_rows import OnePassRows
+from omnigraph.pipeline.spark.one_pass.rule_proof import RuleProof
 from omnigraph.pipeline.spark.payloads import ROWS
 from omnigraph.pipeline.spark.read_plan import ReadPlan
-from omnigraph.pipeline.spark.rule_proof import RuleProof
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
-from omnigraph.pipeline.spark.written_rows import WrittenRows
+from omnigraph.pipeline.written.task_files import discard_files
+from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.masters import local_cores
 from omnigraph.runner.protocol import Runner
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkRunner, working_session
-from omnigraph.storage.tables.loose_files import data_files, remove_loose_files
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds, build_here
@@ -66,13 +70,15 @@ class SparkEngine:
             self.is_local = local_cores(self.session.sparkContext.master or "") is not None
             self.cores = self.session.sparkContext.defaultParallelism
         self._frames: list[DataFrame] = []
-        self._rows: list[SparkRows | WrittenRows] = []
+        self._rows: list[SparkRows | OnePassRows] = []
         self._first_pass: tuple[FirstPass, FoundWritten] | None = None
         self._images: list[SparkImages] = []
+        self._is_here = False
+        self._completed = 0
 
-    def runner(self) -> SparkRunner:
-        """Return a runner in the session that holds the incoming rows."""
-        return SparkRunner(self.session)
+    def runner(self) -> Runner:
+        """Return a runner that is where the incoming rows are: in the session, or here."""
+        return LocalRunner() if self._is_here else SparkRunner(self.session)
 
     def read(
         self,
@@ -80,7 +86,7 @@ class SparkEngine:
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
-        places: Places,
+        target: LoadTarget,
     ) -> ReadRecords:
         """Have executors read everything; raise if any record is bad, unless it is to be skipped.
 
@@ -98,11 +104,11 @@ class SparkEngine:
                 is_local=self.is_local,
                 sent_bytes=self.sizes.sent_bytes,
             )
-            if places and not plan.here:
-                found = self._at_once(request, rules, plan, tally, places, directory)
+            if target.places and not plan.here:
+                found = self._at_once(request, rules, plan, tally, target, directory)
                 if found is not None:
                     return found
-            return self._kept(request, rules, plan, tally, directory)
+            return self._kept(request, rules, plan, tally, target, directory)
 
     # -- rows that are written while they are read
 
@@ -112,15 +118,15 @@ class SparkEngine:
         rules: RowRules,
         plan: ReadPlan,
         tally: Tally,
-        places: Places,
+        target: LoadTarget,
         directory: Path,
     ) -> ReadRecords | None:
         """Have the tasks that read rows write them, too; None where that cannot be done."""
         if request.options.mode == "merge":
-            if all(can_be_images(rules.catalog.entity(key)) for key in places):
-                return self._merged(request, rules, plan, tally, places, directory)
-        elif _is_writable(rules, places):
-            return self._written(request, rules, plan, tally, places, directory)
+            if all(can_be_images(rules.catalog.entity(key)) for key in target.places):
+                return self._merged(request, rules, plan, tally, target, directory)
+        elif _is_writable(rules, target):
+            return self._written(request, rules, plan, tally, target, directory)
         return None
 
     def _merged(
@@ -129,11 +135,11 @@ class SparkEngine:
         rules: RowRules,
         plan: ReadPlan,
         tally: Tally,
-        places: Places,
+        target: LoadTarget,
         directory: Path,
     ) -> ReadRecords | None:
         """Run the one pass of a merge; None where edges must be redirected."""
-        merge_pass = MergePass(rules, dict(places), "append", (), "")
+        merge_pass = MergePass(rules, dict(target.places))
         with tally.watched():
             told = plan.written(merge_pass).persist()
             self._frames.append(told)
@@ -164,15 +170,14 @@ class SparkEngine:
         rules: RowRules,
         plan: ReadPlan,
         tally: Tally,
-        places: Places,
+        target: LoadTarget,
         directory: Path,
     ) -> ReadRecords | None:
         """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
-        mode = request.options.mode
         first_pass = FirstPass(
             rules,
-            dict(places),
-            "overwrite" if mode == "overwrite" else "append",
+            dict(target.places),
+            request.options.mode == "overwrite",
             compared_values(rules.catalog),
             secrets.token_hex(16),
         )
@@ -192,12 +197,12 @@ class SparkEngine:
             found.rows.setdefault(entity.table_key, 0)
         incoming: dict[str, Incoming] = {}
         for key, rows in found.rows.items():
-            incoming[key] = written = WrittenRows(
+            incoming[key] = written = OnePassRows(
                 rules.catalog.entity(key),
                 rows,
                 found.named.get(key, 0),
                 found.fragments.get(key, []),
-                places[key],
+                target.places[key],
                 told,
                 first_pass.number(key),
                 self.sizes.fetched_rows,
@@ -213,14 +218,14 @@ class SparkEngine:
         committed: Committed,
     ) -> bool:
         """Compare fingerprints where rows were written at once; few rows are looked at themselves."""
-        assert isinstance(runner, SparkRunner)
-        written = {key: rows for key, rows in incoming.items() if isinstance(rows, WrittenRows)}
+        written = {key: rows for key, rows in incoming.items() if isinstance(rows, OnePassRows)}
         rows = sum(one.rows for one in incoming.values())
         if self._first_pass is None or len(written) < len(incoming):
             return False
         if rows <= self.sizes.fetched_rows:
             return False
         first_pass, found = self._first_pass
+        assert isinstance(runner, SparkRunner)
         with spark_errors():
             proof = RuleProof(runner, first_pass, found.told, written, mode, committed)
             return proof.holds()
@@ -230,7 +235,7 @@ class SparkEngine:
         if self._first_pass is not None:
             first_pass, found = self._first_pass
             for key, fragments in found.fragments.items():
-                remove_loose_files(first_pass.places[key], data_files(fragments))
+                discard_files(first_pass.places[key], fragments, found.loose.get(key, []))
             self._first_pass = None
         self._remove_images()
 
@@ -243,7 +248,13 @@ class SparkEngine:
     # -- rows that are kept until it is decided what is written
 
     def _kept(
-        self, request: LoadRequest, rules: RowRules, plan: ReadPlan, tally: Tally, directory: Path
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
     ) -> ReadRecords:
         from pyspark import StorageLevel
 
@@ -256,25 +267,35 @@ class SparkEngine:
         aliases = found.aliases()
         for entity in request.types_to_empty(rules.catalog):
             found.rows.setdefault(entity.table_key, 0)
+        if self._fits_here(found, target):
+            self._is_here = True
+            return ReadRecords(fetched_rows(rules, found, aliases, directory), bad)
         incoming: dict[str, Incoming] = {}
         for key in found.rows:
             entity = rules.catalog.entity(key)
             incoming[key] = self._rows_of(entity, found, spellings_of(entity, aliases))
         return ReadRecords(incoming, bad)
 
+    def _fits_here(self, found: FoundRecords, target: LoadTarget) -> bool:
+        """Say whether this process is quicker than a dozen jobs of Spark."""
+        return (
+            sum(found.rows.values()) <= self.sizes.here_rows
+            and found.nbytes <= self.sizes.sent_bytes
+            and target.largest <= self.sizes.here_table_rows
+        )
+
     def complete(
-        self,
-        rules: RowRules,
-        records: Incoming,
-        ref: TableRef,
-        directory: Path,  # noqa: ARG002 - executors keep the rows
-        tell: Tell,
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
     ) -> Incoming:
         """Have executors make whole rows of the records of a patch, each of a part of the ids."""
         from pyspark import StorageLevel
 
+        if isinstance(records, SpooledRows):
+            self._completed += 1
+            path = directory / f"whole-{self._completed}.arrow"
+            return complete_spooled(rules, records, ref, path, tell, FEW_ROWS)
         assert isinstance(records, SparkRows)
-        with spark_errors(), contextlib.closing(self.runner()) as runner:
+        with spark_errors(), contextlib.closing(SparkRunner(self.session)) as runner:
             payloads = records.completed(runner, rules, ref).persist(StorageLevel.DISK_ONLY)
             self._frames.append(payloads)
             found = found_in_payloads(payloads)
@@ -286,7 +307,7 @@ class SparkEngine:
         key = entity.table_key
         payloads = found.told.where(f"kind = '{ROWS}'").where(found.told["key"] == key)
         rows = SparkRows(
-            self.runner(),
+            SparkRunner(self.session),
             entity,
             found.rows.get(key, 0),
             found.named.get(key, 0),
@@ -312,15 +333,13 @@ class SparkEngine:
             self._remove_images()
             for frame in self._frames:
                 frame.unpersist()
+        if self._first_pass is not None:
+            first_pass, found = self._first_pass
+            for key, loose in found.loose.items():
+                discard_files(first_pass.places[key], [], loose)
 
 
-def _is_writable(rules: RowRules, places: Places) -> bool:
-    """Say whether rows of all tables of the load may be written as they are read."""
-    return all(_is_plain(rules.catalog.entity(key)) for key in places)
-
-
-def _is_plain(entity: Entity) -> bool:
-    """Say whether rows are whole when they are read, and can be read again from their fragments."""
-    if isinstance(entity, EdgeType) and not are_comparable(entity):
-        return False
-    return not entity.embeds and not entity.blob_properties and are_comparable(entity)
+def _is_writable(rules: RowRules, target: LoadTarget) -> bool:
+    """Say whether rows of all tables of the load are whole when they are read, and can be compared."""
+    entities = [rules.catalog.entity(key) for key in target.places]
+    return all(not entity.embeds and are_comparable(entity) for entity in entities)

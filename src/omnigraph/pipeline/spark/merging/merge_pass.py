@@ -15,10 +15,15 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import Judged
 from omnigraph.pipeline.spark.executor_tasks import Counter
-from omnigraph.pipeline.spark.first_pass import SUMMARY, FirstPass, TaskRows, note, packed_note
 from omnigraph.pipeline.spark.found_records import FoundWritten, gather_summaries
+from omnigraph.pipeline.spark.one_pass.first_pass import (
+    SUMMARY,
+    FirstPass,
+    TaskRows,
+    note,
+    packed_note,
+)
 from omnigraph.pipeline.spark.payloads import ROWS, Payload
-from omnigraph.pipeline.spark.tally import count
 from omnigraph.pipeline.written.task_files import Destination, TaskFiles, Written
 from omnigraph.runner.spark_tasks import Batches
 
@@ -28,13 +33,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MergePass(FirstPass):
-    """What every task of the pass needs to know."""
+    """What every task of the pass needs to know. It compares nothing by fingerprints."""
 
+    overwrite: bool = False
+    compared: tuple[()] = ()
+    salt: str = ""
     image_sizes: ImageSizes = IMAGE_SIZES
 
     def task_rows(self, counter: Counter) -> MergedRows:
         """Return what takes the rows of one task."""
         return MergedRows(self, counter)
+
+    def files(self, key: str) -> TaskFiles:
+        """Return what writes the rows of a table."""
+        return TaskFiles(self.destination(key))
 
     def destination(self, key: str) -> Destination:
         """Return where the rows of a table go."""
@@ -48,52 +60,28 @@ def can_be_images(entity: Entity) -> bool:
 
 
 class MergedRows(TaskRows):
-    """The rows of one task on their way into images. Files of a task that fails are removed."""
+    """The rows of one task on their way into images."""
 
     def __init__(self, merge_pass: MergePass, counter: Counter) -> None:
         super().__init__(merge_pass, counter)
-        self._merge = merge_pass
-        self._files: dict[str, _TableFiles] = {}
-
-    def discard(self) -> None:
-        """Remove what was written."""
-        for table in self._files.values():
-            table.files.discard()
+        self._held_bytes = merge_pass.image_sizes.held_bytes
 
     def write(self, number: int, judged: Judged) -> Batches:
         """Add rows to the images; the largest are written when they take too much memory together."""
-        for key, batch in judged.rows:
-            if not batch.num_rows:
-                continue
-            table = self._files.get(key)
-            if table is None:
-                files = TaskFiles(self._merge.destination(key))
-                table = self._files[key] = _TableFiles(files, number)
-            table.files.add(batch, named=judged.named[key] > 0)
-            table.named += judged.named[key]
-            count(self._counter, batch.num_rows)
-        held = {key: table.files.held for key, table in self._files.items()}
-        if sum(held.values()) >= self._merge.image_sizes.held_bytes:
-            self._files[max(held, key=held.__getitem__)].files.flush()
-        yield from ()
+        yield from super().write(number, judged)
+        held = {key: table.files.held for key, table in self.tables.items()}
+        if sum(held.values()) >= self._held_bytes:
+            self.tables[max(held, key=held.__getitem__)].files.flush()
 
     def finish(self) -> Batches:
         """Write what is left, and tell about it."""
         if self.is_refused:
             return
-        for key, table in self._files.items():
+        for key, table in self.tables.items():
             written = table.files.close(table.task, named=table.named)
-            data = pickle.dumps(written)
-            rows = table.files.rows
+            rows, data = table.files.rows, pickle.dumps(written)
             told = Payload(table.task, 0, ROWS, key, rows, table.named, wide=data)
             yield note(SUMMARY, packed_note(told))
-
-
-@dataclass(slots=True)
-class _TableFiles:
-    files: TaskFiles
-    task: int
-    named: int = 0
 
 
 @dataclass(slots=True)

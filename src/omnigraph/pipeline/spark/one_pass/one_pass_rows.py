@@ -16,7 +16,7 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import same_lineage
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.spark.first_pass import PLACES, read_again
+from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import portable_schema, spark_schema
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class WrittenRows:
+class OnePassRows:
     """Rows of an append or an overwrite, in fragments of their table that nothing refers to yet.
 
     ``told`` is what the first pass told; ``number`` stands for the table there. The rows are as they
@@ -52,6 +52,7 @@ class WrittenRows:
     number: int
     fetched_rows: int
     unfilled: int = 0
+    _is_told: bool = False
     _narrow: DataFrame | None = field(default=None, repr=False)
     _here: SparkFrame | None = field(default=None, repr=False)
 
@@ -106,8 +107,9 @@ class WrittenRows:
                 expected=self.ref.version,
                 actual=table.version,
             )
-        if on_rows is not None:
+        if on_rows is not None and not self._is_told:
             on_rows(self.rows)
+            self._is_told = True
         if mode == "overwrite":
             return stage_overwrite_fragments(table, self.fragments, table.schema)
         return stage_append_fragments(table, self.fragments)

@@ -33,8 +33,7 @@ from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark.executor_tasks import PART, Counter
-from omnigraph.pipeline.spark.fingerprints import Compared, Halves, TaskFingerprints
-from omnigraph.pipeline.spark.fragment_writer import FragmentWriter, WriteMode
+from omnigraph.pipeline.spark.one_pass.fingerprints import Compared, Halves, TaskFingerprints
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
@@ -48,6 +47,7 @@ from omnigraph.pipeline.spark.payloads import (
     ipc_bytes,
 )
 from omnigraph.pipeline.spark.tally import count
+from omnigraph.pipeline.written.task_files import Destination, TaskFiles, Written
 from omnigraph.runner.spark_columns import portable
 from omnigraph.runner.spark_errors import error_bytes
 from omnigraph.runner.spark_tasks import Batches, executor_task
@@ -66,13 +66,18 @@ class FirstPass:
 
     rules: RowRules
     places: dict[str, TableRef]
-    mode: WriteMode
+    overwrite: bool
     compared: tuple[Compared, ...]
     salt: str
 
     def task_rows(self, counter: Counter) -> TaskRows:
         """Return what takes the rows of one task."""
         return TaskRows(self, counter)
+
+    def files(self, key: str) -> TaskFiles:
+        """Return what writes the rows of a table."""
+        entity = self.rules.catalog.entity(key)
+        return TaskFiles(Destination(entity, self.places[key], "fragments", self.overwrite))
 
     def number(self, key: str) -> int:
         """Return the number that stands for a table."""
@@ -130,7 +135,7 @@ class TaskRows:
         self._pass = first_pass
         self._counter = counter
         self._fingerprints = TaskFingerprints(first_pass.compared, first_pass.salt)
-        self._tables: dict[str, _TableRows] = {}
+        self.tables: dict[str, _TableRows] = {}
         self.is_refused = False
 
     def __enter__(self) -> Self:
@@ -138,12 +143,8 @@ class TaskRows:
 
     def __exit__(self, *failure: object) -> None:
         if self.is_refused or failure[0] is not None:
-            self.discard()
-
-    def discard(self) -> None:
-        """Remove what was written."""
-        for table in self._tables.values():
-            table.writer.discard()
+            for table in self.tables.values():
+                table.files.discard()
 
     def take(self, number: int, blocks: Iterable[Parsed]) -> Batches:
         """Judge and write the blocks of a task; an error that ends the load is a note, as in ``packed``."""
@@ -175,9 +176,9 @@ class TaskRows:
         for key, batch in judged.rows:
             if not batch.num_rows:
                 continue
-            if key not in self._tables:
-                self._tables[key] = _TableRows(self._pass, key, number)
-            table = self._tables[key]
+            if key not in self.tables:
+                self.tables[key] = _TableRows(self._pass, key, number)
+            table = self.tables[key]
             table.add(batch, judged.named[key])
             count(self._counter, batch.num_rows)
             for what, halves, counts in self._fingerprints.add(
@@ -191,27 +192,25 @@ class TaskRows:
             return
         for what, halves, counts in self._fingerprints.rest():
             yield _told(what, halves, counts)
-        for key, table in self._tables.items():
-            fragments = [fragment_text(one) for one in table.writer.finish()]
-            texts = json.dumps(fragments).encode()
-            told = Payload(table.task, 0, ROWS, key, table.rows, table.named, wide=texts)
+        for key, table in self.tables.items():
+            written = table.files.close(table.task, named=table.named)
+            files = _files_bytes(written)
+            told = Payload(table.task, 0, ROWS, key, written.rows, table.named, wide=files)
             yield note(SUMMARY, packed_note(told))
-            yield note(PLACES, _place_bytes(texts, table.orders), self._pass.number(key))
+            yield note(PLACES, _place_bytes(files, table.orders), self._pass.number(key))
 
 
 class _TableRows:
     """The rows of one table and task."""
 
     def __init__(self, first_pass: FirstPass, key: str, task: int) -> None:
-        entity = first_pass.rules.catalog.entity(key)
-        self.writer = FragmentWriter(first_pass.places[key], entity, first_pass.mode)
+        self.files = first_pass.files(key)
         self.task = task
-        self.rows = self.named = 0
+        self.named = 0
         self.orders: list[Any] = []
 
     def add(self, batch: pa.RecordBatch, named: int) -> None:
-        self.writer.add(batch)
-        self.rows += batch.num_rows
+        self.files.add(batch, named=named > 0)
         self.named += named
         self.orders.append(batch.column(ORDER).to_numpy())
 
@@ -254,17 +253,34 @@ def summary_of(data: bytes) -> Payload:
     return Payload(**row)
 
 
-def fragments_of(texts: bytes) -> list[Any]:
-    """Return the fragments that a summary names."""
-    return [fragment_of(text) for text in json.loads(texts)]
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The files that a task wrote for one table.
+
+    ``loose`` has the columns of set rules, where they cannot be read from the fragments.
+    """
+
+    fragments: list[Any]
+    loose: str | None
 
 
-def _place_bytes(texts: bytes, orders: Sequence[Any]) -> bytes:
-    """Pack the fragments and the order of their rows, most of which follow each other closely."""
+def _files_bytes(written: Written) -> bytes:
+    fragments = [fragment_text(one) for one in written.fragments]
+    return json.dumps({"fragments": fragments, "loose": written.loose}).encode()
+
+
+def files_of(data: bytes) -> TaskResult:
+    """Return the files that a summary names."""
+    told = json.loads(data)
+    return TaskResult([fragment_of(text) for text in told["fragments"]], told["loose"])
+
+
+def _place_bytes(files: bytes, orders: Sequence[Any]) -> bytes:
+    """Pack the files and the order of their rows, most of which follow each other closely."""
     order = np.concatenate(orders)
     steps = np.diff(order, prepend=np.int64(0))
     packed = pa.compress(steps.tobytes(), codec="zstd", asbytes=True)
-    row = {"fragments": [texts], "rows": [len(order)], "steps": [packed]}
+    row = {"files": [files], "rows": [len(order)], "steps": [packed]}
     return bytes(ipc_bytes(pa.RecordBatch.from_pydict(row)))
 
 
@@ -278,10 +294,11 @@ def read_again(batches: Batches, *, ref: TableRef, columns: Sequence[str]) -> Ba
             size = place["rows"] * 8
             steps = pa.decompress(place["steps"], size, codec="zstd", asbytes=True)
             order = np.cumsum(np.frombuffer(steps, np.int64))
+            files = files_of(place["files"])
+            names = data_files(files.fragments) if files.loose is None else [files.loose]
             at = 0
-            for name in data_files(fragments_of(place["fragments"])):
+            for name in names:
                 for rows in read_data_file(ref, name, stored):
                     mine = pa.array(order[at : at + rows.num_rows])
                     at += rows.num_rows
-                    whole = rows.append_column(ORDER, mine).select(list(columns))
-                    yield portable(whole)
+                    yield portable(rows.append_column(ORDER, mine).select(list(columns)))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.spark.fingerprints import SCHEMA, Compared, Fingerprinted
-from omnigraph.pipeline.spark.first_pass import FirstPass
-from omnigraph.pipeline.spark.written_rows import WrittenRows
+from omnigraph.pipeline.spark.one_pass.fingerprints import SCHEMA, Compared, Fingerprinted
+from omnigraph.pipeline.spark.one_pass.first_pass import FirstPass
+from omnigraph.pipeline.spark.one_pass.one_pass_rows import OnePassRows
 from omnigraph.runner.protocol import Through
 from omnigraph.runner.spark_runner import SparkRunner
 from omnigraph.storage.tables.table import open_table
@@ -36,7 +36,7 @@ class RuleProof:
     runner: SparkRunner
     first_pass: FirstPass
     told: DataFrame
-    incoming: Mapping[str, WrittenRows]
+    incoming: Mapping[str, OnePassRows]
     mode: LoadMode
     committed: Committed
 
