@@ -197,7 +197,7 @@ def test_json_lines_of_all_tables_blobs_and_edges_that_spell_ids_in_another_way(
         "edge:Knows": 1,
     }
     spelled = [
-        {"type": "Day", "id": "2024-02-02", "data": {"date": "2024-02-02"}},
+        {"type": "Day", "data": {"id": "2024-02-02", "date": "2024-02-02"}},
         {"type": "Person", "data": {"name": "late"}},
         {"edge": "Born", "from": "late", "to": "2024-02-02"},
     ]
