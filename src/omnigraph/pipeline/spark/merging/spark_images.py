@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph import settings
+from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.stored_rows import drop_losers
@@ -128,6 +130,13 @@ class SparkImages(WrittenRows):
             return runner.of(runner.query(TAKEN_BY_TASKS, {"f": noted}))
 
     # -- writing
+
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
+        """Stage the images, or have them written again; ``on_rows`` is told once how many rows they have."""
+        staged = super().stage(table, mode)
+        if on_rows is not None:
+            on_rows(self.rows - (0 if self._losers is None else len(self._losers)))
+        return staged
 
     def _merged_again(self, table: Table) -> Staged:
         """Have executors write the rows once more, without those left out, for the table as it is now."""
