@@ -285,7 +285,7 @@ class _Load:
     def _target(self) -> LoadTarget:
         """What the rows will meet, and where the engine may write them while it reads them.
 
-        Nowhere if they may still change: a merge looks at rows that are there, and where bad records
+        Nowhere if they may still change: the records of a patch are no whole rows, and where bad records
         are skipped, rules may leave rows out. A branch that has no fragments of its own of a table has
         no place for them yet.
         """
@@ -293,7 +293,7 @@ class _Load:
         head = manifest.state(_base_of(self.workspace, options)).head
         pins = head.tables
         largest = max((pin.row_count for pin in pins.values()), default=0)
-        is_final = options.mode in {"append", "overwrite"} and not self.request.skips
+        is_final = options.mode != "patch" and not self.request.skips
         is_there = options.branch in refs.list_refs(manifest) and head.ir_hash == self.ir_hash
         if not is_final or not is_there or options.check:
             return LoadTarget({}, largest)

@@ -136,13 +136,20 @@ class FoundWritten(FoundRecords):
             yield row["data"]
 
 
+def gather_summaries(found: FoundWritten) -> list[Payload]:
+    """Run the tasks of a pass, and count what they found."""
+    told = found.told.where(f"what = {SUMMARY}").select("data")
+    data = told.toArrow().column("data").to_pylist()
+    found.summaries = sorted(map(summary_of, data), key=lambda one: (one.task, one.seq))
+    for one in found.summaries:
+        _count(found, one)
+    return found.summaries
+
+
 def found_written(told: DataFrame) -> FoundWritten:
     """Run the tasks of the first pass, and gather their summaries."""
-    data = told.where(f"what = {SUMMARY}").select("data").toArrow().column("data").to_pylist()
-    summaries = sorted(map(summary_of, data), key=lambda one: (one.task, one.seq))
-    found = FoundWritten(told, summaries=summaries)
-    for one in summaries:
-        _count(found, one)
+    found = FoundWritten(told)
+    for one in gather_summaries(found):
         if one.kind == ROWS:
             files = files_of(one.wide)
             found.fragments.setdefault(one.key or "", []).extend(files.fragments)

@@ -11,7 +11,7 @@ from omnigraph.pipeline.spark.executors import LARGE_TABLE_ROWS
 class SparkSizes:
     """The sizes of a load on Spark; none of them changes what is stored."""
 
-    fetched_rows: int = 10_000
+    fetched_rows: int = 200_000
     """Of at most this many rows, the columns that rules look at are fetched without a query."""
     here_rows: int = 100_000
     """So few rows are brought to this process, where all rules are checked and the rows are written."""

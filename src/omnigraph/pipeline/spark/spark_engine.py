@@ -33,6 +33,8 @@ from omnigraph.pipeline.spark.found_records import (
     found_written,
 )
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
+from omnigraph.pipeline.spark.merging.merge_pass import MergePass, can_be_images, found_images
+from omnigraph.pipeline.spark.merging.spark_images import SparkImages
 from omnigraph.pipeline.spark.one_pass.fingerprints import are_comparable, compared_values
 from omnigraph.pipeline.spark.one_pass.first_pass import FirstPass
 from omnigraph.pipeline.spark.one_pass.one_pass_rows import OnePassRows
@@ -70,6 +72,7 @@ class SparkEngine:
         self._frames: list[DataFrame] = []
         self._rows: list[SparkRows | OnePassRows] = []
         self._first_pass: tuple[FirstPass, FoundWritten] | None = None
+        self._images: list[SparkImages] = []
         self._is_here = False
         self._completed = 0
 
@@ -101,13 +104,65 @@ class SparkEngine:
                 is_local=self.is_local,
                 sent_bytes=self.sizes.sent_bytes,
             )
-            if target.places and not plan.here and _is_writable(rules, target):
-                found = self._written(request, rules, plan, tally, target, directory)
+            if target.places and not plan.here:
+                found = self._at_once(request, rules, plan, tally, target, directory)
                 if found is not None:
                     return found
             return self._kept(request, rules, plan, tally, target, directory)
 
     # -- rows that are written while they are read
+
+    def _at_once(
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
+    ) -> ReadRecords | None:
+        """Have the tasks that read rows write them, too; None where that cannot be done."""
+        if request.options.mode == "merge":
+            if all(can_be_images(rules.catalog.entity(key)) for key in target.places):
+                return self._merged(request, rules, plan, tally, target, directory)
+        elif _is_writable(rules, target):
+            return self._written(request, rules, plan, tally, target, directory)
+        return None
+
+    def _merged(
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
+    ) -> ReadRecords | None:
+        """Run the one pass of a merge; None where edges must be redirected."""
+        merge_pass = MergePass(rules, dict(target.places))
+        with tally.watched():
+            told = plan.written(merge_pass).persist()
+            self._frames.append(told)
+            found = found_images(told)
+        images = [
+            SparkImages(
+                self.session,
+                merge_pass.destination(key),
+                written,
+                directory,
+                named=found.named[key],
+                fetched_rows=self.sizes.fetched_rows,
+            )
+            for key, written in found.written.items()
+        ]
+        self._images += images
+        tally.settle(found.records)
+        bad = found.bad(request, directory)
+        aliases = found.aliases()
+        if any(spellings_of(one.entity, aliases) for one in images):
+            self.discard()
+            return None
+        return ReadRecords({one.entity.table_key: one for one in images}, bad)
 
     def _written(
         self,
@@ -182,6 +237,13 @@ class SparkEngine:
             for key, fragments in found.fragments.items():
                 discard_files(first_pass.places[key], fragments, found.loose.get(key, []))
             self._first_pass = None
+        self._remove_images()
+
+    def _remove_images(self) -> None:
+        """Remove the files of a merge that did not become part of a table: always those with columns."""
+        for images in self._images:
+            images.remove_files()
+        self._images = []
 
     # -- rows that are kept until it is decided what is written
 
@@ -266,8 +328,9 @@ class SparkEngine:
     def close(self) -> None:
         """Free what the executors keep of the load."""
         with spark_errors():
-            for rows in self._rows:
+            for rows in (*self._rows, *self._images):
                 rows.free()
+            self._remove_images()
             for frame in self._frames:
                 frame.unpersist()
         if self._first_pass is not None:

@@ -70,6 +70,10 @@ class FirstPass:
     compared: tuple[Compared, ...]
     salt: str
 
+    def task_rows(self, counter: Counter) -> TaskRows:
+        """Return what takes the rows of one task."""
+        return TaskRows(self, counter)
+
     def files(self, key: str) -> TaskFiles:
         """Return what writes the rows of a table."""
         entity = self.rules.catalog.entity(key)
@@ -85,7 +89,7 @@ def write_tasks(
     share: Sequence[tuple[int, ReadTask]], *, first_pass: FirstPass, counter: Counter = None
 ) -> Batches:
     """Read the input of some tasks, and write their rows together."""
-    with _TaskRows(first_pass, counter) as rows:
+    with first_pass.task_rows(counter) as rows:
         for number, task in share:
             yield from rows.take(number, task.read(first_pass.rules.catalog))
         yield from rows.finish()
@@ -116,30 +120,30 @@ def write_spark_frame(
             yield batch.remove_column(batch.schema.get_field_index(PART))
 
     first = (part << PART_SHIFT) + 1
-    with _TaskRows(first_pass, counter) as rows:
+    with first_pass.task_rows(counter) as rows:
         blocks = read_batches(layout, counted(), source=source.index, first_row=first)
         yield from rows.take(number + part, blocks)
         yield from rows.finish()
     told = Payload(number + part, 0, COUNT, str(source.index), seen, pending=part)
-    yield _note(SUMMARY, _packed(told))
+    yield note(SUMMARY, packed_note(told))
 
 
-class _TaskRows:
+class TaskRows:
     """The rows of one task on their way into fragments. Files of a task that fails are removed."""
 
     def __init__(self, first_pass: FirstPass, counter: Counter) -> None:
         self._pass = first_pass
         self._counter = counter
         self._fingerprints = TaskFingerprints(first_pass.compared, first_pass.salt)
-        self._tables: dict[str, _TableRows] = {}
-        self._is_refused = False
+        self.tables: dict[str, _TableRows] = {}
+        self.is_refused = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        if self._is_refused or failure[0] is not None:
-            for table in self._tables.values():
+        if self.is_refused or failure[0] is not None:
+            for table in self.tables.values():
                 table.files.discard()
 
     def take(self, number: int, blocks: Iterable[Parsed]) -> Batches:
@@ -149,30 +153,32 @@ class _TaskRows:
             for parsed in blocks:
                 judged = self._pass.rules.judge(parsed)
                 yield from self._noted(number, seq, judged)
-                yield from self._written(number, judged)
+                if not self.is_refused:
+                    yield from self.write(number, judged)
                 seq += 1
         except OmniGraphError as error:
-            self._is_refused = True
+            self.is_refused = True
             failed = Payload(number, seq, FAILURE, None, 0, wide=error_bytes(error))
-            yield _note(SUMMARY, _packed(failed))
+            yield note(SUMMARY, packed_note(failed))
 
     def _noted(self, number: int, seq: int, judged: Judged) -> Batches:
         if judged.bad:
-            self._is_refused = True
+            self.is_refused = True
             count(self._counter, len(judged.bad))
-            yield _note(BAD_RECORDS, bad_bytes(judged.bad), number, seq)
-            yield _note(SUMMARY, _packed(Payload(number, seq, BAD, None, len(judged.bad))))
+            yield note(BAD_RECORDS, bad_bytes(judged.bad), number, seq)
+            yield note(SUMMARY, packed_note(Payload(number, seq, BAD, None, len(judged.bad))))
         if judged.aliases:
             spelled = json.dumps(judged.aliases).encode()
-            yield _note(SUMMARY, _packed(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
+            yield note(SUMMARY, packed_note(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
 
-    def _written(self, number: int, judged: Judged) -> Batches:
+    def write(self, number: int, judged: Judged) -> Batches:
+        """Write the rows of a block, and tell their fingerprints."""
         for key, batch in judged.rows:
-            if self._is_refused or not batch.num_rows:
+            if not batch.num_rows:
                 continue
-            if key not in self._tables:
-                self._tables[key] = _TableRows(self._pass, key, number)
-            table = self._tables[key]
+            if key not in self.tables:
+                self.tables[key] = _TableRows(self._pass, key, number)
+            table = self.tables[key]
             table.add(batch, judged.named[key])
             count(self._counter, batch.num_rows)
             for what, halves, counts in self._fingerprints.add(
@@ -182,16 +188,16 @@ class _TaskRows:
 
     def finish(self) -> Batches:
         """Write what is left, and tell about it."""
-        if self._is_refused:
+        if self.is_refused:
             return
         for what, halves, counts in self._fingerprints.rest():
             yield _told(what, halves, counts)
-        for key, table in self._tables.items():
+        for key, table in self.tables.items():
             written = table.files.close(table.task, named=table.named)
             files = _files_bytes(written)
             told = Payload(table.task, 0, ROWS, key, written.rows, table.named, wide=files)
-            yield _note(SUMMARY, _packed(told))
-            yield _note(PLACES, _place_bytes(files, table.orders), self._pass.number(key))
+            yield note(SUMMARY, packed_note(told))
+            yield note(PLACES, _place_bytes(files, table.orders), self._pass.number(key))
 
 
 class _TableRows:
@@ -204,7 +210,7 @@ class _TableRows:
         self.orders: list[tuple[int, bytes]] = []
 
     def add(self, batch: pa.RecordBatch, named: int) -> None:
-        self.files.add(batch)
+        self.files.add(batch, named=named > 0)
         self.named += named
         # Most records follow each other closely, so that almost nothing is left of their order.
         steps = np.diff(batch.column(ORDER).to_numpy(), prepend=np.int64(0))
@@ -227,7 +233,8 @@ def _told(what: int, halves: Halves, counts: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBatch:
+def note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBatch:
+    """Return a row of the frame that is no fingerprint."""
     columns = {
         "what": pa.array([what], pa.int32()),
         "h1": pa.array([first], pa.int64()),
@@ -238,7 +245,8 @@ def _note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBat
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _packed(payload: Payload) -> bytes:
+def packed_note(payload: Payload) -> bytes:
+    """Return a payload row as bytes, for ``summary_of``."""
     return bytes(ipc_bytes(arrow_row(payload)))
 
 
