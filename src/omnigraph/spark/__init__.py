@@ -8,7 +8,7 @@ a process lives for a second or two, so modules are imported only where they are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,9 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceWriter,
+    Filter,
     InputPartition,
+    Not,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructField, StructType
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from omnigraph.pipeline.datasource.filters import AskedFilter
     from omnigraph.pipeline.datasource.read import PinnedSource
     from omnigraph.pipeline.datasource.write import WritePlan
     from omnigraph.pipeline.written.task_files import Written
@@ -69,11 +72,12 @@ class OmniGraphSource(DataSource):
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
-            rows = read_options(self.options).partition_rows
+            asked = read_options(self.options)
             source = self._source()
             for field in schema.fields:
                 _check_type(source, field)
-            return _Reader(source, schema, rows)
+            kind = _PushingReader if asked.pushdown else _Reader
+            return kind(source, schema, asked.partition_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
@@ -127,7 +131,7 @@ def _check_type(source: PinnedSource, field: StructField) -> None:
 
 
 class _Fragments(InputPartition):
-    """Some fragments of the pinned version."""
+    """Some fragments of the pinned version, or a part of one."""
 
 
 class _Reader(DataSourceReader):
@@ -151,6 +155,29 @@ class _Reader(DataSourceReader):
             names, schema = self._schema.fieldNames(), arrow_schema(self._schema)
             with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
+
+
+class _PushingReader(_Reader):
+    """A reader that takes filters of Spark's.
+
+    Spark refuses such a reader in a session that hands over none, so it is made only when asked for.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        from omnigraph.pipeline.datasource.filters import push_filters
+
+        with short_errors():
+            asked = [_asked(one) for one in filters]
+            self._source, taken = push_filters(self._source, asked)
+        return [one for one, is_taken in zip(filters, taken, strict=True) if not is_taken]
+
+
+def _asked(filter: Filter) -> AskedFilter:
+    from omnigraph.pipeline.datasource.filters import AskedFilter
+
+    inner: Any = filter.child if isinstance(filter, Not) else filter
+    path, value = tuple(inner.attribute), getattr(inner, "value", None)
+    return AskedFilter(type(inner).__name__, path, value, negated=inner is not filter)
 
 
 @dataclass
