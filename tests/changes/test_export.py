@@ -227,7 +227,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "out",
-        [3, None, b"x", "", "s3://bucket/x", "missing/x.jsonl", ".", "a\0b", "\ud800"],
+        [3, None, b"x", "", "gs://bucket/x", "missing/x.jsonl", ".", "a\0b", "\ud800"],
         ids=repr,
     )
     def test_what_is_no_place_for_an_export(self, graph, out, tmp_path, monkeypatch):

@@ -136,6 +136,15 @@ class TestS3:
             Root.parse(target)
 
 
+class TestHadoopsName:
+    @pytest.mark.parametrize(
+        "target", ["s3a://my-bucket/g", "S3A://my-bucket/g/", "S3://my-bucket/g"]
+    )
+    def test_is_the_same_place(self, target):
+        assert Root.parse(target) == Root.parse("s3://my-bucket/g")
+        assert Root.parse(target).canonical == "s3://my-bucket/g"
+
+
 class TestOtherSchemes:
     @pytest.mark.parametrize("target", ["http://host/graph", "https://host", "HTTP://host"])
     def test_a_server_is_no_root(self, target):
@@ -144,7 +153,7 @@ class TestOtherSchemes:
         assert "not a place to store a graph; give a local path" in str(caught.value)
 
     @pytest.mark.parametrize(
-        "target", ["gs://b/x", "az://b", "memory://x", "s3a://b/x", "db+x://y"]
+        "target", ["gs://b/x", "az://b", "memory://x", "s3n://b/x", "db+x://y"]
     )
     def test_others_are_refused_with_the_list_of_what_works(self, target):
         with pytest.raises(BadRequest) as caught:

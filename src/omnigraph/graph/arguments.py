@@ -84,13 +84,13 @@ def check_limit(limit: object) -> int | None:
     return limit
 
 
-def check_rejects(rejects: object) -> Path | None:
-    """Return the path of the file that gets the bad records of a load."""
+def check_rejects(rejects: object) -> str | Path | None:
+    """Return the path or the address of the file that gets the bad records of a load."""
     if rejects is None or isinstance(rejects, Path):
         return rejects
     if not isinstance(rejects, str) or not rejects:
         raise BadRequest(f"rejects is {rejects!r}; give the path of the file for bad records")
-    return Path(rejects)
+    return rejects
 
 
 def check_progress(progress: Any) -> Any:

@@ -82,7 +82,8 @@ def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = 
     from omnigraph.pipeline.load_input import LoadInput
 
     state.ensure_open()
-    return LoadInput(_schema_for(state, branch, from_branch).catalog)
+    catalog = _schema_for(state, branch, from_branch).catalog
+    return LoadInput(catalog, state.workspace.root.options)
 
 
 def _schema_for(state: GraphState, branch: str, from_branch: str | None) -> AcceptedSchema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from omnigraph.storage.blob_policy import blob_policy
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.s3_options import S3Options
 from omnigraph.storage.tables.table import table_exists
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
@@ -46,6 +47,7 @@ def init(
     embedder: Embedder | None = None,
     upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Graph:
     """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
@@ -60,10 +62,11 @@ def init(
     check_policy(policy)
     check_embedder(embedder)
     check_upkeep(upkeep)
-    blobs = blob_policy(external_blobs)
+    s3 = S3Options.parse(storage_options)
+    blobs = blob_policy(external_blobs, s3)
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
-    root = Root.parse(uri)
+    root = Root.parse(uri, s3)
     _refuse_unusable(root)
     store = open_store(root)
     _refuse_existing(root, store, force)
@@ -86,6 +89,7 @@ def init(
         embedder=embedder,
         external_blobs=blobs.bases,
         upkeep=upkeep,
+        storage_options=storage_options,
     )
 
 
@@ -129,6 +133,7 @@ def open(
     embedder: Embedder | None = None,
     upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
 
@@ -138,13 +143,17 @@ def open(
     the tables it wrote in shape, as ``optimize`` does but only what the latest writes left; with
     ``"background"`` a thread of the handle does so, with ``"off"`` nobody. ``policy`` is asked before
     every call what its actor may do (``omnigraph.policy``); without one, everybody may do everything.
+    ``storage_options`` says how S3 is reached by this handle, its sources and exports included:
+    `endpoint`, `region`, `access_key_id`, `secret_access_key`, `session_token`, `path_style`,
+    `allow_http`; each wins over the `AWS_*` variable.
     """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
     check_policy(policy)
     check_embedder(embedder)
-    blobs = blob_policy(external_blobs)
-    graph = Graph(Root.parse(uri), mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
+    s3 = S3Options.parse(storage_options)
+    blobs = blob_policy(external_blobs, s3)
+    graph = Graph(Root.parse(uri, s3), mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
     state = state_of(graph)
     check_graph(state.workspace, mode)
     if mode == "rw":

@@ -363,8 +363,8 @@ class Session:
     ) -> ExportResult:
         """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
 
-        ``out`` is the path of a file, which appears when it is complete, or a file that is open for
-        writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
+        ``out`` is the path of a file or an `s3://` address, where it appears when it is complete, or a
+        file that is open for writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
         called with the records written so far and those there are in all.
         """
         names, told = check_types(types), check_progress(progress)

@@ -72,10 +72,14 @@ class GraphState:
 
     @property
     def blob_policy(self) -> BlobPolicy:
-        """Where blobs may come from; relative paths begin in the working directory of the process."""
-        if self._blobs.folder is None:
-            return self._blobs
-        return replace(self._blobs, folder=str(Path.cwd()))
+        """Where blobs may come from; relative paths begin in the working directory of the process.
+
+        The way to S3 goes along with it, because an executor may have another environment.
+        """
+        blobs = self._blobs
+        if blobs.reaches_s3:
+            blobs = replace(blobs, s3=self.workspace.root.s3_options())
+        return blobs if blobs.folder is None else replace(blobs, folder=str(Path.cwd()))
 
     def close(self) -> None:
         """Drop all caches; ``ensure_open`` refuses from now on."""

@@ -22,6 +22,7 @@ from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
+from omnigraph.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,11 +41,12 @@ class LoadInput:
     context manager: ``with LoadInput(catalog) as inputs``, add to it, load it inside the block.
 
     With a ``catalog``, Python values that JSON cannot express (dates, bytes) are refused where their
-    property is of another type.
+    property is of another type. ``s3`` are options for sources in S3 that win over the environment's.
     """
 
-    def __init__(self, catalog: Catalog | None = None) -> None:
+    def __init__(self, catalog: Catalog | None = None, s3: S3Options | None = None) -> None:
         self.sources: list[Source] = []
+        self.s3 = s3
         self._scratch: AbstractContextManager[Path] | None = None
         self._directory: Path | None = None
         self._catalog = catalog
@@ -70,7 +72,7 @@ class LoadInput:
 
     def json(self, given: SourceLike | Iterable[SourceLike]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
-        return self._lines(json_sources(given, self._folder(), self._catalog))
+        return self._lines(json_sources(given, self._folder(), self._catalog, self.s3))
 
     def stream(self, stream: BinaryIO, name: str) -> LoadInput:
         """Add JSON lines that can be read only once; they are copied to disk first."""
@@ -128,7 +130,7 @@ class LoadInput:
         first = len(self.sources)
         self._named.append(find)
         if _is_files(frame):
-            files = frame_sources(frame, first)
+            files = frame_sources(frame, first, self.s3)
             self.sources += files
             if not options.shared and not any(map(is_csv, files)):
                 _refuse_csv_options(options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
@@ -16,6 +15,7 @@ from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.streams import StreamBatch
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
+from omnigraph.pipeline.rows.rejects import Rejects, rejects_file
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 
 
@@ -54,9 +54,10 @@ class LoadRequest:
         return self.options.on_bad == "skip"
 
     @property
-    def rejects(self) -> Path | None:
+    def rejects(self) -> Rejects | None:
         """The file that gets every bad record."""
-        return None if self.options.rejects is None else Path(self.options.rejects)
+        given = self.options.rejects
+        return None if given is None else rejects_file(given, self.inputs.s3)
 
     def types_to_empty(self, catalog: Catalog) -> list[Entity]:
         """The types whose tables this load empties even if there are no rows of them.

@@ -17,6 +17,7 @@ Spark's exception. There `short_errors` keeps tracebacks of this package out of 
 from __future__ import annotations
 
 import base64
+import os
 import pickle
 import re
 import sys
@@ -86,6 +87,8 @@ _RAISED = re.compile(
     re.MULTILINE,
 )
 _SHOWN_CHARACTERS = 500
+_HIDE = "SPARK_HIDE_TRACEBACK"
+"""A variable that PySpark looks at when it reports an exception."""
 
 
 # ------------------------------------------------------------------ on an executor
@@ -122,12 +125,25 @@ def error_of(data: bytes) -> OmniGraphError:
 
 @contextmanager
 def short_errors() -> Iterator[None]:
-    """Raise OmniGraph errors without their traceback, all of which Spark would show to the user."""
+    """Raise OmniGraph errors without a traceback, which Spark would show to the user."""
     try:
         yield
     except OmniGraphError as error:
+        hide_frames()
         # A context manager restores the old traceback of the same exception, so raise a copy.
         raise copy(error) from None
+
+
+def hide_frames() -> None:
+    """Let a process of Spark's show its next exception as one line; it ends with that."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name.startswith("pyspark."):
+        os.environ[_HIDE] = "1"
+
+
+def show_frames() -> None:
+    """Undo ``hide_frames``: there was no exception, and the process may work for others next."""
+    os.environ.pop(_HIDE, None)
 
 
 # ------------------------------------------------------------------ on the driver

@@ -8,10 +8,11 @@ a process lives for a second or two, so modules are imported only where they are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -26,8 +27,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructField, StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.runner.spark_errors import short_errors
+from omnigraph.pipeline.datasource.store_options import split_store_options
+from omnigraph.runner.spark_errors import hide_frames, short_errors, show_frames
 from omnigraph.spark.columns import arrow_schema, spark_schema, spark_type
+from omnigraph.spark.opening import open_graph
+from omnigraph.spark.tables import is_table, options_with, table_schema
+from omnigraph.spark.threads import in_thread
+from omnigraph.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,19 +44,33 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.datasource.write import WritePlan
     from omnigraph.pipeline.written.task_files import Written
 
+__all__ = ["NAME", "OmniGraphSource", "in_thread", "register"]
+
 NAME = "omnigraph"
 
 
 def register(session: SparkSession) -> None:
-    """Make the format `omnigraph` known to a session that did not find it by itself."""
-    session.dataSource.register(OmniGraphSource)
+    """Make the format `omnigraph` known to a session, and how this process reaches S3.
+
+    Spark finds the format by itself where it can, but reads and writes with the environment that Java
+    was started with: what `AWS_*` variables say by now reaches it through this call.
+    """
+    store = None
+    with suppress(BadRequest):  # a process that never uses S3 may have any variables
+        store = S3Options.of_environment(os.environ)
+    session.dataSource.register(type(NAME, (OmniGraphSource,), {"_registered": store}))
 
 
 class OmniGraphSource(DataSource):
     """A node or edge type of a graph, as a data source of Spark."""
 
+    _registered: ClassVar[S3Options | None] = None
+    """How the process that registered the source reaches S3."""
+
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
+        with short_errors():
+            rest, self._store = split_store_options(options, self._registered)
+        super().__init__(rest)
         self._pinned: PinnedSource | None = None
 
     @classmethod
@@ -65,47 +85,50 @@ class OmniGraphSource(DataSource):
         with short_errors():
             names = read_options(self.options).columns
             source = self._source()
-            return spark_schema(source.columns if names is None else source.select(names))
+            schema = spark_schema(source.columns if names is None else source.select(names))
+            return table_schema(schema, self.options) if is_table(self.options) else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of these columns at the pinned version."""
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
+            self.options = options_with(self.options, schema)
             asked = read_options(self.options)
             source = self._source()
             for field in schema.fields:
                 _check_type(source, field)
-            kind = _PushingReader if asked.pushdown else _Reader
-            return kind(source, schema, asked.partition_rows)
+            if not asked.pushdown:
+                return _Reader(source, schema, asked.partition_rows)
+            # If the session hands over no filters, Spark refuses the reader next, with one sentence.
+            hide_frames()
+            return _PushingReader(source, schema, asked.partition_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.options import write_options
         from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
-            asked = write_options(self.options)
-            with open_graph(asked.graph, mode="r") as graph:
+            asked = write_options(options_with(self.options, schema))
+            with open_graph(asked.graph, self._store, mode="r") as graph:
                 state, columns = state_of(graph), arrow_schema(schema)
                 schemas = state.schemas.of(base_branch(state.workspace, asked))
                 accepted = schemas.ir_hash, schemas.catalog
                 plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
-            return _Writer(plan)
+            return _Writer(plan, self._store)
 
     def _source(self) -> PinnedSource:
         """Return what the read sees, pinned at the first call: Spark plans a frame more than once."""
         if self._pinned is None:
             from omnigraph.graph.graph import state_of
-            from omnigraph.graph.opening import open as open_graph
             from omnigraph.graph.reads import resolve
             from omnigraph.pipeline.datasource.options import find_type, read_options
             from omnigraph.pipeline.datasource.read import pin_source
 
             asked = read_options(self.options)
-            with open_graph(asked.graph, mode="r") as graph:
+            with open_graph(asked.graph, self._store, mode="r") as graph:
                 state = state_of(graph)
                 snapshot, catalog = resolve(state, asked.target)
                 entity = find_type(catalog, asked.type)
@@ -166,10 +189,15 @@ class _PushingReader(_Reader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         from omnigraph.pipeline.datasource.filters import push_filters
 
+        show_frames()
         with short_errors():
             asked = [_asked(one) for one in filters]
             self._source, taken = push_filters(self._source, asked)
         return [one for one, is_taken in zip(filters, taken, strict=True) if not is_taken]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        show_frames()
+        return super().partitions()
 
 
 def _asked(filter: Filter) -> AskedFilter:
@@ -188,8 +216,9 @@ class _Message(WriterCommitMessage):
 
 
 class _Writer(DataSourceArrowWriter):
-    def __init__(self, plan: WritePlan) -> None:
+    def __init__(self, plan: WritePlan, store: S3Options | None) -> None:
         self._plan = plan
+        self._store = store
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
@@ -203,11 +232,10 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from omnigraph.graph.graph import state_of
-        from omnigraph.graph.opening import open as open_graph
         from omnigraph.pipeline.datasource.commit import commit_rows
 
         asked = self._plan.options
-        with short_errors(), open_graph(asked.graph) as graph:
+        with short_errors(), open_graph(asked.graph, self._store) as graph:
             commit_rows(state_of(graph).workspace, self._plan, _results_of(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

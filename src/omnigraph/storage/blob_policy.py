@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -19,7 +19,8 @@ from urllib.parse import quote, unquote, urlsplit
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.objects.store_errors import translate
 from omnigraph.storage.objects.stores import s3_backend
-from omnigraph.storage.uris import Root
+from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.uris import S3_SCHEMES, Root, s3_address
 from omnigraph.types import Unfit, is_unicode, shown_place
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -37,13 +38,17 @@ class BlobSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlobPolicy:
-    """The bases that addresses must lie below, and the folder of relative local paths."""
+    """The bases that addresses must lie below, and the folder of relative local paths.
+
+    ``s3`` are options for files in S3 that win over those of the environment.
+    """
 
     bases: tuple[str, ...] = ()
     folder: str | None = None
+    s3: S3Options | None = field(default=None, compare=False, repr=False)
 
-    def refuse_address(self, uri: str) -> None:
-        """Raise ``Unfit`` unless the address may be stored."""
+    def allowed_address(self, uri: str) -> str:
+        """Return the address as it is stored, `s3a://` as `s3://`; ``Unfit`` if it may not be."""
         if not self.bases:
             raise Unfit(
                 f"the external blob {shown_place(uri)} is refused, no external place is allowed here; name "
@@ -52,11 +57,18 @@ class BlobPolicy:
             )
         if flaw := _flaw(uri):
             raise Unfit(f"the external blob {shown_place(uri)} is refused, {flaw}")
-        if not any(_is_below(uri, base) for base in self.bases):
+        address = s3_address(uri) or uri
+        if not any(_is_below(address, base) for base in self.bases):
             raise Unfit(
                 f"the external blob {shown_place(uri)} is refused, it lies below none of the bases that the "
                 "graph was opened with (external_blobs=[…])"
             )
+        return address
+
+    @property
+    def reaches_s3(self) -> bool:
+        """Whether files in S3 may be taken in."""
+        return any(base.startswith("s3://") for base in self.bases)
 
     def find_source(self, path: str) -> BlobSource:
         """The file behind ``{"$file": path}``; ``Unfit`` when it must not or cannot be read."""
@@ -65,13 +77,13 @@ class BlobPolicy:
             return self._local(path, path)
         if scheme[1].lower() == "file":
             return self._local(_local_path(path), path)
-        self.refuse_address(path)
-        if scheme[1].lower() != "s3":
+        address = self.allowed_address(path)
+        if not address.startswith("s3://"):
             raise Unfit(
                 f"the file {shown_place(path)} cannot be read: bytes are taken in from local paths and "
                 "s3:// addresses; download it first"
             )
-        return _s3_object(path)
+        return _s3_object(address, self.s3)
 
     def _local(self, path: str, given: str) -> BlobSource:
         if self.folder is None:
@@ -93,10 +105,10 @@ NO_POLICY: Final = BlobPolicy()
 """Allows nothing: neither addresses nor files."""
 
 
-def blob_policy(bases: Iterable[str] | None) -> BlobPolicy:
+def blob_policy(bases: Iterable[str] | None, s3: S3Options | None = None) -> BlobPolicy:
     """A checked policy with these bases, for a caller whose local files may be read."""
     if bases is None:
-        return BlobPolicy(folder="")
+        return BlobPolicy(folder="", s3=s3)
     if isinstance(bases, str) or not isinstance(bases, Iterable):
         raise BadRequest("external_blobs is a list of addresses, such as ['s3://bucket/photos/']")
     checked: list[str] = []
@@ -108,7 +120,7 @@ def blob_policy(bases: Iterable[str] | None) -> BlobPolicy:
                     f'the bases "{other}" and "{one}" overlap; name the wider one alone'
                 )
         checked.append(one)
-    return BlobPolicy(tuple(checked), folder="")
+    return BlobPolicy(tuple(checked), folder="", s3=s3)
 
 
 def _check_base(base: object) -> str:
@@ -119,7 +131,7 @@ def _check_base(base: object) -> str:
     if flaw := _flaw(base):
         raise BadRequest(f"{shown_place(base)} is no base of external blobs, {flaw}")
     parts = urlsplit(base)
-    if parts.scheme.lower() not in STORED_SCHEMES:
+    if parts.scheme.lower() not in (*STORED_SCHEMES, *S3_SCHEMES):
         raise BadRequest(
             f'addresses such as "{base}" cannot be stored as blobs; a base begins with '
             + ", ".join(f"{scheme}://" for scheme in STORED_SCHEMES)
@@ -130,6 +142,7 @@ def _check_base(base: object) -> str:
         raise BadRequest("the base of external blobs has credentials in it; leave them out")
     if not parts.netloc and parts.scheme.lower() != "file":
         raise BadRequest(f'the base "{base}" names no host or bucket; write the whole address')
+    base = s3_address(base) or base
     return base if base.endswith("/") else f"{base}/"
 
 
@@ -182,14 +195,14 @@ def _local_path(uri: str) -> str:
     return unquote(parts.path)
 
 
-def _s3_object(uri: str) -> BlobSource:
+def _s3_object(uri: str, s3: S3Options | None) -> BlobSource:
     import obstore
 
     bucket, _, key = uri[len("s3://") :].partition("/")
     if not bucket or not key:
         raise Unfit(f"the file {shown_place(uri)} names no object; write s3://bucket/key")
     try:
-        size = obstore.head(s3_backend(Root("s3", bucket, "")), key)["size"]
+        size = obstore.head(s3_backend(Root("s3", bucket, "", s3)), key)["size"]
     except OmniGraphError as error:
         raise Unfit(f"the file {shown_place(uri)} cannot be read: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever the store says, the file cannot be read

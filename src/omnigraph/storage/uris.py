@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Final, Literal
-from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from omnigraph.errors import BadRequest
+from omnigraph.storage.s3_options import S3Options
 
 Scheme = Literal["file", "s3"]
+
+S3_SCHEMES: Final = ("s3", "s3a")
+"""How an S3 address may begin; `s3a` is what Hadoop and Spark call it."""
 
 SUPPORTED: Final = "a local path, file:///path, s3://bucket/prefix"
 
@@ -24,28 +28,35 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 # Lance 14 percent-encodes any other character in the path of a branch directory.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9 /._+,=@:;&!$'()-]*")
-_TRUE: Final = frozenset({"1", "true", "yes", "on"})
-_FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A graph root. ``path`` is an absolute directory, or a key prefix without outer slashes."""
+    """A graph root. ``path`` is an absolute directory, or a key prefix without outer slashes.
+
+    ``options`` are what the caller gave to reach S3 with. They are neither compared nor shown.
+    """
 
     scheme: Scheme
     bucket: str
     path: str
+    options: S3Options | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def parse(cls, target: str | PurePath) -> Root:
+    def parse(cls, target: str | PurePath, options: S3Options | None = None) -> Root:
         """Parse a root as a person writes it; ``BadRequest`` when nothing can be stored there."""
+        found = cls._parse(target)
+        return found if options is None else replace(found, options=options)
+
+    @classmethod
+    def _parse(cls, target: str | PurePath) -> Root:
         if isinstance(target, PurePath):
             return cls._local(os.fspath(target), target)
         if not isinstance(target, str):
             raise BadRequest(f"a graph root is a text or a path, not {target!r}; give {SUPPORTED}")
         scheme = _SCHEME.match(target)
         name = scheme[1].lower() if scheme else None
-        if name == "s3":
+        if name in S3_SCHEMES:
             return cls._s3(target)
         if name == "file" or target[:6].lower() == "file:/":
             return cls._local(_file_uri_path(target), target)
@@ -74,7 +85,7 @@ class Root:
     @classmethod
     def _s3(cls, target: str) -> Root:
         # The key is taken as written, as the AWS tools do: no percent-decoding.
-        bucket, _, key = target[len("s3://") :].partition("/")
+        bucket, _, key = target.partition("://")[2].partition("/")
         if not _BUCKET.fullmatch(bucket):
             raise BadRequest(f'"{target}" has no usable bucket name; write s3://bucket/prefix')
         prefix = key.rstrip("/")
@@ -113,14 +124,25 @@ class Root:
         return f"s3://{self.bucket}/" + quote(key)
 
     def lance_options(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Storage options for Lance (and obstore), from the environment as it is now."""
-        if self.is_local:
-            return {}
-        return _s3_options(self.bucket, os.environ if environ is None else environ)
+        """Storage options for Lance (and obstore): those given, and the environment as it is now."""
+        return {} if self.is_local else self.s3_options(environ).for_lance(self.bucket)
+
+    def s3_options(self, environ: Mapping[str, str] | None = None) -> S3Options:
+        """How S3 is reached from here: the options given, and the environment as it is now."""
+        found = S3Options.of_environment(os.environ if environ is None else environ)
+        return found if self.options is None else self.options.over(found)
+
+
+def s3_address(text: str) -> str | None:
+    """Return an address in S3 as `s3://bucket/key`, however it begins; None for any other text."""
+    scheme = _SCHEME.match(text)
+    if scheme is None or scheme[1].lower() not in S3_SCHEMES:
+        return None
+    return f"s3://{text[scheme.end() :]}"
 
 
 def _check_path(path: str, target: str | PurePath) -> None:
-    if not path.strip() and not str(target).lower().startswith("s3:"):
+    if not path.strip() and s3_address(str(target)) is None:
         raise BadRequest(f"the graph root is empty; give {SUPPORTED}")
     try:
         path.encode()
@@ -150,56 +172,3 @@ def _file_uri_path(target: str) -> str:
             f'"{target}" has a raw "?" or "#"; write %3F or %23, or give the plain path'
         )
     return path
-
-
-def _s3_options(bucket: str, environ: Mapping[str, str]) -> dict[str, str]:
-    def given(variable: str) -> str | None:
-        return environ.get(variable, "").strip() or None
-
-    options = {
-        "aws_region": given("AWS_REGION"),
-        "aws_access_key_id": given("AWS_ACCESS_KEY_ID"),
-        "aws_secret_access_key": given("AWS_SECRET_ACCESS_KEY"),
-        "aws_session_token": given("AWS_SESSION_TOKEN"),
-    }
-    if (options["aws_access_key_id"] is None) != (options["aws_secret_access_key"] is None):
-        raise BadRequest(
-            "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set; set both or neither"
-        )
-    path_style = _flag("AWS_S3_FORCE_PATH_STYLE", given("AWS_S3_FORCE_PATH_STYLE"))
-    allow_http = _flag("AWS_ALLOW_HTTP", given("AWS_ALLOW_HTTP"))
-    variable = "AWS_ENDPOINT_URL_S3" if given("AWS_ENDPOINT_URL_S3") else "AWS_ENDPOINT_URL"
-    endpoint = given(variable)
-    if endpoint is not None:
-        virtual_host = bucket if path_style is False else None
-        options["aws_endpoint"] = _endpoint(variable, endpoint, bool(allow_http), virtual_host)
-    if path_style is not None:
-        options["aws_virtual_hosted_style_request"] = "false" if path_style else "true"
-    if allow_http is not None:
-        options["allow_http"] = "true" if allow_http else "false"
-    return {key: value for key, value in options.items() if value is not None}
-
-
-def _flag(variable: str, text: str | None) -> bool | None:
-    if text is None:
-        return None
-    if text.lower() in _TRUE | _FALSE:
-        return text.lower() in _TRUE
-    raise BadRequest(f'{variable} is "{text}"; set it to true or false, or unset it')
-
-
-def _endpoint(variable: str, endpoint: str, allow_http: bool, virtual_host: str | None) -> str:
-    parts = urlsplit(endpoint)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise BadRequest(
-            f'{variable} is "{endpoint}"; write it as https://host or http://host:port'
-        )
-    if parts.scheme == "http" and not allow_http:
-        raise BadRequest(
-            f'{variable} is "{endpoint}", which is not encrypted; set AWS_ALLOW_HTTP=true to allow '
-            "it, or use https"
-        )
-    if virtual_host is not None and not parts.netloc.startswith(f"{virtual_host}."):
-        # Lance and obstore put the bucket into the host name only for Amazon's own endpoints.
-        parts = parts._replace(netloc=f"{virtual_host}.{parts.netloc}")
-    return urlunsplit(parts).rstrip("/")

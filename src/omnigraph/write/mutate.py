@@ -249,12 +249,12 @@ class _Mutation:
         if not isinstance(value, ExternalBlob):
             return value
         try:
-            self.request.blobs.refuse_address(value.uri)
+            address = self.request.blobs.allowed_address(value.uri)
         except Unfit as unfit:
             raise ConstraintError(
                 f"property `{name}`: {unfit}", property=name, violation="blob"
             ) from None
-        return {"uri": value.uri}
+        return {"uri": address}
 
     def _insert(self, statement: ir.Insert) -> None:
         """Add one row: a node by its key or a new id, an edge under a new id."""

@@ -1,4 +1,4 @@
-"""Where an export goes: a file that appears when it is complete, or a stream of the caller."""
+"""Where an export goes: a file or object that appears when it is complete, or a stream of the caller."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from typing import IO, Any, Self
 from uuid import uuid4
 
 from omnigraph.errors import BadRequest, StorageError
+from omnigraph.storage.objects.object_files import ObjectFile
+from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.uris import s3_address
 from omnigraph.types import shown_place
 
 Out = str | os.PathLike[str] | IO[bytes] | IO[str]
-"""A path, or a file that is open for writing bytes or text."""
+"""A path, an `s3://` address, or a file that is open for writing bytes or text."""
 
 
 class Output:
@@ -48,11 +51,14 @@ class Output:
         self._end(complete=kind is None)
 
 
-def output_to(out: Out, *, durable: bool = False) -> Output:
-    """Return the output for a path or an open file; refuse anything else.
+def output_to(out: Out, *, durable: bool = False, s3: S3Options | None = None) -> Output:
+    """Return the output for a path, an address in S3 or an open file; refuse anything else.
 
-    ``durable``: a new file is on disk, with its name, before it counts as complete.
+    ``durable``: a new file is on disk, with its name, before it counts as complete. ``s3`` are options
+    that win over the environment's.
     """
+    if isinstance(out, str) and (address := s3_address(out)) is not None:
+        return _ObjectOutput(address, s3)
     if isinstance(out, str | os.PathLike):
         return _file_output(os.fspath(out), durable=durable)
     if not callable(getattr(out, "write", None)):
@@ -68,8 +74,8 @@ def _file_output(name: object, *, durable: bool) -> Output:
         raise BadRequest(f"{name!r} is no path of a file to export to")
     if "://" in name:
         raise BadRequest(
-            f"an export is written to a local file, not to {shown_place(name)}; export to a file and "
-            "copy it, or pass a file that is open for writing"
+            f"an export is written to a local file or to s3://bucket/key, not to {shown_place(name)}; "
+            "export to a file and copy it, or pass a file that is open for writing"
         )
     path = Path(name)
     if path.is_dir():
@@ -142,6 +148,20 @@ def _sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class _ObjectOutput(Output):
+    """An object in S3, which is there when it is complete."""
+
+    def __init__(self, address: str, s3: S3Options | None) -> None:
+        super().__init__()
+        self._object = ObjectFile(address, s3)
+
+    def _write(self, piece: bytes | memoryview) -> None:
+        self._object.write(piece)
+
+    def _end(self, *, complete: bool) -> None:
+        self._object.end(complete=complete)
 
 
 class _DeviceOutput(Output):

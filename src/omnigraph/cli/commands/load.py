@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -164,7 +163,7 @@ def load(
         typer.Option("--on-bad", help="What a bad record does: fail the load, or be skipped."),
     ] = "fail",
     rejects: Annotated[
-        Path | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
+        str | None, typer.Option("--rejects", metavar="FILE", help="Write every bad record there.")
     ] = None,
     embed: Annotated[
         bool,

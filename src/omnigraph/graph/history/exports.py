@@ -65,7 +65,7 @@ def write_snapshot(
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
     from omnigraph.pipeline.spark.executors import Executors
 
-    output = output_to(out, durable=durable)
+    output = output_to(out, durable=durable, s3=state.workspace.root.options)
     executors = Executors(engine)
     selection = Selection(tuple(types or ()), tuple(kinds))
 

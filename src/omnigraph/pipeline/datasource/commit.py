@@ -33,7 +33,7 @@ ROW_BYTES = 256
 def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
     """Check the rows of all tasks together, and publish them as one commit."""
     ordered = sorted(written, key=lambda one: one.partition)
-    with LoadInput() as inputs:
+    with LoadInput(s3=workspace.root.options) as inputs:
         count = 1 + max((one.partition for one in ordered), default=-1)
         inputs.sources = [
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")

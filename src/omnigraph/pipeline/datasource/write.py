@@ -184,7 +184,7 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
     except StorageError:
         branch = plan.options.branch if plan.made_from is None else plan.made_from
         if branch != MAIN:
-            store = open_store(Root.parse(plan.options.graph))
+            store = open_store(Root.parse(plan.options.graph), given=plan.ref.storage_options)
             found = read_branch(store, layout.MANIFEST, branch)
             if found is None:
                 raise branch_not_found(branch) from None

@@ -25,15 +25,18 @@ from omnigraph.pipeline.sources.sources import (
     Source,
     files_named,
 )
+from omnigraph.storage.s3_options import S3Options
 
 TASK_ROWS = 250_000
 
 
-def frame_sources(targets: str | Path | Iterable[str | Path], first: int = 0) -> list[Source]:
+def frame_sources(
+    targets: str | Path | Iterable[str | Path], first: int = 0, s3: S3Options | None = None
+) -> list[Source]:
     """The Parquet, CSV and Arrow files that a call names, numbered from ``first`` on."""
     if isinstance(targets, str | Path):
         targets = [targets]
-    found = [file for target in targets for file in files_named(target, COLUMN_FILES)]
+    found = [file for target in targets for file in files_named(target, COLUMN_FILES, s3)]
     for name, *_ in found:
         if not name.lower().endswith(COLUMN_FILES):
             raise BadRequest(

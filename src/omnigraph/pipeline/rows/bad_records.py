@@ -11,7 +11,6 @@ import json
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,12 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omnigraph.errors import BadRequest, ConstraintError, InputError, OmniGraphError
+from omnigraph.errors import ConstraintError, InputError, OmniGraphError
 from omnigraph.pipeline.formats.typed_batch import order_of
-from omnigraph.pipeline.sources.locations import LocalFile
+from omnigraph.pipeline.rows.rejects import Rejects, write_rejects
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import number_lines, numbered_texts
-from omnigraph.storage.uris import Root
 from omnigraph.validate.change_set import SHOWN
 
 
@@ -95,14 +93,14 @@ class BadRecords:
             os.truncate(self._spool, mark.end)
         self._end = mark.end
 
-    def end(self, sources: Sequence[Source], rejects: Path | None) -> None:
+    def end(self, sources: Sequence[Source], rejects: Rejects | None) -> None:
         """Once all is judged: if there are bad records, write them to ``rejects`` and raise their error."""
         if self.total:
             if rejects is not None:
                 self.write(sources, rejects)
             raise self.error(sources)
 
-    def write(self, sources: Sequence[Source], path: Path) -> None:
+    def write(self, sources: Sequence[Source], path: Rejects) -> None:
         """Write all of them as JSON lines, in the order of the input."""
         found = self.first if self._spool is None or not self._end else self._spooled(self._spool)
         write_rejects(path, describe_bad(sources, found, whole=True))
@@ -190,52 +188,3 @@ def format_entry(entry: dict[str, Any]) -> str:
     """An entry as the beginning of a message: the file, the line, what is wrong."""
     unit = "line" if "line" in entry else "row"
     return f"{entry['source']}, {unit} {entry[unit]}: {entry['reason']}"
-
-
-def prepare_rejects(path: Path, sources: Sequence[Source], root: Root) -> None:
-    """Empty the file for bad records before any work; refuse a file of the graph or of the input."""
-    with _writing(path):
-        place = path.resolve()
-        if root.is_local and place.is_relative_to(Path(root.path).resolve()):
-            raise BadRequest(
-                f'bad records cannot be written to "{path}", inside the graph; choose another place'
-            )
-        for source in sources:
-            location = source.location
-            if path.exists() and isinstance(location, LocalFile) and path.samefile(location.path):
-                raise BadRequest(
-                    f'bad records cannot be written to "{path}", which this load reads; choose '
-                    "another file"
-                )
-    write_rejects(path, ())
-
-
-def write_rejects(path: Path, entries: Iterable[dict[str, Any]]) -> None:
-    """Write the entries as JSON lines, in place of whatever the file held."""
-    with _writing(path), path.open("w", encoding="utf-8") as out:
-        out.writelines(f"{_json_line(entry)}\n" for entry in entries)
-
-
-def _json_line(entry: dict[str, Any]) -> str:
-    text = json.dumps(entry, ensure_ascii=False)
-    # Half of a surrogate pair, which a bad record may hold, is no UTF-8 and stays an escape.
-    return text if text.isascii() or _is_unicode(text) else json.dumps(entry)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise BadRequest(
-            f'bad records cannot be written to "{path}": {why}; choose another file'
-        ) from None

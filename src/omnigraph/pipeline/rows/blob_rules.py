@@ -31,8 +31,8 @@ def check_blobs(
             try:
                 if is_file:
                     files[row] = _taken_in(policy, uri)
-                else:
-                    policy.refuse_address(uri)
+                elif (address := policy.allowed_address(uri)) != uri:
+                    files[row] = {"uri": address}
             except Unfit as unfit:
                 place = place_of(batch.column(ORDER)[row].as_py())
                 reason = f"{entity.name}.{name}: {unfit}"

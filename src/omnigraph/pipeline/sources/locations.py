@@ -1,8 +1,8 @@
 """Where bytes lie and how they are read: files, S3 objects, memory; plain or compressed.
 
 A location is a small value that is pickled to worker processes and opened there. One in S3 carries the
-endpoint and credentials of the process that found it, as addresses of tables do, because a worker may
-have another environment. A failure to read is raised as an error that names the source.
+endpoint and credentials that it was found with, as addresses of tables do, because a worker may have
+another environment. A failure to read is raised as an error that names the source.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from omnigraph.errors import BadRequest, InputError, OmniGraphError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
-
-    from omnigraph.storage.uris import Root
 
 Compression = Literal["gzip", "zstd"]
 
@@ -47,18 +45,11 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class S3Object:
-    """An object in S3, reached with the environment of the process that found it."""
+    """An object in S3, and the options that its store is reached with."""
 
     bucket: str
     key: str
-    options: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle with the options that the store is reached with from here."""
-        options = self.options
-        if options is None:
-            options = _s3_root(self.bucket).lance_options()
-        return S3Object, (self.bucket, self.key, options)
+    options: Mapping[str, str] = field(compare=False, repr=False)
 
     def size(self) -> int:
         """The length in bytes."""
@@ -125,14 +116,9 @@ class _ObjectReader(io.RawIOBase):
 def s3_store(bucket: str, options: Mapping[str, str] | None = None) -> S3Store:
     """The store of a bucket; without ``options`` with the environment's endpoint and credentials."""
     from omnigraph.storage.objects.stores import s3_backend
-
-    return s3_backend(_s3_root(bucket), given=options)
-
-
-def _s3_root(bucket: str) -> Root:
     from omnigraph.storage.uris import Root
 
-    return Root("s3", bucket, "")
+    return s3_backend(Root("s3", bucket, ""), given=options)
 
 
 def compression_of(name: str) -> Compression | None:

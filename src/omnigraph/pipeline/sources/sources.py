@@ -28,7 +28,8 @@ from omnigraph.pipeline.sources.locations import (
     s3_store,
 )
 from omnigraph.pipeline.sources.scratch import spool_records
-from omnigraph.storage.uris import Root
+from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.uris import Root, s3_address
 
 Unit = Literal["line", "row"]
 SourceLike = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
@@ -84,18 +85,21 @@ class Found(NamedTuple):
 
 
 def json_sources(
-    given: SourceLike | Iterable[SourceLike], spool: Path, catalog: Catalog | None = None
+    given: SourceLike | Iterable[SourceLike],
+    spool: Path,
+    catalog: Catalog | None = None,
+    s3: S3Options | None = None,
 ) -> list[Source]:
     """The sources of JSON lines that a call names.
 
     A string is a path, a glob or a URI, never data. A directory contributes its JSON-lines files and
     those of the directories in it, sorted by name. Consecutive records become one source, a file in the directory ``spool``, which
-    must outlive the reading. No records at all give no sources: an empty load.
+    must outlive the reading. No records at all give no sources: an empty load. ``s3`` as for ``files_named``.
     """
     found: list[Found] = []
     for item in _items(given):
         if isinstance(item, str | Path):
-            named = files_named(item, JSON_LINES)
+            named = files_named(item, JSON_LINES, s3)
             _refuse_columns(named)
             found += named
         elif isinstance(item, bytes):
@@ -165,13 +169,18 @@ def _items(given: SourceLike | Iterable[SourceLike]) -> Iterator[SourceItem]:
             )
 
 
-def files_named(target: str | Path, suffixes: Sequence[str]) -> list[Found]:
-    """The files that a path, glob, directory, `file://` or `s3://` address names, sorted by name."""
+def files_named(
+    target: str | Path, suffixes: Sequence[str], s3: S3Options | None = None
+) -> list[Found]:
+    """The files that a path, glob, directory, `file://` or `s3://` address names, sorted by name.
+
+    ``s3`` are options that win over the environment's.
+    """
     text = os.fspath(target)
     if not text:
         raise BadRequest("the path of a source is empty; name a file, a directory or a glob")
-    if isinstance(target, str) and re.match(r"[Ss]3://", target):
-        return _in_s3(target, suffixes)
+    if isinstance(target, str) and (address := s3_address(target)) is not None:
+        return _in_s3(address, suffixes, s3)
     if isinstance(target, str) and re.match(r"https?://", target, re.IGNORECASE):
         raise BadRequest(
             f'"{target}" cannot be loaded from a web server; fetch it first, or pipe it in with '
@@ -241,18 +250,18 @@ def _file(path: Path, folders: Folders = ()) -> Found:
             return Found(name, location, location.size(), folders)
 
 
-def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
+def _in_s3(target: str, suffixes: Sequence[str], s3: S3Options | None) -> list[Found]:
     bucket, _, key = target[len("s3://") :].partition("/")
-    Root.parse(f"s3://{bucket}")
+    options = Root.parse(f"s3://{bucket}", s3).lance_options()
     with readable(target):
         if not _GLOB.search(key):
             if key and not key.endswith("/"):
-                found = _object(bucket, key)
+                found = _object(S3Object(bucket, key, options))
                 if found is not None:
                     return [found]
             folder = key.rstrip("/")
             listed = []
-            for found in _listing(bucket, folder):
+            for found in _listing(bucket, folder, options):
                 parts = _below(found, folder).split("/")
                 if _is_wanted(found.name, suffixes) and not any(map(_is_set_aside, parts[:-1])):
                     listed.append(found._replace(folders=folders_of(parts)))
@@ -261,7 +270,7 @@ def _in_s3(target: str, suffixes: Sequence[str]) -> list[Found]:
             raise FileNotFoundError(target)
         # Listings are by whole folders; the part before the first wildcard narrows them.
         folder = key[: _GLOB.search(key).start()].rpartition("/")[0]  # type: ignore[union-attr]
-        by_key = {_object_of(found).key: found for found in _listing(bucket, folder)}
+        by_key = {_object_of(found).key: found for found in _listing(bucket, folder, options)}
         return [by_key[name] for name in match_keys(key, by_key)] or _no_match(target)
 
 
@@ -288,27 +297,26 @@ def _below(found: Found, folder: str) -> str:
     return _object_of(found).key.removeprefix(f"{folder}/" if folder else "")
 
 
-def _object(bucket: str, key: str) -> Found | None:
+def _object(location: S3Object) -> Found | None:
     from obstore import exceptions
 
-    location = S3Object(bucket, key)
     try:
-        return Found(f"s3://{bucket}/{key}", location, location.size())
+        return Found(f"s3://{location.bucket}/{location.key}", location, location.size())
     except (FileNotFoundError, exceptions.NotFoundError):
         return None
 
 
-def _listing(bucket: str, folder: str) -> list[Found]:
+def _listing(bucket: str, folder: str, options: Mapping[str, str]) -> list[Found]:
     import obstore
 
-    return sorted(
-        (
-            Found(f"s3://{bucket}/{meta['path']}", S3Object(bucket, meta["path"]), meta["size"])
-            for batch in obstore.list(s3_store(bucket), folder or None)
-            for meta in batch
-        ),
-        key=lambda found: found.name,
-    )
+    found = [
+        Found(
+            f"s3://{bucket}/{meta['path']}", S3Object(bucket, meta["path"], options), meta["size"]
+        )
+        for batch in obstore.list(s3_store(bucket, options), folder or None)
+        for meta in batch
+    ]
+    return sorted(found, key=lambda found: found.name)
 
 
 def _is_wanted(name: str, suffixes: Sequence[str]) -> bool:

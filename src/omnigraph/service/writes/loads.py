@@ -55,7 +55,7 @@ class LoadRequest:
     from_: str | None = None
     check: bool = False
     on_bad: OnBad = "fail"
-    rejects: Path | None = None
+    rejects: str | Path | None = None
     engine: EngineName = "auto"
     spark_master: str | None = None
     spark_conf: Mapping[str, str] | None = None

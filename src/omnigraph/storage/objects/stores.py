@@ -15,12 +15,19 @@ from omnigraph.storage.uris import Root
 
 
 def open_store(
-    root: Root, *, request_timeout: float = 30.0, request_retries: int = 4
+    root: Root,
+    *,
+    request_timeout: float = 30.0,
+    request_retries: int = 4,
+    given: Mapping[str, str] | None = None,
 ) -> ObjectStore:
-    """Open the store of a root. The limits apply to each request to S3; a disk has none."""
+    """Open the store of a root. The limits apply to each request to S3; a disk has none.
+
+    ``given`` as for ``s3_backend``.
+    """
     if root.is_local:
         return LocalObjectStore(root.path)
-    return ObjectStore(s3_backend(root, request_timeout, request_retries), root.canonical)
+    return ObjectStore(s3_backend(root, request_timeout, request_retries, given), root.canonical)
 
 
 def s3_backend(
@@ -31,7 +38,7 @@ def s3_backend(
 ) -> S3Store:
     """Open obstore's S3 store for a root.
 
-    Endpoint and credentials come from the environment, or are ``given`` by a process that has them.
+    Endpoint and credentials are those of the root, or ``given`` by a process that has them.
     """
     options = root.lance_options() if given is None else dict(given)
     allow_http = options.pop("allow_http", "false") == "true"

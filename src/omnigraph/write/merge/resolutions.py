@@ -264,8 +264,7 @@ def _column_value(value: Any, blobs: BlobPolicy) -> Any:
     if isinstance(value, bytes):
         return {"data": value}
     if isinstance(value, ExternalBlob):
-        blobs.refuse_address(value.uri)
-        return {"uri": value.uri}
+        return {"uri": blobs.allowed_address(value.uri)}
     if isinstance(value, FileBlob):
         source = blobs.find_source(value.path)
         # Lance takes in no empty range.
