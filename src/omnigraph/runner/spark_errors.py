@@ -24,8 +24,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from pathlib import Path
+from typing import NamedTuple
 
-from omnigraph.errors import BadRequest, OmniGraphError, StorageError
+from omnigraph.errors import BadRequest, InputError, OmniGraphError, StorageError
 
 _PYTHON = "{}.{}".format(*sys.version_info[:2])
 
@@ -86,12 +88,21 @@ _RAISED = re.compile(
     r"^[ \t]*((?!java\.|org\.|scala\.)[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b.*)$",
     re.MULTILINE,
 )
+_FRAME = re.compile(r'^[ \t]*File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
 _SHOWN_CHARACTERS = 500
 _HIDE = "SPARK_HIDE_TRACEBACK"
 """A variable that PySpark looks at when it reports an exception."""
 
 
 # ------------------------------------------------------------------ on an executor
+
+
+class _Place(NamedTuple):
+    """Where a frame of a traceback is."""
+
+    file: str
+    line: str
+    function: str
 
 
 class CarriedError(Exception):
@@ -167,7 +178,8 @@ def spark_errors(what: str = "the Spark engine") -> Iterator[None]:
         carried = _CARRIED.search(text)
         if carried is not None:
             raise error_of(base64.b64decode(carried[1])) from None
-        raise _meaning(error) or StorageError(f"{what} failed: {reason_in(text)}") from error
+        failure = _meaning(error) or _fault_of_caller(text)
+        raise failure or StorageError(f"{what} failed: {reason_in(text)}") from error
     except pickle.PicklingError as error:
         raise BadRequest(
             f"what the job needs cannot be sent to Spark's executors: {reason_in(str(error))}; pass "
@@ -187,6 +199,30 @@ def _meaning(error: Exception) -> OmniGraphError | None:
         if found is not None:
             return meaning(found)
     return None
+
+
+def _fault_of_caller(text: str) -> OmniGraphError | None:
+    """Return the error for an exception that a function of the caller's raised; None for all others.
+
+    Spark computes a frame of the caller's in the same job. No function of ours is in its traceback.
+    """
+    frames = [_Place(*found) for found in _FRAME.findall(text)]
+    own = [place for place in frames if "/pyspark/" not in place.file.replace("\\", "/")]
+    if not own or any(_is_ours(place.file) for place in own):
+        return None
+    last, reason = own[-1], reason_in(text)
+    return InputError(
+        f'{reason}; raised by a function of the frame, {last.function} in "{last.file}", line '
+        f"{last.line}: mend it, or leave out the rows it fails at",
+        error=reason.partition(":")[0],
+        file=last.file,
+        line=int(last.line),
+        function=last.function,
+    )
+
+
+def _is_ours(file: str) -> bool:
+    return "omnigraph" in Path(file).parts and "tests" not in Path(file).parts
 
 
 def reason_in(text: str) -> str:
